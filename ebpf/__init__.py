@@ -1,0 +1,1 @@
+"""What the machine enforces and measures around one call."""

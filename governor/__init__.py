@@ -1,0 +1,1 @@
+"""Pure decisions about budgets, and the vocabulary that every other package shares."""

@@ -1,0 +1,86 @@
+"""Integer amounts of the units that budgets are kept in."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from governor.errors import InvalidAmountError
+
+# Sums of two such amounts still fit the signed 64-bit integers of SQLite and PostgreSQL.
+AMOUNT_MAX = 2**62
+
+
+class Unit(StrEnum):
+    """What a budget can limit. Money is in millionths of a US dollar, time in milliseconds."""
+
+    COST_MICROUSD = "cost_microusd"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    TOOL_CALLS = "tool_calls"
+    TURNS = "turns"
+    WALL_MS = "wall_ms"
+    CPU_MS = "cpu_ms"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Amounts:
+    """How much of each unit; a unit that is not named is not part of the statement.
+
+    Raises:
+        InvalidAmountError: a value is not an integer from 0 to `AMOUNT_MAX`.
+    """
+
+    _values: Mapping[Unit, int]
+
+    def __post_init__(self) -> None:
+        """Check and freeze the mapping."""
+        for unit, value in self._values.items():
+            if isinstance(value, bool) or not isinstance(value, int):
+                message = f"{unit}: {value!r} is not an integer"
+                raise InvalidAmountError(message)
+            if not 0 <= value <= AMOUNT_MAX:
+                message = f"{unit}: {value} is outside 0..{AMOUNT_MAX}"
+                raise InvalidAmountError(message)
+        object.__setattr__(self, "_values", MappingProxyType(dict(self._values)))
+
+    def __contains__(self, unit: Unit) -> bool:
+        """Tell whether the statement names `unit`."""
+        return unit in self._values
+
+    def __iter__(self) -> Iterator[tuple[Unit, int]]:
+        """Yield each named unit with its amount."""
+        return iter(self._values.items())
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        return isinstance(other, Amounts) and dict(self._values) == dict(other._values)
+
+    def __hash__(self) -> int:
+        """Hash by value."""
+        return hash(frozenset(self._values.items()))
+
+    def of(self, unit: Unit) -> int:
+        """Return the amount of `unit`, 0 where it is not named."""
+        return self._values.get(unit, 0)
+
+    def plus(self, other: "Amounts") -> "Amounts":
+        """Return the sum, unit by unit."""
+        total = dict(self._values)
+        for unit, value in other:
+            total[unit] = total.get(unit, 0) + value
+        return Amounts(total)
+
+    def at_least(self, other: "Amounts") -> "Amounts":
+        """Return the larger value of each unit that either names."""
+        larger = dict(self._values)
+        for unit, value in other:
+            larger[unit] = max(larger.get(unit, 0), value)
+        return Amounts(larger)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the amounts under the units' public names."""
+        return {unit.value: value for unit, value in self._values.items()}
+
+
+NOTHING = Amounts({})

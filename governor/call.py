@@ -1,0 +1,95 @@
+"""The vocabulary of one call, shared by every package."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from governor.amounts import Amounts
+from governor.denial import DenialReason
+from governor.ids import ArchiveId, CallId, ToolName, TurnId
+from governor.scope import ScopeChain
+from governor.usage import Usage
+
+
+class CallKind(StrEnum):
+    """What is called."""
+
+    TOOL = "tool"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotency:
+    """A client's key for a call, with the hash of what it asked for."""
+
+    key: str
+    payload_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One tool invocation as it enters the governed path."""
+
+    call_id: CallId
+    tool: ToolName
+    arguments: Mapping[str, object]
+    chain: ScopeChain
+    turn: TurnId | None
+    idempotency: Idempotency | None = None
+
+
+class CallStatus(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    TOOL_ERROR = "tool_error"
+    DENIED = "denied"
+    RELEASED = "released"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    UPSTREAM_FAILED = "upstream_failed"
+    LIMIT_HIT = "limit_hit"
+    EXPIRED = "expired"
+
+
+class Enforcement(StrEnum):
+    """How the limits of a local command were in force."""
+
+    ENFORCED = "enforced"
+    OBSERVED = "observed"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolated:
+    """What stood around a local command while it ran."""
+
+    enforcement: Enforcement
+    contained: bool
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """What is kept of a call once it ended; times in epoch milliseconds."""
+
+    call_id: CallId
+    kind: CallKind
+    name: str
+    chain: ScopeChain
+    turn: TurnId | None
+    status: CallStatus
+    started_at_ms: int
+    ended_at_ms: int
+    arguments: str
+    backend: str
+    rule: str
+    policy_version: str
+    estimate: Amounts
+    usage: Usage | None = None
+    denial: DenialReason | None = None
+    detail: str = ""
+    isolated: Isolated | None = None
+    result_bytes: int | None = None
+    archive_id: ArchiveId | None = None

@@ -1,0 +1,64 @@
+"""Denials: decisions not to start, as values that a model can act on."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from governor.amounts import Unit
+from governor.ids import BudgetId
+
+
+class DenialReason(StrEnum):
+    """Why a call was not started. The words are stable; programs match on them."""
+
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    ISOLATION_UNAVAILABLE = "isolation_unavailable"
+    LEDGER_UNAVAILABLE = "ledger_unavailable"
+    OVERLOADED = "overloaded"
+    POLICY_DENIED = "policy_denied"
+    SESSION_CLOSED = "session_closed"
+    TURN_UNKNOWN = "turn_unknown"
+    UNIT_UNMEASURABLE = "unit_unmeasurable"
+    UNPRICED = "unpriced"
+
+
+class RemedyAction(StrEnum):
+    """What the caller can do about a denial."""
+
+    ASK_ADMINISTRATOR = "ask_administrator"
+    FINISH_WITH_WHAT_YOU_HAVE = "finish_with_what_you_have"
+    NEW_SESSION = "new_session"
+    REQUEST_LESS = "request_less"
+    RETRY_LATER = "retry_later"
+    SEND_TURN = "send_turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """The way out of a denial: a stable action for programs, a sentence for the model."""
+
+    action: RemedyAction
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """One budget that does not cover a request."""
+
+    budget_id: BudgetId
+    unit: Unit
+    limit: int
+    used: int
+    reserved: int
+    requested: int
+    resets_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denied:
+    """A decision not to start a call; nothing was reserved anywhere."""
+
+    reason: DenialReason
+    remedy: Remedy
+    shortage: Shortage | None = None
+    also: tuple[Shortage, ...] = ()
+    retry_after_ms: int | None = None

@@ -1,0 +1,75 @@
+"""Policy: the versioned rules that say how a tool may run."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from governor.errors import InvalidPolicyError
+from governor.ids import PrincipalId, TenantId, ToolName
+from governor.limits import ExecutionLimits, Isolation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which calls a rule is for; each part is a shell pattern, `*` by default."""
+
+    tool: str = "*"
+    tenant: str = "*"
+    agent: str = "*"
+
+    def covers(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> bool:
+        """Tell whether every part matches."""
+        return (
+            fnmatchcase(tool, self.tool)
+            and fnmatchcase(tenant, self.tenant)
+            and fnmatchcase(agent, self.agent)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule:
+    """How the calls that match may run.
+
+    `cost_microusd` is the price of one call. `estimate_wall_ms` and `estimate_cpu_ms` are
+    held before a call; None holds the limit itself, which no call can go above.
+    `archive_above_bytes` is the largest result that reaches the model uncut.
+
+    Raises:
+        InvalidPolicyError: an estimate is above the limit that it stands for.
+    """
+
+    name: str
+    match: Match
+    allow: bool
+    limits: ExecutionLimits
+    isolation: Isolation = Isolation.REQUIRED
+    cost_microusd: int = 0
+    estimate_wall_ms: int | None = None
+    estimate_cpu_ms: int | None = None
+    turn_per_call: bool = False
+    archive_above_bytes: int = 16_384
+    drop_output_schema: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse estimates that promise more than the limit."""
+        if self.estimate_wall_ms is not None and self.estimate_wall_ms > self.limits.wall_ms:
+            message = (
+                f"estimate_wall_ms: {self.estimate_wall_ms} is above the limit "
+                f"wall_ms = {self.limits.wall_ms}"
+            )
+            raise InvalidPolicyError(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Rules in order; the first that covers a call governs it, `fallback` governs the rest."""
+
+    version: str
+    rules: tuple[ToolRule, ...]
+    fallback: ToolRule
+
+    def rule_for(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> ToolRule:
+        """Return the rule that governs a call of `tool`."""
+        for rule in self.rules:
+            if rule.match.covers(tool=tool, tenant=tenant, agent=agent):
+                return rule
+        return self.fallback

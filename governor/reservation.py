@@ -1,0 +1,78 @@
+"""Reservations, their states and the one table of the transitions between them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from governor.budget import BalanceKey
+from governor.errors import InvalidTransitionError
+from governor.ids import CallId, ReservationId
+from governor.scope import ScopeChain
+
+
+class ReservationState(StrEnum):
+    """Where a reservation stands. Only HELD and FORWARDED ones count against a budget."""
+
+    HELD = "held"
+    FORWARDED = "forwarded"
+    SETTLED = "settled"
+    RELEASED = "released"
+    EXPIRED = "expired"
+
+
+class ReservationEvent(StrEnum):
+    """What can happen to a reservation."""
+
+    FORWARD = "forward"
+    SETTLE = "settle"
+    RELEASE = "release"
+    EXPIRE = "expire"
+
+
+# A hold is marked FORWARDED before the first upstream byte, so that a crash in between
+# can only charge too much, never lose a cost. A forwarded hold can still be released: an
+# upstream that refused the connection provably consumed nothing. An ended reservation
+# has no way out: it is ended exactly once.
+TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], ReservationState] = {
+    (ReservationState.HELD, ReservationEvent.FORWARD): ReservationState.FORWARDED,
+    (ReservationState.HELD, ReservationEvent.SETTLE): ReservationState.SETTLED,
+    (ReservationState.HELD, ReservationEvent.RELEASE): ReservationState.RELEASED,
+    (ReservationState.HELD, ReservationEvent.EXPIRE): ReservationState.EXPIRED,
+    (ReservationState.FORWARDED, ReservationEvent.SETTLE): ReservationState.SETTLED,
+    (ReservationState.FORWARDED, ReservationEvent.RELEASE): ReservationState.RELEASED,
+    (ReservationState.FORWARDED, ReservationEvent.EXPIRE): ReservationState.EXPIRED,
+}
+
+LIVE_STATES = frozenset({ReservationState.HELD, ReservationState.FORWARDED})
+
+
+def next_state(state: ReservationState, event: ReservationEvent) -> ReservationState:
+    """Return the state after `event`.
+
+    Raises:
+        InvalidTransitionError: the table has no such transition.
+    """
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        message = f"a reservation that is {state} cannot {event}"
+        raise InvalidTransitionError(message) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationLine:
+    """How much is held on one account."""
+
+    key: BalanceKey
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """An estimate held against every budget of a chain until it is ended once."""
+
+    reservation_id: ReservationId
+    call_id: CallId
+    chain: ScopeChain
+    state: ReservationState
+    lines: tuple[ReservationLine, ...]
+    expires_at_ms: int

@@ -1,0 +1,81 @@
+"""Model tiers and the rules that choose between them."""
+
+from dataclasses import dataclass
+
+from governor.ids import TierName
+from governor.pricing import ModelPrice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTier:
+    """A named cost/quality level: which model serves it and what it costs.
+
+    `price` is None when nobody stated one; such a tier is refused, never counted as free.
+    """
+
+    name: TierName
+    provider: str
+    model: str
+    price: ModelPrice | None
+    output_tokens_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRule:
+    """When `auto` means `tier`: every condition that is given must hold."""
+
+    tier: TierName
+    prompt_chars_min: int | None = None
+    keywords: tuple[str, ...] = ()
+    has_tools: bool | None = None
+
+    def covers(self, request: "PromptFacts") -> bool:
+        """Tell whether the rule's conditions hold for a prompt."""
+        if self.prompt_chars_min is not None and request.chars < self.prompt_chars_min:
+            return False
+        if self.has_tools is not None and self.has_tools != request.has_tools:
+            return False
+        return not self.keywords or any(word in request.text for word in self.keywords)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFacts:
+    """What the tier rules look at; `text` is the last user message in lower case."""
+
+    text: str
+    chars: int
+    has_tools: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChoice:
+    """Which tier serves a request, with the reason."""
+
+    tier: ModelTier
+    why: str
+
+
+def choose_tier(
+    requested: str,
+    tiers: tuple[ModelTier, ...],
+    rules: tuple[TierRule, ...],
+    facts: PromptFacts,
+) -> TierChoice | None:
+    """Return the tier for `requested`: a tier's name, `auto`, or a model's own name.
+
+    `auto` takes the first rule that covers the prompt, else the first tier, which is the
+    cheapest by convention. None means that nothing serves `requested`.
+    """
+    by_name = {tier.name: tier for tier in tiers}
+    if requested == "auto":
+        for position, rule in enumerate(rules, start=1):
+            if rule.covers(facts) and rule.tier in by_name:
+                return TierChoice(tier=by_name[rule.tier], why=f"rule {position}")
+        return TierChoice(tier=tiers[0], why="default tier") if tiers else None
+    named = by_name.get(TierName(requested))
+    if named is not None:
+        return TierChoice(tier=named, why="named by the request")
+    for tier in tiers:
+        if tier.model == requested:
+            return TierChoice(tier=tier, why="model named by the request")
+    return None

@@ -1,0 +1,1 @@
+"""The one path that every tool call takes."""
