@@ -76,3 +76,8 @@ class Reservation:
     state: ReservationState
     lines: tuple[ReservationLine, ...]
     expires_at_ms: int
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether the hold still counts against its budgets."""
+        return self.state in LIVE_STATES

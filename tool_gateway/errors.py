@@ -1,0 +1,57 @@
+"""The gateway's errors, split into ours and theirs."""
+
+
+class GatewayError(Exception):
+    """The gateway could not do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        """Take the class's docstring as the message when none is given."""
+        super().__init__(message or type(self).__doc__)
+
+
+class UnknownToolError(GatewayError):
+    """No tool of that name is exposed; tools/list names those that are."""
+
+
+class IdempotencyConflictError(GatewayError):
+    """This idempotency key was used before with another payload; send a new key."""
+
+
+class InvalidContextError(GatewayError):
+    """A session, turn or idempotency value is not a short printable string."""
+
+
+class CatalogError(GatewayError):
+    """The upstreams' tools cannot be exposed together under distinct names."""
+
+
+class LedgerUnavailableError(GatewayError):
+    """The ledger cannot be reached, so nothing is admitted."""
+
+
+class LedgerOverloadedError(GatewayError):
+    """The ledger's queue is full; try again shortly."""
+
+
+class ArchiveMissError(GatewayError):
+    """No archived result of that index is yours to read."""
+
+
+class ArchiveDamagedError(GatewayError):
+    """The archived result no longer matches its hash and is not handed out."""
+
+
+class UpstreamError(GatewayError):
+    """An upstream did not do its part."""
+
+
+class UpstreamNotReachedError(UpstreamError):
+    """The upstream provably received nothing of the call."""
+
+
+class UpstreamFailedError(UpstreamError):
+    """The upstream failed after the call was sent to it."""
+
+
+class ArchiveUnavailableError(GatewayError):
+    """The archive cannot take a result now."""

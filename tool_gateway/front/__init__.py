@@ -1,0 +1,1 @@
+"""The protocol surfaces that clients speak to."""

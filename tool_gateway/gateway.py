@@ -1,0 +1,103 @@
+"""The gateway's use cases: list the tools that a caller may use, call one of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from governor.call import Idempotency, ToolCall
+from governor.ids import CallId, UpstreamName
+from governor.scope import ScopeChain
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.errors import UnknownToolError
+from tool_gateway.identity import CallContext, Caller
+from tool_gateway.pipeline import Pipeline
+from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
+from tool_gateway.redaction import payload_hash
+from tool_gateway.results import ToolResult, text_result
+from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.stock import Stock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A tool that a caller may use, and whether clients may see its output schema."""
+
+    entry: ToolEntry
+    with_output_schema: bool
+
+
+class Gateway:
+    """What the protocol fronts offer, free of any protocol."""
+
+    def __init__(
+        self,
+        *,
+        stock: Stock,
+        pipeline: Pipeline,
+        backends: Mapping[UpstreamName, Backend],
+        policy: PolicySource,
+        sessions: ImplicitSessions,
+        session_naming: SessionNaming,
+        clock: Clock,
+    ) -> None:
+        """Take the parts; nothing is started."""
+        self._stock = stock
+        self._pipeline = pipeline
+        self._backends = backends
+        self._policy = policy
+        self._sessions = sessions
+        self._session_naming = session_naming
+        self._clock = clock
+
+    def tools_for(self, caller: Caller) -> tuple[Listed, ...]:
+        """Return the tools that the policy allows to `caller`, in a stable order."""
+        policy = self._policy()
+        listed = []
+        for entry in self._stock.catalog:
+            rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+            if rule.allow:
+                listed.append(Listed(entry=entry, with_output_schema=not rule.drop_output_schema))
+        return tuple(listed)
+
+    def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+        """Return the name of the request's session and the chain that it is charged to."""
+        name = context.session_name or self._sessions.name_for(caller.token_id)
+        chain = ScopeChain(
+            tenant=caller.tenant,
+            agent=caller.agent,
+            session=self._session_naming(caller.agent, name),
+        )
+        return name, chain
+
+    async def call(
+        self, caller: Caller, context: CallContext, *, tool: str, arguments: Mapping[str, object]
+    ) -> ToolResult:
+        """Run one governed call; what the tool or the governor refuses is a result too.
+
+        Raises:
+            UnknownToolError: no such tool is exposed.
+            IdempotencyConflictError: the key was used before with another payload.
+        """
+        entry = self._stock.catalog.find(tool)
+        backend = self._backends.get(entry.backend)
+        if backend is None:
+            message = f"{tool} has no backend; it is switched off"
+            raise UnknownToolError(message)
+        problem = self._stock.schemas.problem_with(entry.exposed, arguments)
+        if problem is not None:
+            return text_result(f"{tool} was not called: {problem}", is_error=True)
+
+        session_name, chain = self.session_of(caller, context)
+        key = context.idempotency_key
+        call = ToolCall(
+            call_id=CallId(self._clock.fresh("call")),
+            tool=entry.exposed,
+            arguments=arguments,
+            chain=chain,
+            turn=context.turn,
+            idempotency=None
+            if key is None
+            else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
+        )
+        return await self._pipeline.run(
+            call, session_name=session_name, entry=entry, backend=backend
+        )

@@ -1,0 +1,98 @@
+"""Keeping results: the oversize ones whole, the keyed ones for a retry."""
+
+import json
+from dataclasses import dataclass
+
+from governor.call import CallKind, ToolCall
+from governor.events import Replayed
+from governor.ids import ArchiveId
+from governor.policy import ToolRule
+from tool_gateway import telemetry
+from tool_gateway.archiving import archive_form, indexed, is_oversize
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
+from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
+from tool_gateway.results import CALL_META, ToolResult, text_result
+
+SNAPSHOT_MEDIA_TYPE = "application/vnd.flyball.result+json"
+# A snapshot is a result after cutting, so it is never larger than what went over the wire.
+SNAPSHOT_BYTES_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the model sees of a result, and where the rest of it is."""
+
+    result: ToolResult
+    archive_id: ArchiveId | None = None
+
+
+class ResultKeeper:
+    """Archives results on their way out and brings back the outcome of a keyed call."""
+
+    def __init__(self, *, archive: ResultArchive, ledger: Ledger, clock: Clock) -> None:
+        """Take the ports."""
+        self._archive = archive
+        self._ledger = ledger
+        self._clock = clock
+
+    async def keep(
+        self, result: ToolResult, *, call: ToolCall, entry: ToolEntry, rule: ToolRule
+    ) -> Kept:
+        """Return what the model sees; the archive fails open, so it may be the whole result."""
+        archive_id = None
+        if not entry.is_bounded and is_oversize(result, rule):
+            content, media_type = archive_form(result)
+            archived = await self._put(content, call, media_type)
+            if archived is not None:
+                archive_id = archived.archive_id
+                result = indexed(result, archived, rule, has_output_schema=entry.has_output_schema)
+        if call.idempotency is not None:
+            snapshot = json.dumps(result.to_wire(), ensure_ascii=False).encode()
+            archived = await self._put(snapshot, call, SNAPSHOT_MEDIA_TYPE)
+            archive_id = None if archived is None else archived.archive_id
+        return Kept(result=result, archive_id=archive_id)
+
+    async def replay(self, call: ToolCall, seen: Replayed) -> ToolResult:
+        """Return the outcome that the call's idempotency key already has."""
+        original = seen.original.call_id
+        if seen.original.is_live:
+            return _told("in_progress", f"Call {original} with this key still runs.", original)
+        archive_id = await self._ledger.replay_of(original)
+        if archive_id is None:
+            return _told("not_kept", f"Call {original} ended; its result was not kept.", original)
+        try:
+            stored = await self._archive.read(
+                archive_id, chain=call.chain, offset=0, length=SNAPSHOT_BYTES_MAX
+            )
+        except (ArchiveMissError, ArchiveDamagedError) as error:
+            return _told("not_kept", f"Call {original} ended; {error}", original)
+        wire = json.loads(stored.content)
+        return ToolResult(
+            content=tuple(wire["content"]),
+            structured=wire.get("structuredContent"),
+            is_error=wire["isError"],
+            meta={
+                **wire.get("_meta", {}),
+                CALL_META: {"call_id": original, "kind": CallKind.TOOL.value, "replayed": True},
+            },
+        )
+
+    async def _put(self, content: bytes, call: ToolCall, media_type: str) -> Archived | None:
+        try:
+            return await self._archive.put(
+                content,
+                chain=call.chain,
+                call_id=call.call_id,
+                media_type=media_type,
+                now_ms=self._clock.now_ms(),
+            )
+        except ArchiveUnavailableError:
+            telemetry.count_failure("archive")
+            return None
+
+
+def _told(state: str, text: str, original: str) -> ToolResult:
+    return text_result(
+        text, is_error=True, meta={CALL_META: {"call_id": original, "replayed": state}}
+    )

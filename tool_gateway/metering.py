@@ -1,0 +1,80 @@
+"""What a tool call used, put together from what each part of the path measured."""
+
+from collections.abc import Mapping
+
+from governor.amounts import Amounts, Unit
+from governor.events import Reserved, Settled
+from governor.policy import ToolRule
+from governor.usage import Usage
+
+
+def usage_of(
+    rule: ToolRule,
+    *,
+    held: Amounts,
+    wall_ms: int,
+    backend: Usage | None,
+    unmeasurable: Mapping[Unit, str],
+) -> Usage:
+    """Return the usage to settle: one call at its price, its time, and the backend's figures.
+
+    `backend` is None when the call never reported; what was held for its units then stands.
+    """
+    counted = {
+        Unit.TOOL_CALLS: 1,
+        Unit.COST_MICROUSD: rule.cost_microusd,
+        Unit.WALL_MS: wall_ms,
+    }
+    reported = {} if backend is None else dict(backend.measured)
+    measured = Amounts({**counted, **reported})
+    why_not = {
+        **{unit: "the call ended before it was measured" for unit, _ in held},
+        **unmeasurable,
+        **({} if backend is None else backend.unmeasured),
+    }
+    return Usage(
+        measured=measured,
+        unmeasured={
+            unit: why
+            for unit, why in why_not.items()
+            if unit not in measured and unit is not Unit.TURNS
+        },
+        memory_peak_bytes=None if backend is None else backend.memory_peak_bytes,
+    )
+
+
+def budget_meta(reserved: Reserved, settled: Settled | None) -> list[dict[str, object]]:
+    """Return what remains of each budget, as `_meta["flyball/budget"]` shows it.
+
+    Calls that run beside this one are seen as they stood at its admission; the ledger is
+    not asked a third time for the sake of a display.
+    """
+    charged = {} if settled is None else {charge.key: charge for charge in settled.charges}
+    shown: list[dict[str, object]] = []
+    for balance in reserved.balances:
+        charge = charged.get(balance.key)
+        if charge is not None:
+            balance = balance.end(held=charge.held, charged=charge.charged)  # noqa: PLW2901
+        shown.append(
+            {
+                "budget_id": balance.key.budget_id,
+                "scope": balance.scope.value,
+                "unit": balance.key.unit.value,
+                "limit": balance.limit,
+                "used": balance.settled,
+                "reserved": balance.reserved,
+                "remaining": balance.remaining,
+                "resets_at_ms": balance.resets_at_ms,
+            }
+        )
+    return shown
+
+
+def usage_json(usage: Usage) -> dict[str, object]:
+    """Return usage in its public JSON; what nobody could measure is null, with the reason."""
+    shape: dict[str, object] = {**usage.measured.as_dict()}
+    shape.update({unit.value: None for unit in usage.unmeasured})
+    shape["memory_peak_bytes"] = usage.memory_peak_bytes
+    if usage.unmeasured:
+        shape["unmeasured"] = {unit.value: why for unit, why in usage.unmeasured.items()}
+    return shape

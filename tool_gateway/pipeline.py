@@ -1,0 +1,276 @@
+"""The path that every tool call takes: resolve, admit, run, settle, record."""
+
+import anyio
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Amounts
+from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
+from governor.denial import DenialReason, Denied
+from governor.estimate import unexcused
+from governor.events import KeyReused, Replayed, Reserved, Settled
+from governor.ids import ReservationId, TurnId
+from governor.limits import Isolation
+from governor.usage import Usage
+from tool_gateway import telemetry
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.denials import (
+    denial_result,
+    isolation_unavailable,
+    ledger_unavailable,
+    overloaded,
+    policy_denied,
+)
+from tool_gateway.errors import (
+    IdempotencyConflictError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+    UpstreamFailedError,
+    UpstreamNotReachedError,
+)
+from tool_gateway.job import Job, Progress, record_of
+from tool_gateway.keeping import ResultKeeper
+from tool_gateway.metering import budget_meta, usage_json, usage_of
+from tool_gateway.ports import Backend, Clock, Ledger, PolicySource
+from tool_gateway.redaction import ArgumentsKept, render_arguments
+from tool_gateway.results import BUDGET_META, CALL_META, ToolResult, text_result
+from tool_gateway.running import RunningCalls
+
+SETTLE_SECONDS_MAX = 10
+# A hold outlives the longest run by this much before the reaper ends it.
+EXPIRY_GRACE_MS = 60_000
+OVERLOAD_RETRY_MS = 1_000
+
+
+class Pipeline:
+    """Runs tool calls under budgets; whatever happens, each reservation is ended once."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        keeper: ResultKeeper,
+        clock: Clock,
+        policy: PolicySource,
+        running: RunningCalls,
+        arguments_kept: ArgumentsKept,
+    ) -> None:
+        """Take the ports; nothing is started."""
+        self._ledger = ledger
+        self._keeper = keeper
+        self._clock = clock
+        self._policy = policy
+        self._running = running
+        self._arguments_kept = arguments_kept
+
+    async def run(
+        self, call: ToolCall, *, session_name: str, entry: ToolEntry, backend: Backend
+    ) -> ToolResult:
+        """Run `call` if the policy and every budget allow it; a denial is a result too.
+
+        Raises:
+            IdempotencyConflictError: the key was used before with another payload.
+        """
+        policy = self._policy()
+        rule = policy.rule_for(tool=call.tool, tenant=call.chain.tenant, agent=call.chain.agent)
+        job = Job(
+            call=call,
+            session_name=session_name,
+            entry=entry,
+            rule=rule,
+            backend=backend,
+            isolated=backend.isolation_for(call, rule.limits),
+            started_at_ms=self._clock.now_ms(),
+            policy_version=policy.version,
+        )
+        with telemetry.tracer.start_as_current_span("flyball.admit"):
+            decision = _refused(job) or await self._admit(job)
+        match decision:
+            case Denied():
+                return await self._deny(job, decision)
+            case KeyReused():
+                raise IdempotencyConflictError
+            case Replayed():
+                return await self._keeper.replay(call, decision)
+            case Reserved():
+                return await self._run_reserved(job, decision)
+
+    async def _admit(self, job: Job) -> Reserved | Denied | Replayed | KeyReused:
+        try:
+            return await self._ledger.admit(self._request(job))
+        except LedgerOverloadedError:
+            return overloaded(OVERLOAD_RETRY_MS)
+        except LedgerUnavailableError:
+            telemetry.count_failure("admit")
+            return ledger_unavailable()
+
+    def _request(self, job: Job) -> AdmissionRequest:
+        call, rule = job.call, job.rule
+        unmeasurable = job.backend.unmeasurable
+        # A client that cannot name turns is counted by its calls where the rule says so.
+        turn = TurnId(call.call_id) if rule.turn_per_call and call.turn is None else call.turn
+        return AdmissionRequest(
+            reservation_id=ReservationId(self._clock.fresh("res")),
+            call_id=call.call_id,
+            name=call.tool,
+            chain=call.chain,
+            session_name=job.session_name,
+            estimate=job.estimate,
+            turn=turn,
+            now_ms=job.started_at_ms,
+            expires_at_ms=job.started_at_ms + rule.limits.wall_ms + EXPIRY_GRACE_MS,
+            unmeasurable=unexcused(rule, unmeasurable),
+            idempotency=call.idempotency,
+        )
+
+    async def _run_reserved(self, job: Job, reserved: Reserved) -> ToolResult:
+        progress = Progress()
+        began = self._clock.elapsed_ms()
+        try:
+            with telemetry.tracer.start_as_current_span("flyball.run"):
+                await self._run_tracked(job, reserved, progress)
+        finally:
+            wall_ms = self._clock.elapsed_ms() - began
+            record = self._record(
+                job, progress, _usage(job, progress, reserved, wall_ms), estimate=reserved.amount
+            )
+            telemetry.count_ended(
+                kind=CallKind.TOOL.value,
+                backend=job.backend.name,
+                status=progress.status,
+                wall_ms=wall_ms,
+            )
+            settled = await self._end(reserved, record)
+        assert progress.result is not None, "a call that was not cancelled has a result"
+        return _annotated(progress.result, reserved, settled, record)
+
+    async def _run_tracked(self, job: Job, reserved: Reserved, progress: Progress) -> None:
+        """Run the backend and note in `progress` how it went."""
+        with self._running.track(job.call) as running:
+            try:
+                await self._ledger.forward(
+                    reserved.reservation.reservation_id, now_ms=self._clock.now_ms()
+                )
+                outcome = await job.backend.run(job.call, job.rule.limits)
+            except (LedgerUnavailableError, LedgerOverloadedError):
+                # The mark is not stored, so nothing may leave: the hold is still refundable.
+                telemetry.count_failure("forward")
+                progress.never_left = True
+                progress.status, progress.detail = CallStatus.RELEASED, "the ledger failed"
+                progress.result = denial_result(
+                    ledger_unavailable(), has_output_schema=job.entry.has_output_schema
+                )
+            except UpstreamNotReachedError as error:
+                progress.never_left = True
+                progress.status, progress.detail = CallStatus.RELEASED, str(error)
+                progress.result = text_result(
+                    f"{job.call.tool} was not run: {error}", is_error=True
+                )
+            except UpstreamFailedError as error:
+                progress.status, progress.detail = CallStatus.UPSTREAM_FAILED, str(error)
+                progress.result = text_result(f"{job.call.tool} failed: {error}", is_error=True)
+            else:
+                progress.outcome, progress.detail = outcome, outcome.detail
+                progress.status = outcome.status
+                kept = await self._keeper.keep(
+                    outcome.result, call=job.call, entry=job.entry, rule=job.rule
+                )
+                progress.result, progress.archive_id = kept.result, kept.archive_id
+        if progress.result is None:
+            # The scope was cancelled: an administrator or the shutdown stopped the call.
+            progress.detail = running.stopped_why or "stopped"
+            progress.result = text_result(
+                f"The call was stopped: {progress.detail}.", is_error=True
+            )
+
+    async def _end(self, reserved: Reserved, record: CallRecord) -> Settled | None:
+        """End the reservation, as far as the ledger lets us; the reaper ends the rest.
+
+        Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
+        dead ledger cannot hang the client.
+        """
+        reservation_id = reserved.reservation.reservation_id
+        with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
+            try:
+                with telemetry.tracer.start_as_current_span("flyball.settle"):
+                    if record.usage is None:
+                        await self._ledger.release(reservation_id, record)
+                        return None
+                    return await self._ledger.settle(reservation_id, record.usage, record)
+            except (LedgerUnavailableError, LedgerOverloadedError):
+                pass
+        telemetry.count_failure("settle")
+        return None
+
+    def _record(
+        self,
+        job: Job,
+        progress: Progress,
+        usage: Usage | None,
+        *,
+        estimate: Amounts | None = None,
+        denial: DenialReason | None = None,
+    ) -> CallRecord:
+        call = job.call
+        return record_of(
+            job,
+            progress,
+            ended_at_ms=self._clock.now_ms(),
+            arguments=render_arguments(call.tool, call.arguments, self._arguments_kept),
+            estimate=job.estimate if estimate is None else estimate,
+            usage=usage,
+            denial=denial,
+        )
+
+    async def _deny(self, job: Job, denied: Denied) -> ToolResult:
+        telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
+        record = self._record(job, nothing_ran, None, denial=denied.reason)
+        try:
+            await self._ledger.record(record)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            telemetry.count_failure("record")
+        result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
+        return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}})
+
+
+def _refused(job: Job) -> Denied | None:
+    """Return the denial of what needs no budget to be refused."""
+    rule, isolated = job.rule, job.isolated
+    if not rule.allow:
+        return policy_denied(rule.name, job.call.tool)
+    if isolated is None or rule.isolation is Isolation.BEST_EFFORT:
+        return None
+    if isolated.enforcement is not Enforcement.ENFORCED or not isolated.contained:
+        return isolation_unavailable(isolated.why or f"limits are only {isolated.enforcement}")
+    return None
+
+
+def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Usage | None:
+    """Return what to settle; None when provably nothing was consumed."""
+    if progress.never_left:
+        return None
+    return usage_of(
+        job.rule,
+        held=reserved.amount,
+        wall_ms=wall_ms,
+        backend=None if progress.outcome is None else progress.outcome.usage,
+        unmeasurable=job.backend.unmeasurable,
+    )
+
+
+def _annotated(
+    result: ToolResult, reserved: Reserved, settled: Settled | None, record: CallRecord
+) -> ToolResult:
+    """Return the result with what the call used and what remains, in `_meta`."""
+    call: dict[str, object] = {"call_id": record.call_id, "status": record.status.value}
+    if record.usage is not None:
+        call["usage"] = usage_json(record.usage)
+    if record.isolated is not None:
+        call["isolation"] = {
+            "enforcement": record.isolated.enforcement.value,
+            "contained": record.isolated.contained,
+            "by": record.isolated.by,
+        }
+    return result.with_meta(
+        **{CALL_META: call, BUDGET_META: budget_meta(reserved, settled)},
+    )

@@ -1,0 +1,209 @@
+"""What the gateway needs from the rest of the house, as the methods that it calls."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Unit
+from governor.call import CallRecord, CallStatus, Isolated, ToolCall
+from governor.denial import Denied
+from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.ids import ArchiveId, CallId, PrincipalId, ReservationId, SessionId
+from governor.limits import ExecutionLimits
+from governor.policy import Policy
+from governor.scope import ScopeChain
+from governor.usage import Usage
+from tool_gateway.results import Outcome
+
+
+class Clock(Protocol):
+    """The only source of time and of fresh names."""
+
+    def now_ms(self) -> int:
+        """Return the epoch time in milliseconds."""
+        ...
+
+    def elapsed_ms(self) -> int:
+        """Return a monotonic reading in milliseconds."""
+        ...
+
+    def fresh(self, prefix: str) -> str:
+        """Return a new unique id that begins with `prefix` and an underscore."""
+        ...
+
+
+class Ledger(Protocol):
+    """Where budgets are held and calls are recorded.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
+        """Hold the estimate on every budget of the chain, or say why not."""
+        ...
+
+    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+        """Mark the hold before the first upstream byte."""
+        ...
+
+    async def settle(
+        self, reservation_id: ReservationId, usage: Usage, record: CallRecord
+    ) -> Settled:
+        """End the hold with what was used and keep the record, in one transaction."""
+        ...
+
+    async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
+        """End the hold of a call that consumed nothing."""
+        ...
+
+    async def record(self, record: CallRecord) -> None:
+        """Keep the record of a call that was denied."""
+        ...
+
+    async def replay_of(self, call_id: CallId) -> ArchiveId | None:
+        """Return where the outcome of an ended call is kept, None while it runs or if it is not."""
+        ...
+
+    async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
+        """Return how every budget of the chain stands, in the JSON of the admin API."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """A result that was put away whole."""
+
+    archive_id: ArchiveId
+    sha256: str
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Part of an archived result, checked against its hash."""
+
+    content: bytes
+    offset: int
+    total_bytes: int
+    sha256: str
+
+
+class ResultArchive(Protocol):
+    """Where results that are too large for the model are kept whole."""
+
+    async def put(
+        self, content: bytes, *, chain: ScopeChain, call_id: CallId, media_type: str, now_ms: int
+    ) -> Archived:
+        """Keep `content` for the agent of `chain`."""
+        ...
+
+    async def read(
+        self, archive_id: ArchiveId, *, chain: ScopeChain, offset: int, length: int
+    ) -> Slice:
+        """Return a range of bytes.
+
+        Raises:
+            ArchiveMissError: there is no such index, or it is another agent's.
+            ArchiveDamagedError: the stored bytes do not match their hash.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """Whatever runs a call: an upstream MCP server, a local command, a built-in."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that call records carry."""
+        ...
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return the units that this backend cannot measure, each with the reason."""
+        ...
+
+    def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
+        """Return what would stand around the call; None where nothing local runs."""
+        ...
+
+    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+        """Run the call.
+
+        Raises:
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: the call was sent and no answer came back.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One local command; `cwd` None means the configured working directory."""
+
+    argv: tuple[str, ...]
+    cwd: str | None
+    env: Mapping[str, str]
+    stdin: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOutcome:
+    """How a local command ended and what it used; `explanation` is for the model."""
+
+    status: CallStatus
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    explanation: str
+    usage: Usage
+    isolated: Isolated
+
+
+class CommandRunner(Protocol):
+    """Runs a local command in a domain of its own."""
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return the units that this host cannot measure, each with the reason."""
+        ...
+
+    def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
+        """Return what would stand around a command with these limits."""
+        ...
+
+    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandOutcome:
+        """Run the command; its whole process tree is gone when this returns.
+
+        Raises:
+            UpstreamNotReachedError: the command could not be started.
+        """
+        ...
+
+
+class ServerPlacement(Protocol):
+    """Puts a long-lived stdio server into a domain, so that its whole tree can be ended."""
+
+    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that starts the server inside its domain."""
+        ...
+
+    async def end_server(self, name: str) -> None:
+        """Kill whatever is left of the server's tree and remove its domain."""
+        ...
+
+
+class SessionNaming(Protocol):
+    """Turns an agent's own name for a session into an id that no other agent can name."""
+
+    def __call__(self, agent: PrincipalId, name: str) -> SessionId:
+        """Return the id; the same agent and name always give the same one."""
+        ...
+
+
+class PolicySource(Protocol):
+    """Where the policy in force is asked for, at each call."""
+
+    def __call__(self) -> Policy:
+        """Return the policy in force."""
+        ...

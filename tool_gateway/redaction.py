@@ -1,0 +1,73 @@
+"""What of a call's arguments is kept in its record."""
+
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from hashlib import sha256
+
+_TEXT_CHARS_MAX = 200
+_ITEMS_MAX = 50
+_DEPTH_MAX = 6
+_SECRET_NAME = re.compile(
+    r"pass(word|wd|phrase)?$|secret|token|api[_-]?key|authorization|credential|cookie|private[_-]?key",
+    re.IGNORECASE,
+)
+# The shapes that common providers give their keys; a record never keeps one whole.
+_SECRET_TEXT = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|AKIA[0-9A-Z]{16}|fbt_[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.\S+)"
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_URL_USER = re.compile(r"(\w+://)[^/\s:@]+:[^/\s@]+@")
+HIDDEN = "[redacted]"
+
+
+class ArgumentsKept(StrEnum):
+    """How much of the arguments a record keeps."""
+
+    REDACTED = "redacted"
+    FULL = "full"
+    HASH = "hash"
+
+
+def payload_hash(tool: str, arguments: Mapping[str, object]) -> str:
+    """Return a hash that is equal exactly for equal calls."""
+    canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), default=str)
+    return sha256(canonical.encode()).hexdigest()
+
+
+def render_arguments(tool: str, arguments: Mapping[str, object], kept: ArgumentsKept) -> str:
+    """Return the text that a call record keeps of `arguments`."""
+    match kept:
+        case ArgumentsKept.FULL:
+            return json.dumps(arguments, ensure_ascii=False, default=str)
+        case ArgumentsKept.HASH:
+            return f"sha256:{payload_hash(tool, arguments)}"
+        case ArgumentsKept.REDACTED:
+            return json.dumps(_redacted(arguments, 0), ensure_ascii=False, default=str)
+
+
+def redact_text(text: str) -> str:
+    """Return `text` without the parts that look like credentials."""
+    text = _SECRET_TEXT.sub(HIDDEN, text)
+    text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    return _URL_USER.sub(rf"\1{HIDDEN}@", text)
+
+
+def _redacted(value: object, depth: int) -> object:
+    if depth >= _DEPTH_MAX:
+        return "…"
+    if isinstance(value, Mapping):
+        return {
+            str(key): HIDDEN if _SECRET_NAME.search(str(key)) else _redacted(item, depth + 1)
+            for key, item in list(value.items())[:_ITEMS_MAX]
+        }
+    if isinstance(value, (list, tuple)):
+        return [_redacted(item, depth + 1) for item in value[:_ITEMS_MAX]]
+    if isinstance(value, str):
+        clean = redact_text(value)
+        if len(clean) > _TEXT_CHARS_MAX:
+            return f"{clean[:_TEXT_CHARS_MAX]}… ({len(value)} characters)"
+        return clean
+    return value

@@ -1,0 +1,85 @@
+"""What a tool answered, as plain JSON values that no protocol library owns."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from governor.amounts import NOTHING
+from governor.call import CallStatus, Isolated
+from governor.usage import Usage
+
+Json = Mapping[str, object]
+
+DENIAL_META = "flyball/denial"
+BUDGET_META = "flyball/budget"
+CALL_META = "flyball/call"
+ARCHIVE_META = "flyball/archive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """A tool's answer: content blocks, structured content and `_meta` as the wire has them.
+
+    `structured` is None when the tool gave none.
+    """
+
+    content: tuple[Json, ...]
+    structured: object = None
+    is_error: bool = False
+    meta: Json = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of what the model would read, in bytes of UTF-8."""
+        return sum(len(_block_text(block).encode()) for block in self.content)
+
+    @property
+    def sole_text(self) -> str | None:
+        """Return the text when the answer is one text block, else None."""
+        if len(self.content) == 1 and self.content[0].get("type") == "text":
+            return str(self.content[0]["text"])
+        return None
+
+    def with_meta(self, **entries: object) -> "ToolResult":
+        """Return the result with `entries` added to `_meta`; None values are left out."""
+        added = {key: value for key, value in entries.items() if value is not None}
+        return replace(self, meta={**self.meta, **added})
+
+    def to_wire(self) -> dict[str, object]:
+        """Return the result as the body of a `tools/call` response."""
+        wire: dict[str, object] = {
+            "content": [dict(block) for block in self.content],
+            "isError": self.is_error,
+        }
+        if self.structured is not None:
+            wire["structuredContent"] = self.structured
+        if self.meta:
+            wire["_meta"] = dict(self.meta)
+        return wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a backend ended a call; `usage` holds only what the backend itself measured."""
+
+    result: ToolResult
+    status: CallStatus = CallStatus.OK
+    usage: Usage = field(default_factory=lambda: Usage(measured=NOTHING))
+    isolated: Isolated | None = None
+    detail: str = ""
+
+
+def text_block(text: str) -> Json:
+    """Return `text` as a content block."""
+    return {"type": "text", "text": text}
+
+
+def text_result(text: str, *, is_error: bool = False, meta: Json | None = None) -> ToolResult:
+    """Return a result of one text block."""
+    return ToolResult(content=(text_block(text),), is_error=is_error, meta=meta or {})
+
+
+def _block_text(block: Json) -> str:
+    if block.get("type") == "text":
+        return str(block["text"])
+    return json.dumps(block, separators=(",", ":"), ensure_ascii=False, default=str)

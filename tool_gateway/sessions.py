@@ -1,0 +1,29 @@
+"""The session of a caller that names none: one per token, until it has been idle."""
+
+from collections import OrderedDict
+
+from tool_gateway.ports import Clock
+
+TOKENS_MAX = 10_000
+
+
+class ImplicitSessions:
+    """Remembers, per token, which unnamed session is open in this process."""
+
+    def __init__(self, *, clock: Clock, idle_ms: int) -> None:
+        """Start with none; a session that rests for `idle_ms` is not continued."""
+        self._clock = clock
+        self._idle_ms = idle_ms
+        self._open: OrderedDict[str, tuple[str, int]] = OrderedDict()
+
+    def name_for(self, token_id: str) -> str:
+        """Return the name of the token's session, a new one after it has been idle."""
+        now_ms = self._clock.now_ms()
+        name, seen_ms = self._open.get(token_id, ("", 0))
+        if not name or now_ms - seen_ms > self._idle_ms:
+            name = self._clock.fresh("implicit")
+        self._open[token_id] = (name, now_ms)
+        self._open.move_to_end(token_id)
+        if len(self._open) > TOKENS_MAX:
+            self._open.popitem(last=False)
+        return name

@@ -1,0 +1,138 @@
+"""The built-in tool `shell_run`: one local command in a domain of its own."""
+
+from collections.abc import Mapping
+
+from governor.amounts import Unit
+from governor.call import CallStatus, Isolated, ToolCall
+from governor.ids import ToolName, UpstreamName
+from governor.limits import ExecutionLimits
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.ports import Command, CommandOutcome, CommandRunner
+from tool_gateway.results import Json, Outcome, ToolResult, text_block
+
+SHELL_RUN = ToolName("shell_run")
+LOCAL = UpstreamName("local")
+SHELL_META = "flyball/shell"
+_SHELL = ("/bin/sh", "-c")
+
+_INPUT_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "minLength": 1, "description": "A shell line for /bin/sh."},
+        "argv": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": "A program and its arguments, run without a shell.",
+        },
+        "cwd": {"type": "string", "description": "Working directory; absolute."},
+        "env": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Variables added to a minimal environment.",
+        },
+        "stdin": {"type": "string", "description": "Text for standard input."},
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "A shorter time limit than the policy's; a longer one has no effect.",
+        },
+    },
+    "oneOf": [{"required": ["command"]}, {"required": ["argv"]}],
+    "additionalProperties": False,
+}
+
+ENTRY = ToolEntry(
+    exposed=SHELL_RUN,
+    original=SHELL_RUN,
+    backend=LOCAL,
+    definition={
+        "name": SHELL_RUN,
+        "title": "Run a command",
+        "description": (
+            "Run one local command with limits on memory, processes, CPU and time. Give either "
+            "`command` (a shell line) or `argv`. The whole process tree ends with the call. "
+            "If a limit ends it, the answer says which one and what the peak was."
+        ),
+        "inputSchema": _INPUT_SCHEMA,
+        "annotations": {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+    },
+)
+
+
+class Shell:
+    """Runs `shell_run` on the local machine."""
+
+    name = LOCAL
+
+    def __init__(self, *, runner: CommandRunner, environment: Mapping[str, str]) -> None:
+        """Take what runs commands and the minimal environment they all get."""
+        self._runner = runner
+        self._environment = environment
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what this host cannot measure."""
+        return self._runner.unmeasurable
+
+    def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
+        """Return what would stand around the command."""
+        cwd = call.arguments.get("cwd")
+        return self._runner.isolation_for(limits, cwd=cwd if isinstance(cwd, str) else None)
+
+    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+        """Run the command and answer with its output and how it ended."""
+        command = command_of(call.arguments, self._environment)
+        ended = await self._runner.run(call.call_id, command, _clamped(limits, call.arguments))
+        return Outcome(
+            result=_result(ended),
+            status=ended.status,
+            usage=ended.usage,
+            isolated=ended.isolated,
+            detail=ended.explanation,
+        )
+
+
+def command_of(arguments: Mapping[str, object], environment: Mapping[str, str]) -> Command:
+    """Return the command that schema-checked arguments describe."""
+    argv = arguments.get("argv")
+    line = arguments.get("command")
+    words = tuple(map(str, argv)) if isinstance(argv, list) else (*_SHELL, str(line))
+    added = arguments.get("env")
+    cwd = arguments.get("cwd")
+    return Command(
+        argv=words,
+        cwd=None if cwd is None else str(cwd),
+        env={**environment, **(added if isinstance(added, Mapping) else {})},
+        stdin=str(arguments.get("stdin", "")).encode(),
+    )
+
+
+def _clamped(limits: ExecutionLimits, arguments: Mapping[str, object]) -> ExecutionLimits:
+    """Return the limits with the caller's own, shorter time limit."""
+    asked = arguments.get("timeout_ms")
+    if not isinstance(asked, int) or asked >= limits.wall_ms:
+        return limits
+    return ExecutionLimits(
+        memory_bytes=limits.memory_bytes,
+        pids=limits.pids,
+        cpu_millis=limits.cpu_millis,
+        cpu_ms=limits.cpu_ms,
+        wall_ms=asked,
+        output_bytes=limits.output_bytes,
+    )
+
+
+def _result(ended: CommandOutcome) -> ToolResult:
+    """Return the output as the model reads it: stdout, stderr, then how it ended if not well."""
+    parts = [ended.stdout.decode(errors="replace")]
+    if ended.stderr:
+        parts.append("[stderr]\n" + ended.stderr.decode(errors="replace"))
+    if ended.explanation:
+        parts.append(f"[{ended.explanation}]")
+    text = "\n".join(part for part in parts if part)
+    return ToolResult(
+        content=(text_block(text),),
+        is_error=ended.status is not CallStatus.OK,
+        meta={SHELL_META: {"exit_code": ended.exit_code, "status": ended.status.value}},
+    )

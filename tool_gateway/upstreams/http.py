@@ -1,0 +1,97 @@
+"""HTTP to an upstream, with each transport failure kept to the one call that met it.
+
+The SDK's client runs all calls of a connection in one task group: an exception from the
+HTTP library in one of them ends the connection and every call beside it. So a failure is
+answered here, as the JSON-RPC error of its own request.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import httpx2
+
+# Codes that no server uses (outside the range that the specification reserves); they carry
+# to the caller whether anything of the request can have reached the upstream.
+NOT_REACHED = -31_001
+BROKE_OFF = -31_002
+CONNECT_SECONDS_MAX = 10.0
+JSON_BYTES_MAX = 64 * 1024 * 1024
+
+
+class FaultContainingTransport(httpx2.AsyncBaseTransport):
+    """Turns transport errors into JSON-RPC errors for the request that suffered them."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        """Wrap `inner`."""
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the upstream's response, or the error that its request ends with."""
+        request_id = _request_id(request)
+        try:
+            response = await self._inner.handle_async_request(request)
+            if request_id is not None and _is_json(response):
+                return await _read_whole(request, response, request_id)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            return _answer(request, request_id, NOT_REACHED, f"cannot connect: {error}")
+        except httpx2.TransportError as error:
+            return _answer(request, request_id, BROKE_OFF, f"{type(error).__name__}: {error}")
+        return response
+
+    async def aclose(self) -> None:
+        """Close the wrapped transport."""
+        await self._inner.aclose()
+
+
+def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
+    return httpx2.AsyncClient(
+        headers=dict(headers),
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
+        transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def _request_id(request: httpx2.Request) -> object:
+    """Return the JSON-RPC id of a request that waits for an answer, else None."""
+    if request.method != "POST":
+        return None
+    try:
+        body = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return None
+    return body.get("id") if isinstance(body, dict) and "method" in body else None
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("application/json")
+
+
+async def _read_whole(
+    request: httpx2.Request, response: httpx2.Response, request_id: object
+) -> httpx2.Response:
+    """Return the response with its body read here, where a break-off can still be answered."""
+    chunks, total = [], 0
+    try:
+        async for chunk in response.aiter_raw():
+            total += len(chunk)
+            if total > JSON_BYTES_MAX:
+                message = f"the answer is larger than {JSON_BYTES_MAX} bytes"
+                return _answer(request, request_id, BROKE_OFF, message)
+            chunks.append(chunk)
+    finally:
+        await response.aclose()
+    return httpx2.Response(response.status_code, headers=response.headers, content=b"".join(chunks))
+
+
+def _answer(
+    request: httpx2.Request, request_id: object, code: int, message: str
+) -> httpx2.Response:
+    if request_id is None:
+        # A notification or a stream that nobody waits for: it is lost, its connection is not.
+        return httpx2.Response(HTTPStatus.BAD_GATEWAY, request=request)
+    body = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+    return httpx2.Response(HTTPStatus.OK, json=body, request=request)

@@ -1,0 +1,62 @@
+"""A client transport that tells when the server's side of it has ended."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from mcp.client._transport import ReadStream, TransportStreams
+
+Item = TypeVar("Item")
+
+
+@asynccontextmanager
+async def watched(
+    transport: AbstractAsyncContextManager[TransportStreams], on_closed: Callable[[], None]
+) -> AsyncIterator[TransportStreams]:
+    """Open `transport`; `on_closed` is called when its read side ends, for whatever cause.
+
+    The SDK's client notices such an end only at its next request; a gateway wants to start
+    the server again before that.
+    """
+    async with transport as (reading, writing):
+        yield WatchedReadStream(reading, on_closed), writing
+
+
+class WatchedReadStream(Generic[Item]):
+    """A read stream that reports its end."""
+
+    def __init__(self, inner: ReadStream[Item], on_closed: Callable[[], None]) -> None:
+        """Wrap `inner`."""
+        self._inner = inner
+        self._on_closed = on_closed
+
+    async def receive(self) -> Item:
+        """Return the next item."""
+        return await self._inner.receive()
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> "WatchedReadStream[Item]":
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self._inner.__anext__()
+        except BaseException:
+            self._on_closed()
+            raise
+
+    async def __aenter__(self) -> "WatchedReadStream[Item]":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
