@@ -1,0 +1,111 @@
+"""Reading `flyball.toml`, with errors that name the key, the value and the fix."""
+
+import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from runtime.configuration.model import Config
+from runtime.errors import ConfigError
+
+_FIXES = {
+    "missing": "add it",
+    "string_type": "put it in quotes",
+    "int_type": "write a whole number without quotes",
+    "int_from_float": "write a whole number",
+    "int_parsing": "write a whole number without quotes",
+    "bool_type": "write true or false, without quotes",
+    "bool_parsing": "write true or false, without quotes",
+    "tuple_type": 'write a list: ["…", "…"]',
+    "dict_type": "write a table: { key = value }",
+    "greater_than": "write a larger number",
+    "greater_than_equal": "write a number that is large enough",
+    "less_than_equal": "write a smaller number",
+}
+
+
+def load_config(path: Path) -> Config:
+    """Return the configuration in `path`.
+
+    Raises:
+        ConfigError: the file cannot be read or is not usable; every fault is listed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file. `flyball init` writes one, --config names another."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return parse_config(text, source=str(path))
+
+
+def parse_config(text: str, *, source: str) -> Config:
+    """Return the configuration in `text`; `source` names it in errors.
+
+    Raises:
+        ConfigError: it is not TOML, or not usable; every fault is listed.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source}: not valid TOML: {error}") from error
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        lines = [f"{source}: {_explained(fault)}" for fault in error.errors()]
+        raise ConfigError("\n".join(lines)) from error
+
+
+def config_version(config: Config) -> str:
+    """Return a short name of exactly this configuration, for records."""
+    return sha256(config.model_dump_json().encode()).hexdigest()[:12]
+
+
+def _explained(fault: ErrorDetails) -> str:
+    where = _path(fault["loc"]) or "the file"
+    kind = fault["type"]
+    message = fault["msg"].removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        return f"{where}: there is no such key; {_nearest(fault['loc'])}"
+    if kind == "missing":
+        return f"{where}: is required; {_FIXES[kind]}"
+    value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {fault['input']!r:.80}"
+    fix = _FIXES.get(kind)
+    return f"{where}{value}: {message}" + (f"; {fix}" if fix else "")
+
+
+def _path(parts: Sequence[int | str]) -> str:
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _nearest(parts: Sequence[int | str]) -> str:
+    """Return a hint at the key that was probably meant."""
+    table: type[BaseModel] | None = Config
+    for part in parts[:-1]:
+        if isinstance(part, str) and table is not None:
+            table = _table_of(table, part)
+    known = list(table.model_fields) if table is not None else []
+    close = get_close_matches(str(parts[-1]), known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"remove it, or use one of: {', '.join(known)}" if known else "remove it"
+
+
+def _table_of(table: type[BaseModel], key: str) -> type[BaseModel] | None:
+    field = table.model_fields.get(key)
+    if field is None:
+        return None
+    candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None

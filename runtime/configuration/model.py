@@ -1,0 +1,252 @@
+"""The shape of `flyball.toml`."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from governor.amounts import AMOUNT_MAX, Unit
+from governor.scope import ScopeKind
+
+Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
+Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+_ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
+_UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
+_PORT_MAX = 65_535
+_MIB = 1024 * 1024
+
+
+class Table(BaseModel):
+    """A table of the file; unknown keys are errors, because a typo is not an opinion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Listen(Table):
+    """Where agents and administrators connect."""
+
+    agents: str = "127.0.0.1:8700"
+    admin: str = "127.0.0.1:8701"
+    trusted_proxy: bool = False
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    body_bytes_max: Positive = 4 * _MIB
+
+    @field_validator("agents", "admin")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        match = _ADDRESS.match(value)
+        if match is None or int(match[2]) > _PORT_MAX:
+            raise ValueError('expected "host:port", for example "127.0.0.1:8700"')
+        return value
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: give both or neither")
+        return self
+
+
+class Auth(Table):
+    """How agents are recognised."""
+
+    mode: Literal["token", "none"] = "token"
+
+
+class SessionTable(Table):
+    """Sessions that a client does not name."""
+
+    idle_s: Positive = 1800
+
+
+class StoreTable(Table):
+    """How much a crash may cost: nothing, or what the machine had not written yet."""
+
+    durability: Literal["power", "process"] = "power"
+
+
+class Records(Table):
+    """What is kept of a call's arguments."""
+
+    arguments: Literal["redacted", "full", "hash"] = "redacted"
+
+
+class Local(Table):
+    """Local commands: whom they run as, and where."""
+
+    user: str = "nobody"
+    workdir: str | None = None
+
+
+class Upstream(Table):
+    """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
+
+    name: Name
+    command: tuple[str, ...] | None = None
+    env: dict[str, str] = {}
+    env_from: tuple[str, ...] = ()
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    headers_from: dict[str, str] = {}
+    prefix: Literal["server", "none"] = "server"
+    start_ms_max: Positive = 30_000
+
+    @field_validator("name")
+    @classmethod
+    def _is_safe(cls, value: str) -> str:
+        if not _UPSTREAM_NAME.match(value):
+            raise ValueError("use letters, digits, '-' and single '_': it becomes a tool's prefix")
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("expected an http:// or https:// address")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give exactly one of `command` and `url`")
+        if self.command is not None and not self.command:
+            raise ValueError("command: name the program to start")
+        return self
+
+
+class Limits(Table):
+    """What one call may take of the machine."""
+
+    memory_mib: Positive | None = 512
+    pids: Positive | None = 128
+    cpus: Annotated[float, Field(gt=0, le=1024)] | None = 1.0
+    cpu_ms: Positive | None = None
+    wall_ms: Positive = 60_000
+    output_bytes: Positive = 8 * _MIB
+
+
+class Estimate(Table):
+    """What to hold before a call, where the limit itself would be too much."""
+
+    wall_ms: Amount | None = None
+    cpu_ms: Amount | None = None
+
+
+class RuleTerms(Table):
+    """How the calls of a rule may run."""
+
+    allow: bool = True
+    isolation: Literal["required", "best_effort"] = "required"
+    cost_microusd: Amount = 0
+    limits: Limits = Limits()
+    estimate: Estimate = Estimate()
+    turn_per_call: bool = False
+    archive_above_bytes: Annotated[int, Field(ge=1024, le=AMOUNT_MAX)] = 16_384
+    drop_output_schema: bool = False
+
+
+class Rule(RuleTerms):
+    """A rule and the calls that it is for; the first that covers a call governs it."""
+
+    name: Name
+    tool: str = "*"
+    tenant: str = "*"
+    agent: str = "*"
+
+
+class WindowTable(Table):
+    """A window that starts anew every `every_s` seconds."""
+
+    every_s: Positive
+
+
+class BudgetTable(Table):
+    """A budget that is made at the first start; afterwards the admin API owns it."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+    scope: ScopeKind
+    subject: str | None = None
+    limits: dict[Unit, Amount] = Field(min_length=1)
+    window: Literal["lifetime"] | WindowTable = "lifetime"
+
+
+class Provider(Table):
+    """An OpenAI-compatible model server; its key comes from the environment."""
+
+    name: Name
+    base_url: str
+    api_key_from: str | None = None
+    timeout_ms: Positive = 120_000
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected an http:// or https:// address, ending before /chat")
+        return value.rstrip("/")
+
+
+class Tier(Table):
+    """A named cost and quality level; the first one listed should be the cheapest."""
+
+    name: Name
+    provider: Name
+    model: Name
+    input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    output_tokens_max: Positive = 4096
+
+
+class TierRuleTable(Table):
+    """When model = "auto" means `tier`; every condition given must hold."""
+
+    tier: Name
+    prompt_chars_min: Positive | None = None
+    keywords: tuple[str, ...] = ()
+    has_tools: bool | None = None
+
+
+class Config(Table):
+    """The whole file."""
+
+    listen: Listen = Listen()
+    auth: Auth = Auth()
+    session: SessionTable = SessionTable()
+    store: StoreTable = StoreTable()
+    records: Records = Records()
+    local: Local = Local()
+    upstream: tuple[Upstream, ...] = ()
+    rule: tuple[Rule, ...] = ()
+    default: RuleTerms = RuleTerms()
+    budget: tuple[BudgetTable, ...] = ()
+    provider: tuple[Provider, ...] = ()
+    tier: tuple[Tier, ...] = ()
+    tier_rule: tuple[TierRuleTable, ...] = ()
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        for what, names in (
+            ("upstream", [entry.name for entry in self.upstream]),
+            ("rule", [entry.name for entry in self.rule]),
+            ("budget", [entry.id for entry in self.budget]),
+            ("provider", [entry.name for entry in self.provider]),
+            ("tier", [entry.name for entry in self.tier]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{what}: {', '.join(twice)} appears twice; names are unique")
+        if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
+            raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
+        providers = {entry.name for entry in self.provider}
+        tiers = {entry.name for entry in self.tier}
+        for entry in self.tier:
+            if entry.provider not in providers:
+                raise ValueError(f"tier {entry.name}: no [[provider]] is called {entry.provider!r}")
+        for number, tier_rule in enumerate(self.tier_rule):
+            if tier_rule.tier not in tiers:
+                raise ValueError(f"tier_rule[{number}]: no [[tier]] is called {tier_rule.tier!r}")
+        return self

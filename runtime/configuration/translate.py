@@ -1,0 +1,198 @@
+"""The file's tables as the values that the rest of the house works with."""
+
+from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
+
+from governor.amounts import Amounts
+from governor.budget import Budget
+from governor.errors import GovernorError
+from governor.ids import BudgetId, TenantId, TierName, UpstreamName
+from governor.limits import ExecutionLimits, Isolation
+from governor.policy import Match, Policy, ToolRule
+from governor.pricing import ModelPrice
+from governor.tiers import ModelTier, TierRule
+from governor.window import Fixed, Lifetime, Window
+from runtime.configuration.load import config_version
+from runtime.configuration.model import (
+    BudgetTable,
+    Config,
+    Limits,
+    Rule,
+    RuleTerms,
+    Tier,
+    Upstream,
+    WindowTable,
+)
+from runtime.errors import ConfigError
+from runtime.settings import scripts_directory, secret_from_environment
+from tool_gateway.shell import SHELL_RUN
+from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+
+_MIB = 1024 * 1024
+_MICRO = Decimal(1_000_000)
+# Local commands are off unless a rule of the operator's own comes before this one.
+_SHELL_OFF = Match(tool=SHELL_RUN)
+
+
+def policy_of(config: Config) -> Policy:
+    """Return the rules of the file, local commands off at their end.
+
+    Raises:
+        ConfigError: a rule contradicts itself.
+    """
+    rules = [_rule(rule, f"rule {rule.name}", _match(rule), name=rule.name) for rule in config.rule]
+    off = RuleTerms(allow=False)
+    rules.append(_rule(off, "built-in rule", _SHELL_OFF, name="local-commands-off"))
+    return Policy(
+        version=config_version(config),
+        rules=tuple(rules),
+        fallback=_rule(config.default, "default", Match(), name="default"),
+    )
+
+
+def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
+    """Return what to connect to, with the secrets that the environment holds.
+
+    Raises:
+        ConfigError: a variable that the file names is not set.
+    """
+    return tuple(_upstream(upstream) for upstream in config.upstream)
+
+
+def budgets_of(config: Config, *, tenant: TenantId) -> tuple[Budget, ...]:
+    """Return the budgets to make at the first start."""
+    return tuple(_budget(table, tenant) for table in config.budget)
+
+
+def tiers_of(config: Config) -> tuple[ModelTier, ...]:
+    """Return the model tiers, cheapest first as the file lists them."""
+    return tuple(_tier(tier) for tier in config.tier)
+
+
+def tier_rules_of(config: Config) -> tuple[TierRule, ...]:
+    """Return when `auto` means which tier."""
+    return tuple(
+        TierRule(
+            tier=TierName(rule.tier),
+            prompt_chars_min=rule.prompt_chars_min,
+            keywords=tuple(word.lower() for word in rule.keywords),
+            has_tools=rule.has_tools,
+        )
+        for rule in config.tier_rule
+    )
+
+
+def window_of(table: str | WindowTable) -> Window:
+    """Return the window of a budget table."""
+    return Fixed(table.every_s * 1000) if isinstance(table, WindowTable) else Lifetime()
+
+
+def _match(rule: Rule) -> Match:
+    return Match(tool=rule.tool, tenant=rule.tenant, agent=rule.agent)
+
+
+def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
+    try:
+        return ToolRule(
+            name=name,
+            match=match,
+            allow=terms.allow,
+            limits=_limits(terms.limits),
+            isolation=Isolation(terms.isolation),
+            cost_microusd=terms.cost_microusd,
+            estimate_wall_ms=terms.estimate.wall_ms,
+            estimate_cpu_ms=terms.estimate.cpu_ms,
+            turn_per_call=terms.turn_per_call,
+            archive_above_bytes=terms.archive_above_bytes,
+            drop_output_schema=terms.drop_output_schema,
+        )
+    except GovernorError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _limits(limits: Limits) -> ExecutionLimits:
+    return ExecutionLimits(
+        memory_bytes=None if limits.memory_mib is None else limits.memory_mib * _MIB,
+        pids=limits.pids,
+        cpu_millis=None if limits.cpus is None else max(1, round(limits.cpus * 1000)),
+        cpu_ms=limits.cpu_ms,
+        wall_ms=limits.wall_ms,
+        output_bytes=limits.output_bytes,
+    )
+
+
+def _upstream(table: Upstream) -> UpstreamSpec:
+    prefixed = table.prefix == "server"
+    name = UpstreamName(table.name)
+    if table.url is not None:
+        secrets = {
+            header: _secret(variable, f"upstream {name}.headers_from.{header}")
+            for header, variable in table.headers_from.items()
+        }
+        return HttpSpec(
+            name=name,
+            url=table.url,
+            headers={**table.headers, **secrets},
+            prefixed=prefixed,
+            start_ms_max=table.start_ms_max,
+        )
+    assert table.command is not None, "the model lets through one of command and url"
+    secrets = {
+        variable: _secret(variable, f"upstream {name}.env_from") for variable in table.env_from
+    }
+    program, *arguments = table.command
+    return StdioSpec(
+        name=name,
+        command=(_program(program), *arguments),
+        env={**table.env, **secrets},
+        cwd=table.cwd,
+        prefixed=prefixed,
+        start_ms_max=table.start_ms_max,
+    )
+
+
+def _program(name: str) -> str:
+    """Return a program of this environment by its full path, so that it need not be on PATH."""
+    beside = scripts_directory() / name
+    return str(beside) if "/" not in name and Path(beside).exists() else name
+
+
+def _secret(variable: str, where: str) -> str:
+    value = secret_from_environment(variable)
+    if value is None:
+        raise ConfigError(f"{where}: the environment variable {variable} is not set; export it")
+    return value
+
+
+def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
+    try:
+        return Budget(
+            budget_id=BudgetId(table.id),
+            tenant=tenant,
+            scope=table.scope,
+            subject=table.subject,
+            limits=Amounts(table.limits),
+            window=window_of(table.window),
+        )
+    except GovernorError as error:
+        raise ConfigError(f"budget {table.id}: {error}") from error
+
+
+def _tier(table: Tier) -> ModelTier:
+    price = None
+    if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
+        price = ModelPrice(
+            input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
+            output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
+        )
+    return ModelTier(
+        name=TierName(table.name),
+        provider=table.provider,
+        model=table.model,
+        price=price,
+        output_tokens_max=table.output_tokens_max,
+    )
+
+
+def _micro(usd: Decimal) -> int:
+    return int((usd * _MICRO).to_integral_value(rounding=ROUND_CEILING))

@@ -1,0 +1,21 @@
+"""The runtime's errors: what stops a command or a request, in words that say what to do."""
+
+
+class RuntimeFaultError(Exception):
+    """The sidecar cannot do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        """Take the class's docstring as the message when none is given."""
+        super().__init__(message or type(self).__doc__)
+
+
+class ConfigError(RuntimeFaultError):
+    """The configuration is not usable; each line names a key, its value and the fix."""
+
+
+class ListenError(RuntimeFaultError):
+    """The address cannot be listened on."""
+
+
+class ProviderError(RuntimeFaultError):
+    """The model provider failed."""

@@ -1,0 +1,43 @@
+"""Static settings: the only reader of the environment."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# What local commands and upstream servers may inherit; everything else stays here.
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
+_PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Settings(BaseSettings):
+    """Where things are; `FLYBALL_CONFIG`, `FLYBALL_STATE` and so on set them."""
+
+    model_config = SettingsConfigDict(env_prefix="FLYBALL_", frozen=True, extra="ignore")
+
+    config: Path = Path("flyball.toml")
+    state: Path = Path(".flyball")
+    log_level: str = "WARNING"
+    model_url: str | None = Field(default=None, description="a real model server for the tour")
+    model_key: SecretStr | None = None
+    model_name: str = "gpt-4o-mini"
+    ci: bool = Field(default=False, validation_alias="CI")
+
+
+def secret_from_environment(name: str) -> str | None:
+    """Return the variable that the configuration names for a secret, None if it is not set."""
+    return os.environ.get(name)
+
+
+def command_environment() -> Mapping[str, str]:
+    """Return the minimal environment of a local command: no variable of ours, no secret."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {"PATH": _PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": "/tmp", **inherited}  # noqa: S108
+
+
+def scripts_directory() -> Path:
+    """Return where this environment's console scripts are."""
+    return Path(sys.executable).parent
