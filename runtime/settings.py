@@ -4,8 +4,9 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # What local commands and upstream servers may inherit; everything else stays here.
@@ -19,7 +20,10 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FLYBALL_", frozen=True, extra="ignore")
 
     config: Path = Path("flyball.toml")
-    state: Path = Path(".flyball")
+    # Absolute from the start, so that nothing that changes directory can lose it.
+    state: Annotated[Path, AfterValidator(Path.absolute)] = Field(
+        default=Path(".flyball"), validate_default=True
+    )
     log_level: str = "WARNING"
     model_url: str | None = Field(default=None, description="a real model server for the tour")
     model_key: SecretStr | None = None

@@ -10,7 +10,7 @@ from governor.ids import ArchiveId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError
+from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
 from tool_gateway.ports import Clock, Ledger, ResultArchive, Slice
 from tool_gateway.results import (
     ARCHIVE_META,
@@ -119,7 +119,7 @@ class Builtins:
                 offset=_integer(asked, "offset", 0),
                 length=_integer(asked, "max_bytes", READ_BYTES_DEFAULT),
             )
-        except (ArchiveMissError, ArchiveDamagedError) as error:
+        except (ArchiveMissError, ArchiveDamagedError, ArchiveUnavailableError) as error:
             return Outcome(
                 result=text_result(f"{archive_id}: {error}", is_error=True),
                 status=CallStatus.TOOL_ERROR,

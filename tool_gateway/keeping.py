@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from governor.call import CallKind, ToolCall
+from governor.call import ToolCall
 from governor.events import Replayed
 from governor.ids import ArchiveId
 from governor.policy import ToolRule
@@ -15,8 +15,7 @@ from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
 from tool_gateway.results import CALL_META, ToolResult, text_result
 
 SNAPSHOT_MEDIA_TYPE = "application/vnd.flyball.result+json"
-# A snapshot is a result after cutting, so it is never larger than what went over the wire.
-SNAPSHOT_BYTES_MAX = 64 * 1024 * 1024
+SLICE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +61,26 @@ class ResultKeeper:
         if archive_id is None:
             return _told("not_kept", f"Call {original} ended; its result was not kept.", original)
         try:
-            stored = await self._archive.read(
-                archive_id, chain=call.chain, offset=0, length=SNAPSHOT_BYTES_MAX
-            )
-        except (ArchiveMissError, ArchiveDamagedError) as error:
+            wire = json.loads(await self._whole(archive_id, call))
+        except (ArchiveMissError, ArchiveDamagedError, ArchiveUnavailableError) as error:
             return _told("not_kept", f"Call {original} ended; {error}", original)
-        wire = json.loads(stored.content)
         return ToolResult(
             content=tuple(wire["content"]),
             structured=wire.get("structuredContent"),
             is_error=wire["isError"],
-            meta={
-                **wire.get("_meta", {}),
-                CALL_META: {"call_id": original, "kind": CallKind.TOOL.value, "replayed": True},
-            },
+            meta={**wire.get("_meta", {}), CALL_META: {"call_id": original, "replayed": True}},
         )
+
+    async def _whole(self, archive_id: ArchiveId, call: ToolCall) -> bytes:
+        """Return every byte of an entry, which is read in slices."""
+        content = b""
+        while True:
+            part = await self._archive.read(
+                archive_id, chain=call.chain, offset=len(content), length=SLICE_BYTES
+            )
+            content += part.content
+            if len(content) >= part.total_bytes or not part.content:
+                return content
 
     async def _put(self, content: bytes, call: ToolCall, media_type: str) -> Archived | None:
         try:

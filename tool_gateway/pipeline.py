@@ -33,7 +33,7 @@ from tool_gateway.metering import budget_meta, usage_json, usage_of
 from tool_gateway.ports import Backend, Clock, Ledger, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, ToolResult, text_result
-from tool_gateway.running import RunningCalls
+from tool_gateway.running import Running, RunningCalls
 
 SETTLE_SECONDS_MAX = 10
 # A hold outlives the longest run by this much before the reaper ends it.
@@ -125,27 +125,33 @@ class Pipeline:
     async def _run_reserved(self, job: Job, reserved: Reserved) -> ToolResult:
         progress = Progress()
         began = self._clock.elapsed_ms()
-        try:
-            with telemetry.tracer.start_as_current_span("flyball.run"):
-                await self._run_tracked(job, reserved, progress)
-        finally:
-            wall_ms = self._clock.elapsed_ms() - began
-            record = self._record(
-                job, progress, _usage(job, progress, reserved, wall_ms), estimate=reserved.amount
-            )
-            telemetry.count_ended(
-                kind=CallKind.TOOL.value,
-                backend=job.backend.name,
-                status=progress.status,
-                wall_ms=wall_ms,
-            )
-            settled = await self._end(reserved, record)
+        with self._running.track(job.call.call_id, job.call.chain.session) as running:
+            try:
+                with telemetry.tracer.start_as_current_span("flyball.run"):
+                    await self._run_backend(job, reserved, progress, running)
+            finally:
+                wall_ms = self._clock.elapsed_ms() - began
+                record = self._record(
+                    job,
+                    progress,
+                    _usage(job, progress, reserved, wall_ms),
+                    estimate=reserved.amount,
+                )
+                telemetry.count_ended(
+                    kind=CallKind.TOOL.value,
+                    backend=job.backend.name,
+                    status=progress.status,
+                    wall_ms=wall_ms,
+                )
+                settled = await self._end(reserved, record)
         assert progress.result is not None, "a call that was not cancelled has a result"
         return _annotated(progress.result, reserved, settled, record)
 
-    async def _run_tracked(self, job: Job, reserved: Reserved, progress: Progress) -> None:
+    async def _run_backend(
+        self, job: Job, reserved: Reserved, progress: Progress, running: Running
+    ) -> None:
         """Run the backend and note in `progress` how it went."""
-        with self._running.track(job.call) as running:
+        with running.scope:
             try:
                 await self._ledger.forward(
                     reserved.reservation.reservation_id, now_ms=self._clock.now_ms()

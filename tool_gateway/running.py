@@ -6,17 +6,26 @@ from dataclasses import dataclass
 
 import anyio
 
-from governor.call import ToolCall
 from governor.ids import CallId, SessionId
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """One running call; `stopped_why` is set when someone other than the client ends it."""
+    """One call from its admission to its settlement.
+
+    The backend runs inside `scope`, the settlement outside of it: stopping a call never
+    keeps it from being settled. `stopped_why` is set when someone other than the client
+    ends the call.
+    """
 
     session: SessionId
     scope: anyio.CancelScope
     stopped_why: str | None = None
+
+    def stop(self, why: str) -> None:
+        """Cancel the backend's run."""
+        self.stopped_why = why
+        self.scope.cancel()
 
 
 class RunningCalls:
@@ -25,34 +34,39 @@ class RunningCalls:
     def __init__(self) -> None:
         """Start with none."""
         self._calls: dict[CallId, Running] = {}
+        self._emptied = anyio.Event()
 
     def __len__(self) -> int:
         """Return how many calls run now."""
         return len(self._calls)
 
     @contextmanager
-    def track(self, call: ToolCall) -> Iterator[Running]:
-        """Keep `call` in the list while the block runs, under a scope that can stop it."""
-        with anyio.CancelScope() as scope:
-            running = Running(session=call.chain.session, scope=scope)
-            self._calls[call.call_id] = running
-            try:
-                yield running
-            finally:
-                del self._calls[call.call_id]
+    def track(self, call_id: CallId, session: SessionId) -> Iterator[Running]:
+        """Keep the call in the list while the block runs."""
+        running = Running(session=session, scope=anyio.CancelScope())
+        self._calls[call_id] = running
+        try:
+            yield running
+        finally:
+            del self._calls[call_id]
+            if not self._calls:
+                self._emptied.set()
+                self._emptied = anyio.Event()
+
+    async def all_ended(self) -> None:
+        """Wait until no call runs."""
+        if self._calls:
+            await self._emptied.wait()
 
     def stop_session(self, session: SessionId, *, why: str) -> int:
         """Stop every call of `session` and return how many there were."""
-        stopped = [running for running in self._calls.values() if running.session == session]
-        for running in stopped:
-            running.stopped_why = why
-            running.scope.cancel()
-        return len(stopped)
+        return self._stop([r for r in self._calls.values() if r.session == session], why)
 
     def stop_all(self, *, why: str) -> int:
         """Stop every call and return how many there were."""
-        stopped = list(self._calls.values())
+        return self._stop(list(self._calls.values()), why)
+
+    def _stop(self, stopped: list[Running], why: str) -> int:
         for running in stopped:
-            running.stopped_why = why
-            running.scope.cancel()
+            running.stop(why)
         return len(stopped)

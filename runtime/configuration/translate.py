@@ -3,6 +3,8 @@
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from governor.amounts import Amounts
 from governor.budget import Budget
 from governor.errors import GovernorError
@@ -24,6 +26,7 @@ from runtime.configuration.model import (
     WindowTable,
 )
 from runtime.errors import ConfigError
+from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
 from tool_gateway.shell import SHELL_RUN
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
@@ -62,6 +65,25 @@ def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
 def budgets_of(config: Config, *, tenant: TenantId) -> tuple[Budget, ...]:
     """Return the budgets to make at the first start."""
     return tuple(_budget(table, tenant) for table in config.budget)
+
+
+def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
+    """Return the model servers, with the keys that the environment holds.
+
+    Raises:
+        ConfigError: a variable that the file names is not set.
+    """
+    return tuple(
+        ProviderSpec(
+            name=table.name,
+            base_url=table.base_url,
+            api_key=None
+            if table.api_key_from is None
+            else SecretStr(_secret(table.api_key_from, f"provider {table.name}.api_key_from")),
+            timeout_ms=table.timeout_ms,
+        )
+        for table in config.provider
+    )
 
 
 def tiers_of(config: Config) -> tuple[ModelTier, ...]:

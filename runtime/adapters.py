@@ -1,0 +1,158 @@
+"""The store and the machine, in the shapes that the gateway asks for."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from governor.admission import AdmissionRequest
+from governor.call import CallRecord
+from governor.denial import Denied
+from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.ids import ArchiveId, CallId, ReservationId
+from governor.scope import ScopeChain
+from governor.usage import Usage
+from memory_store.accounts import BalanceView
+from memory_store.archive import Archive
+from memory_store.calls import CallLog
+from memory_store.errors import (
+    ArchiveCorruptError,
+    ArchiveNotFoundError,
+    ArchiveTooLargeError,
+    NotFoundError,
+    StoreOverloadedError,
+    StoreUnavailableError,
+)
+from memory_store.ledger import SqlLedger
+from tool_gateway.errors import (
+    ArchiveDamagedError,
+    ArchiveMissError,
+    ArchiveUnavailableError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+)
+from tool_gateway.ports import Archived, Slice
+
+
+@contextmanager
+def _ledger_words() -> Iterator[None]:
+    """Say the store's failures in the gateway's words."""
+    try:
+        yield
+    except StoreOverloadedError as error:
+        raise LedgerOverloadedError from error
+    except StoreUnavailableError as error:
+        raise LedgerUnavailableError from error
+
+
+class StoreLedger:
+    """The store's ledger and call log as the one ledger that the gateway knows."""
+
+    def __init__(self, *, ledger: SqlLedger, calls: CallLog) -> None:
+        """Take both."""
+        self._ledger = ledger
+        self._calls = calls
+
+    async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
+        """Hold the estimate on every budget of the chain, or say why not."""
+        with _ledger_words():
+            return await self._ledger.admit(request)
+
+    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+        """Mark the hold before the first upstream byte."""
+        with _ledger_words():
+            await self._ledger.forward(reservation_id, now_ms=now_ms)
+
+    async def settle(
+        self, reservation_id: ReservationId, usage: Usage, record: CallRecord
+    ) -> Settled:
+        """End the hold with what was used and keep the record."""
+        with _ledger_words():
+            return await self._ledger.settle(reservation_id, usage, record)
+
+    async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
+        """End the hold of a call that consumed nothing."""
+        with _ledger_words():
+            return await self._ledger.release(reservation_id, record)
+
+    async def record(self, record: CallRecord) -> None:
+        """Keep the record of a call that was denied."""
+        with _ledger_words():
+            await self._calls.record(record)
+
+    async def replay_of(self, call_id: CallId) -> ArchiveId | None:
+        """Return where the outcome of an ended call is kept."""
+        with _ledger_words():
+            try:
+                return (await self._calls.get(call_id)).record.archive_id
+            except NotFoundError:
+                return None
+
+    async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
+        """Return how every budget of the chain stands."""
+        with _ledger_words():
+            views = await self._ledger.balances(
+                tenant=chain.tenant, agent=chain.agent, session=chain.session, now_ms=now_ms
+            )
+        return tuple(_balance_json(view) for view in views)
+
+
+class StoreArchive:
+    """The store's archive, where an agent finds what its own calls answered."""
+
+    def __init__(self, archive: Archive) -> None:
+        """Take the archive."""
+        self._archive = archive
+
+    async def put(
+        self, content: bytes, *, chain: ScopeChain, call_id: CallId, media_type: str, now_ms: int
+    ) -> Archived:
+        """Keep `content` for the agent of `chain`."""
+        try:
+            entry = await self._archive.put(
+                content,
+                tenant=chain.tenant,
+                agent=chain.agent,
+                session=chain.session,
+                call_id=call_id,
+                media_type=media_type,
+                now_ms=now_ms,
+            )
+        except (StoreUnavailableError, StoreOverloadedError, ArchiveTooLargeError) as error:
+            raise ArchiveUnavailableError(str(error)) from error
+        return Archived(
+            archive_id=entry.archive_id, sha256=entry.sha256, total_bytes=entry.size_bytes
+        )
+
+    async def read(
+        self, archive_id: ArchiveId, *, chain: ScopeChain, offset: int, length: int
+    ) -> Slice:
+        """Return a range of bytes of an entry that is intact."""
+        try:
+            part = await self._archive.read(
+                archive_id, tenant=chain.tenant, agent=chain.agent, offset=offset, length=length
+            )
+        except ArchiveNotFoundError as error:
+            raise ArchiveMissError from error
+        except ArchiveCorruptError as error:
+            raise ArchiveDamagedError from error
+        except StoreUnavailableError as error:
+            raise ArchiveUnavailableError from error
+        return Slice(
+            content=part.content,
+            offset=part.offset,
+            total_bytes=part.total_bytes,
+            sha256=part.sha256,
+        )
+
+
+def _balance_json(view: BalanceView) -> dict[str, object]:
+    return {
+        "budget_id": view.budget_id,
+        "scope": view.scope.value,
+        "unit": view.unit.value,
+        "limit": view.limit,
+        "used": view.used,
+        "reserved": view.reserved,
+        "remaining": view.remaining,
+        "overrun": view.overrun,
+        "resets_at_ms": view.resets_at_ms,
+    }

@@ -1,0 +1,5 @@
+"""The `flyball` command."""
+
+from runtime.cli.main import main
+
+__all__ = ["main"]

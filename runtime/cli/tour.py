@@ -1,0 +1,84 @@
+"""`flyball tour`: play the main job on real parts, then keep serving."""
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+
+from runtime.cli.up import until_signal
+from runtime.settings import Settings
+from runtime.tour.play import STEPS, play
+from runtime.tour.report import Ending, StepReport, exit_code
+from runtime.tour.stage import staged
+
+NAME = "tour"
+HELP = "Start a sidecar with sample upstreams, play the main job on it, keep serving."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only the tour has."""
+    parser.add_argument("--exit-after-tour", action="store_true", help="do not keep serving")
+    parser.add_argument(
+        "--strict", action="store_true", help="what this host cannot enforce is a failure too"
+    )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Play the tour; return 0 if no step failed."""
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
+    )
+    return anyio.run(_tour, settings, arguments)
+
+
+async def _tour(settings: Settings, arguments: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="flyball-tour-") as folder:
+        async with staged(settings, Path(folder)) as stage:
+            if not arguments.json:
+                _say(f"The tour: {len(STEPS)} steps on real parts.")
+            on_report = _ignore if arguments.json else _print_report
+            reports = await play(stage, on_report)
+            code = exit_code(reports, strict=arguments.strict)
+            if arguments.json:
+                _say(json.dumps({"ok": code == 0, "steps": [_shape(r) for r in reports]}))
+            else:
+                _say(_summary(reports))
+            if not arguments.exit_after_tour:
+                _say(
+                    f"Serving MCP at {stage.agents_url}/mcp, models at {stage.agents_url}/v1, "
+                    f"the admin API at {stage.admin_url}/admin/v1 (tokens in {settings.state}/). "
+                    "Ctrl-C stops."
+                )
+                await until_signal()
+    return code
+
+
+def _shape(report: StepReport) -> dict[str, str | None]:
+    return {
+        "title": report.title,
+        "ending": report.ending.value,
+        "capability": report.capability,
+        "measured": report.measured,
+    }
+
+
+def _summary(reports: list[StepReport]) -> str:
+    counts = {ending: sum(r.ending is ending for r in reports) for ending in Ending}
+    return ", ".join(f"{count} {ending.value}" for ending, count in counts.items() if count)
+
+
+def _print_report(number: int, report: StepReport) -> None:
+    _say(report.line(number))
+
+
+def _ignore(number: int, report: StepReport) -> None:
+    """Print nothing: the whole report follows in JSON."""
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

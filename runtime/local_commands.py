@@ -1,0 +1,128 @@
+"""Local commands: the machine's executor in the shape that the gateway asks for."""
+
+from collections.abc import Mapping, Sequence
+
+from ebpf.errors import EbpfError
+from ebpf.executor import Command as DomainCommand
+from ebpf.executor import CommandResult, EndCause, LocalExecutor
+
+from governor.amounts import Amounts, Unit
+from governor.call import CallStatus, Isolated
+from governor.limits import ExecutionLimits
+from governor.usage import Usage
+from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.ports import Command, CommandOutcome
+
+_MIB = 1024 * 1024
+
+
+class LocalCommands:
+    """Runs commands through the executor and says in words how they ended."""
+
+    def __init__(self, executor: LocalExecutor, *, workdir: str) -> None:
+        """Take the executor and where commands run that name no directory."""
+        self._executor = executor
+        self._workdir = workdir
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what this host cannot measure of a command."""
+        return self._executor.unmeasurable
+
+    def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
+        """Return what would stand around a command with these limits."""
+        return self._executor.isolation_for(limits, cwd=cwd or self._workdir)
+
+    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandOutcome:
+        """Run the command; its whole process tree is gone when this returns.
+
+        Raises:
+            UpstreamNotReachedError: the command could not be started.
+        """
+        try:
+            ended = await self._executor.run(
+                name,
+                DomainCommand(
+                    argv=command.argv,
+                    cwd=command.cwd or self._workdir,
+                    env=command.env,
+                    stdin=command.stdin,
+                ),
+                limits,
+            )
+        except EbpfError as error:
+            raise UpstreamNotReachedError(str(error)) from error
+        return CommandOutcome(
+            status=_status(ended),
+            exit_code=ended.exit_code,
+            stdout=ended.stdout,
+            stderr=ended.stderr,
+            explanation=explanation_of(ended, limits),
+            usage=_usage(ended),
+            isolated=ended.isolated,
+        )
+
+    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that starts a stdio server inside a domain of its own."""
+        return self._executor.wrap_server(name, argv)
+
+    async def end_server(self, name: str) -> None:
+        """Kill whatever is left of the server's tree and remove its domain."""
+        await self._executor.end_server(name)
+
+
+def explanation_of(ended: CommandResult, limits: ExecutionLimits) -> str:
+    """Return what a model needs to know about how a command ended; empty if it went well."""
+    peak = ended.memory_peak_bytes
+    seen = "" if peak is None else f" (peak {peak / _MIB:.1f} MiB)"
+    match ended.cause:
+        case EndCause.EXITED:
+            said = f"exit code {ended.exit_code}" if ended.exit_code else ""
+        case EndCause.SIGNALLED:
+            said = f"ended by signal {ended.signal}{seen}"
+        case EndCause.MEMORY:
+            said = (
+                f"killed: it went over its memory limit of {(limits.memory_bytes or 0) / _MIB:.0f} "
+                f"MiB{seen}. Nothing else was harmed. Work on less at a time, or read and write "
+                "in a stream; an administrator can raise memory_mib in the rule"
+            )
+        case EndCause.CPU:
+            said = (
+                f"killed: it used up its {limits.cpu_ms} ms of processor time{seen}. Do less in "
+                "one call, or split the work"
+            )
+        case EndCause.WALL:
+            said = (
+                f"killed after {limits.wall_ms} ms, its time limit{seen}. Do less in one call, "
+                "split the work, or check whether it waits for input"
+            )
+        case EndCause.OUTPUT:
+            said = (
+                f"killed: it wrote more than {limits.output_bytes} bytes. Filter the output, or "
+                "write it to a file and read parts of it"
+            )
+    if ended.pids_limit_hits:
+        hint = f"{ended.pids_limit_hits} process starts were refused by the limit of {limits.pids}"
+        said = f"{said}; {hint}" if said else hint
+    return said
+
+
+def _status(ended: CommandResult) -> CallStatus:
+    match ended.cause:
+        case EndCause.EXITED:
+            return CallStatus.OK if ended.exit_code == 0 else CallStatus.TOOL_ERROR
+        case EndCause.SIGNALLED:
+            return CallStatus.TOOL_ERROR
+        case EndCause.WALL:
+            return CallStatus.TIMED_OUT
+        case EndCause.MEMORY | EndCause.CPU | EndCause.OUTPUT:
+            return CallStatus.LIMIT_HIT
+
+
+def _usage(ended: CommandResult) -> Usage:
+    measured = {} if ended.cpu_ms is None else {Unit.CPU_MS: ended.cpu_ms}
+    return Usage(
+        measured=Amounts(measured),
+        unmeasured=ended.unmeasured,
+        memory_peak_bytes=ended.memory_peak_bytes,
+    )

@@ -1,0 +1,38 @@
+"""A sidecar on its two listeners, from bind to drain."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from runtime.configuration.model import Config
+from runtime.listeners import Listeners, bind
+from runtime.wiring import Sidecar, open_sidecar
+
+
+@asynccontextmanager
+async def serving(config: Config, *, state_dir: Path) -> AsyncIterator[tuple[Sidecar, Listeners]]:
+    """Serve while the block runs; at its end calls are drained before anything closes.
+
+    Raises:
+        ListenError: an address cannot be listened on.
+        ConfigError: the configuration contradicts itself.
+        StoreError: the state directory cannot be used.
+    """
+    # Bound first: a second sidecar must fail before it touches upstreams or children.
+    agents = bind(config.listen.agents, config.listen)
+    admin = bind(config.listen.admin, config.listen)
+    with agents.listening, admin.listening:
+        async with open_sidecar(config, state_dir=state_dir) as sidecar:
+            listeners = Listeners(
+                agents=(agents, sidecar.agents), admin=(admin, sidecar.admin), listen=config.listen
+            )
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listeners.serve, sidecar.running, name="listeners")
+                try:
+                    yield sidecar, listeners
+                finally:
+                    # A cancelled owner still drains: what runs is settled, then cut.
+                    sidecar.readiness.drain()
+                    listeners.stop()

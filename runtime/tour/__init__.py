@@ -1,0 +1,1 @@
+"""The tour: the main job on real parts, each step measured."""

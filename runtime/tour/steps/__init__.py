@@ -1,0 +1,1 @@
+"""The steps of the tour, by what they show."""

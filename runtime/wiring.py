@@ -1,0 +1,237 @@
+"""The composition root: every part made, plugged together and closed in one place."""
+
+import logging
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from ebpf.capability import Host, probe_host
+from ebpf.executor import LocalExecutor
+from starlette.types import ASGIApp
+
+from governor.policy import Policy
+from memory_store.engine import Durability
+from memory_store.sessions import session_id_for
+from memory_store.store import Store, open_store
+from runtime.adapters import StoreArchive, StoreLedger
+from runtime.admin.app import AdminParts, create_admin_app
+from runtime.agents import agents_app, open_caller
+from runtime.clock import SystemClock
+from runtime.configuration.model import Config
+from runtime.configuration.translate import (
+    budgets_of,
+    policy_of,
+    providers_of,
+    tier_rules_of,
+    tiers_of,
+    upstreams_of,
+)
+from runtime.errors import ListenError
+from runtime.first_start import AGENT, TENANT, TokenFiles, prepare
+from runtime.http_guard import BodyLimit, HostGuard
+from runtime.listeners import is_loopback
+from runtime.local_commands import LocalCommands
+from runtime.model_gateway.chat import ChatGateway
+from runtime.model_gateway.front import ModelFront
+from runtime.model_gateway.providers import ProviderPool
+from runtime.readiness import Readiness
+from runtime.reaper import reap_for_ever
+from runtime.settings import command_environment
+from runtime.telemetry import collect_metrics, exposition
+from runtime.version import VERSION
+from tool_gateway import builtin, shell
+from tool_gateway.front.mcp_http import McpFront
+from tool_gateway.gateway import Gateway
+from tool_gateway.keeping import ResultKeeper
+from tool_gateway.pipeline import Pipeline
+from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.running import RunningCalls
+from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.stock import Stock
+from tool_gateway.upstreams.fleet import UpstreamFleet
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """A sidecar that runs, ready to be served."""
+
+    agents: ASGIApp
+    admin: ASGIApp
+    running: RunningCalls
+    readiness: Readiness
+    store: Store
+    host: Host
+    fleet: UpstreamFleet
+    tokens: TokenFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What the rest stands on."""
+
+    config: Config
+    policy: Policy
+    clock: SystemClock
+    store: Store
+    ledger: StoreLedger
+    archive: StoreArchive
+    running: RunningCalls
+    kept: ArgumentsKept
+
+
+@asynccontextmanager
+async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Sidecar]:
+    """Yield a sidecar on `state_dir`; everything that it started is gone afterwards.
+
+    Raises:
+        ConfigError: the configuration contradicts itself.
+        StoreError: the state directory cannot be used.
+    """
+    _check_open_access(config)
+    policy, specs = policy_of(config), upstreams_of(config)
+    collect_metrics(version=VERSION)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            open_store(state_dir, durability=Durability(config.store.durability))
+        )
+        ground = _ground(config, policy, store)
+        host = probe_host(state_dir=state_dir, user=config.local.user)
+        executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
+        await _clean_up(executor, ground)
+        tokens = await prepare(
+            store,
+            state_dir=state_dir,
+            budgets=budgets_of(config, tenant=TENANT),
+            now_ms=ground.clock.now_ms(),
+        )
+
+        local = LocalCommands(executor, workdir=config.local.workdir or tempfile.gettempdir())
+        stock = Stock([*builtin.ENTRIES, shell.ENTRY])
+        fleet = UpstreamFleet(specs, placement=local, stock=stock)
+        gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
+        front = McpFront(gateway, version=VERSION, body_bytes_max=config.listen.body_bytes_max)
+        await stack.enter_async_context(front.running())
+        models = await _model_front(stack, ground, gateway)
+
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        tasks.start_soon(reap_for_ever, store.ledger, ground.clock, name="reaper")
+        await stack.enter_async_context(fleet.connected())
+
+        readiness = Readiness(store=store, fleet=fleet)
+        yield Sidecar(
+            agents=agents_app(
+                front=front,
+                model_routes=list(models.routes()),
+                authenticate=lambda secret: store.principals.authenticate(
+                    secret, now_ms=ground.clock.now_ms()
+                ),
+                open_to=open_caller(TENANT, AGENT) if config.auth.mode == "none" else None,
+                allowed_hosts=config.listen.allowed_hosts,
+                body_bytes_max=config.listen.body_bytes_max,
+            ),
+            admin=_admin(ground, readiness),
+            running=ground.running,
+            readiness=readiness,
+            store=store,
+            host=host,
+            fleet=fleet,
+            tokens=tokens,
+        )
+
+
+def _check_open_access(config: Config) -> None:
+    host = config.listen.agents.rpartition(":")[0].strip("[]")
+    if config.auth.mode == "none" and not is_loopback(host):
+        raise ListenError(
+            'auth.mode = "none" is for loopback only; '
+            f"listen.agents = {config.listen.agents!r} can be reached from other machines"
+        )
+
+
+async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
+    """Reap what an earlier process left behind: children, domains, then its holds."""
+    reaped = await executor.sweep()
+    expired = await ground.store.ledger.expire_due(now_ms=ground.clock.now_ms(), all_live=True)
+    if reaped or expired:
+        logger.warning(
+            "an earlier sidecar ended without cleaning up: %d domains reaped, %d holds expired",
+            reaped,
+            len(expired),
+        )
+
+
+def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
+    return _Ground(
+        config=config,
+        policy=policy,
+        clock=SystemClock(),
+        store=store,
+        ledger=StoreLedger(ledger=store.ledger, calls=store.calls),
+        archive=StoreArchive(store.archive),
+        running=RunningCalls(),
+        kept=ArgumentsKept(config.records.arguments),
+    )
+
+
+def _gateway(
+    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
+) -> Gateway:
+    pipeline = Pipeline(
+        ledger=ground.ledger,
+        keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
+        clock=ground.clock,
+        policy=lambda: ground.policy,
+        running=ground.running,
+        arguments_kept=ground.kept,
+    )
+    builtins = builtin.Builtins(archive=ground.archive, ledger=ground.ledger, clock=ground.clock)
+    return Gateway(
+        stock=stock,
+        pipeline=pipeline,
+        backends={
+            **fleet.backends,
+            builtin.BUILTIN: builtins,
+            shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
+        },
+        policy=lambda: ground.policy,
+        sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
+        session_naming=session_id_for,
+        clock=ground.clock,
+    )
+
+
+async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:
+    pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
+    chat = ChatGateway(
+        ledger=ground.ledger,
+        clock=ground.clock,
+        tiers=tiers_of(ground.config),
+        rules=tier_rules_of(ground.config),
+        providers=pool,
+        running=ground.running,
+        arguments_kept=ground.kept,
+        policy_version=lambda: ground.policy.version,
+    )
+    return ModelFront(chat, session_of=gateway.session_of)
+
+
+def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
+    app: ASGIApp = create_admin_app(
+        AdminParts(
+            store=ground.store,
+            clock=ground.clock,
+            running=ground.running,
+            readiness=readiness.problems,
+            upstreams=readiness.upstreams,
+            metrics=exposition,
+            policy=lambda: ground.policy,
+        )
+    )
+    app = BodyLimit(app, bytes_max=ground.config.listen.body_bytes_max)
+    return HostGuard(app, allowed_hosts=ground.config.listen.allowed_hosts)
