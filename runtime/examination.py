@@ -7,7 +7,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from ebpf.capability import Capability, probe_host
-
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import policy_of, providers_of, upstreams_of
@@ -57,21 +56,21 @@ class Examination:
 
 def examine(settings: Settings) -> Examination:
     """Return how the host, the configuration and the installation are."""
-    config, findings = _configuration(settings)
+    findings = _configuration(settings)
     findings.extend([_state(settings.state), *_installation()])
-    host = probe_host(state_dir=settings.state, user=config.local.user)
+    host = probe_host()
     return Examination(capabilities=host.capabilities, findings=tuple(findings))
 
 
-def _configuration(settings: Settings) -> tuple[Config, list[Finding]]:
-    """Return the configuration (the defaults if it is broken) and what is wrong with it."""
+def _configuration(settings: Settings) -> list[Finding]:
+    """Return what was found of the configuration and what it names."""
     try:
         config = load_config(settings.config)
         policy_of(config)
         providers_of(config)
         specs = upstreams_of(config)
     except ConfigError as error:
-        return Config(), [Finding(what=str(settings.config), is_ok=False, told=str(error))]
+        return [Finding(what=str(settings.config), is_ok=False, told=str(error))]
     findings = [
         Finding(
             what=str(settings.config), is_ok=True, told=f"valid, version {config_version(config)}"
@@ -85,7 +84,7 @@ def _configuration(settings: Settings) -> tuple[Config, list[Finding]]:
                 Finding(what=f"upstream {spec.name}", is_ok=found is not None, told=told)
             )
     findings.extend(_listener(config, name) for name in ("agents", "admin"))
-    return config, findings
+    return findings
 
 
 def _listener(config: Config, name: str) -> Finding:

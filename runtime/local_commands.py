@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from ebpf.errors import EbpfError
-from ebpf.executor import Command as DomainCommand
-from ebpf.executor import CommandResult, EndCause, LocalExecutor
-
+from ebpf.command import Command as DomainCommand
+from ebpf.command import CommandResult, EndCause
+from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
+from ebpf.executor import LocalExecutor
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
 from governor.limits import ExecutionLimits
 from governor.usage import Usage
-from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome
 
 _MIB = 1024 * 1024
@@ -26,8 +26,8 @@ class LocalCommands:
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
-        """Return what this host cannot measure of a command."""
-        return self._executor.unmeasurable
+        """Return nothing: both kinds of domain count a command's CPU time."""
+        return {}
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits."""
@@ -38,6 +38,7 @@ class LocalCommands:
 
         Raises:
             UpstreamNotReachedError: the command could not be started.
+            UpstreamFailedError: its domain failed around it.
         """
         try:
             ended = await self._executor.run(
@@ -50,8 +51,10 @@ class LocalCommands:
                 ),
                 limits,
             )
-        except EbpfError as error:
+        except (LaunchError, CapabilityMissingError) as error:
             raise UpstreamNotReachedError(str(error)) from error
+        except EbpfError as error:
+            raise UpstreamFailedError(str(error)) from error
         return CommandOutcome(
             status=_status(ended),
             exit_code=ended.exit_code,
@@ -76,6 +79,11 @@ def explanation_of(ended: CommandResult, limits: ExecutionLimits) -> str:
     peak = ended.memory_peak_bytes
     seen = "" if peak is None else f" (peak {peak / _MIB:.1f} MiB)"
     match ended.cause:
+        case EndCause.PIDS:
+            said = (
+                f"killed: it started more than {limits.pids} processes. Start fewer at a time; "
+                "an administrator can raise pids in the rule"
+            )
         case EndCause.EXITED:
             said = f"exit code {ended.exit_code}" if ended.exit_code else ""
         case EndCause.SIGNALLED:
@@ -115,7 +123,7 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.TOOL_ERROR
         case EndCause.WALL:
             return CallStatus.TIMED_OUT
-        case EndCause.MEMORY | EndCause.CPU | EndCause.OUTPUT:
+        case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT:
             return CallStatus.LIMIT_HIT
 
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from ebpf.capability import Host, probe_host
-from ebpf.executor import LocalExecutor
 from starlette.types import ASGIApp
 
+from ebpf.capability import Host, probe_host
+from ebpf.executor import LocalExecutor
 from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 from runtime.adapters import StoreArchive, StoreLedger
-from runtime.admin.app import AdminParts, create_admin_app
+from runtime.admin.app import create_admin_app
+from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app, open_caller
 from runtime.clock import SystemClock
 from runtime.configuration.model import Config
@@ -100,7 +101,7 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
             open_store(state_dir, durability=Durability(config.store.durability))
         )
         ground = _ground(config, policy, store)
-        host = probe_host(state_dir=state_dir, user=config.local.user)
+        host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
         tokens = await prepare(

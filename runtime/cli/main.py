@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
 from runtime.cli import doctor, init, token, tour, up
 from runtime.errors import RuntimeFaultError
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings = settings.model_copy(update={"state": parsed.state.absolute()})
     try:
         status = parsed.run(parsed, settings)
-    except (RuntimeFaultError, StoreError) as error:
+    except (RuntimeFaultError, StoreError, EbpfError) as error:
         _complain(str(error), as_json=parsed.json)
         status = EXIT_FAULT
     except KeyboardInterrupt:

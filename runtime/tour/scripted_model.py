@@ -85,7 +85,7 @@ def _asked(body: Mapping[str, Any]) -> _Asked:
         question=users[-1] if users else "",
         input_tokens=sum(token_count(text) + _TOKENS_PER_MESSAGE for text in texts)
         + (token_count(json.dumps(tools)) if tools else 0),
-        cap=int(cap),
+        cap=max(int(cap), 1),
         choices=min(int(body.get("n") or 1), _CHOICES_MAX),
     )
 

@@ -28,6 +28,7 @@ from tool_gateway.results import DENIAL_META
 
 MEMORY_LIMIT_MIB = 64
 REQUEST_SECONDS_MAX = 60.0
+SHUTDOWN_SECONDS_MAX = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ class Stage:
         """Return the id under which administrators see a session of the tour."""
         page = await self.admin.get("/admin/v1/sessions", params={"limit": 200})
         page.raise_for_status()
-        return next(item["id"] for item in page.json()["items"] if item["name"] == name)
+        return str(next(item["id"] for item in page.json()["items"] if item["name"] == name))
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> Answer:
@@ -100,10 +101,9 @@ async def call(client: Client, tool: str, **arguments: Any) -> Answer:
 async def staged(settings: Settings, folder: Path) -> AsyncIterator[Stage]:
     """Start everything that the tour needs and yield it; `folder` takes what it makes."""
     async with AsyncExitStack() as stack:
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        notes_url = _serve(tasks, notes_server.create_app())
-        model_url = settings.model_url or f"{_serve(tasks, scripted_model.create_app())}/v1"
+        notes_url = await stack.enter_async_context(_served(notes_server.create_app()))
+        scripted_url = await stack.enter_async_context(_served(scripted_model.create_app()))
+        model_url = settings.model_url or f"{scripted_url}/v1"
         repository = await make_repository(folder) if has_git() else None
         config = tour_config(settings, notes_url=notes_url, model_url=model_url)
         sidecar, listeners = await stack.enter_async_context(
@@ -176,12 +176,22 @@ keywords = ["prove", "debug", "step by step"]
     return parse_config(text, source="the tour's configuration")
 
 
-def _serve(tasks: anyio.abc.TaskGroup, app: ASGIApp) -> str:
-    """Serve `app` on a free loopback port until the tour ends; return its URL."""
+@asynccontextmanager
+async def _served(app: ASGIApp) -> AsyncIterator[str]:
+    """Serve `app` on a free loopback port while the block runs; yield its URL."""
     bound = bind("127.0.0.1:0", Listen())
-    server = SignalFreeServer(uvicorn.Config(app, log_config=None, access_log=False))
-    tasks.start_soon(server.serve, [bound.listening])
-    return bound.url
+    server = SignalFreeServer(
+        uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX
+        )
+    )
+    with bound.listening:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [bound.listening])
+            try:
+                yield bound.url
+            finally:
+                server.should_exit = True
 
 
 def _client(url: str, token: str, headers: Mapping[str, str]) -> httpx.AsyncClient:

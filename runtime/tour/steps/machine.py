@@ -38,7 +38,7 @@ async def exceed_memory(stage: Stage) -> StepReport:
         return failed(TITLE, f"the neighbour was hit too: {neighbour.text[:160]}")
     if ended != ["hog", "neighbour"]:
         return failed(TITLE, "the neighbour was gone before the hog was killed")
-    told = hog.text.strip().strip("[]").split(".")[0]
+    told = hog.text.rpartition("[")[2].partition(" (")[0]
     return ok(
         TITLE, f"limit {MEMORY_LIMIT_MIB} MiB, peak {peak_mib:.1f} MiB; told “{told}”; neighbour ok"
     )

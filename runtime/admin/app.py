@@ -1,0 +1,58 @@
+"""The administrators' application, put together."""
+
+from fastapi import APIRouter, FastAPI, Security
+from fastapi.security import HTTPBearer
+
+from runtime.admin.auth import AdministratorsOnly
+from runtime.admin.body_limit import BodyLimit
+from runtime.admin.openapi import EVERYWHERE, describe_problems
+from runtime.admin.parts import AdminParts
+from runtime.admin.problems import answer_with_problems
+from runtime.admin.routes import (
+    balances,
+    budgets,
+    calls,
+    health,
+    overview,
+    principals,
+    sessions,
+    tenants,
+    tokens,
+)
+from runtime.version import VERSION
+
+PREFIX = "/admin/v1"
+
+
+def create_admin_app(parts: AdminParts) -> FastAPI:
+    """Return the application for the administrators' listener.
+
+    Checking Host and Origin is the listener's part.
+    """
+    app = FastAPI(
+        title="Flyball administration",
+        version=VERSION,
+        openapi_url=f"{PREFIX}/openapi.json",
+        # The pages that FastAPI could show load their scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.parts = parts
+    app.include_router(health.ROUTES)
+    app.include_router(_governed_routes())
+    # The middleware that is added last is met first: a body is read once its sender is known.
+    app.add_middleware(BodyLimit, bytes_max=parts.body_bytes_max)
+    app.add_middleware(AdministratorsOnly, parts=parts)
+    answer_with_problems(app)
+    describe_problems(app)
+    return app
+
+
+def _governed_routes() -> APIRouter:
+    # The token is checked before the routes; here it is only described.
+    described = Security(HTTPBearer(auto_error=False, description="an administrator's token"))
+    routes = APIRouter(prefix=PREFIX, dependencies=[described], responses=EVERYWHERE)
+    for part in (tenants, budgets, principals, tokens, sessions, calls, balances, overview):
+        routes.include_router(part.ROUTES)
+    return routes

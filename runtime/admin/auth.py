@@ -1,0 +1,79 @@
+"""Who may use the admin interface: administrators, and nobody else."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_store.audit import Actor
+from memory_store.errors import StoreError
+from memory_store.identities import Role
+from runtime.admin.parts import AdminParts
+from runtime.admin.problems import response_of
+from runtime.failures import INVALID_REQUEST, Problem, ProblemError, problem_for
+
+_ACTOR_KEY = "flyball.actor"
+# What a probe or a scraper asks for; none of it tells about a tenant.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+
+_UNAUTHENTICATED = Problem(
+    status=HTTPStatus.UNAUTHORIZED,
+    code=INVALID_REQUEST,
+    title="Unauthenticated",
+    detail="Send Authorization: Bearer with the token of an administrator.",
+    headers={"WWW-Authenticate": "Bearer"},
+)
+_FORBIDDEN = Problem(
+    status=HTTPStatus.FORBIDDEN,
+    code=INVALID_REQUEST,
+    title="Forbidden",
+    detail="This token is an agent's; an administrator's is needed.",
+)
+
+
+class AdministratorsOnly:
+    """Lets only administrators through, before a byte of the body is read.
+
+    It stands before the routes, so that a route can neither be forgotten nor be probed for.
+    """
+
+    def __init__(self, app: ASGIApp, *, parts: AdminParts) -> None:
+        """Take what to protect."""
+        self._app = app
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on with the name of who sent it."""
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[_ACTOR_KEY] = await self._administrator(Headers(scope=scope))
+        except (ProblemError, StoreError) as error:
+            await response_of(problem_for(error), path=scope["path"])(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _administrator(self, headers: Headers) -> Actor:
+        sent = headers.getlist("authorization")
+        scheme, _, secret = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
+        if scheme.lower() != "bearer":
+            raise ProblemError(_UNAUTHENTICATED)
+        identity = await self._parts.store.principals.authenticate(
+            secret.strip(), now_ms=self._parts.clock.now_ms()
+        )
+        if identity is None:
+            raise ProblemError(_UNAUTHENTICATED)
+        if identity.role is not Role.ADMIN:
+            raise ProblemError(_FORBIDDEN)
+        return Actor(name=identity.principal)
+
+
+def _actor(request: Request) -> Actor:
+    actor: Actor = request.scope[_ACTOR_KEY]
+    return actor
+
+
+By = Annotated[Actor, Depends(_actor)]

@@ -1,0 +1,42 @@
+"""What the admin interface needs of the rest of the process."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from governor.policy import Policy
+from memory_store.store import Store
+from tool_gateway.running import RunningCalls
+
+BODY_BYTES_MAX = 1024 * 1024
+
+
+class Clock(Protocol):
+    """The only source of time and of fresh names."""
+
+    def now_ms(self) -> int:
+        """Return the epoch time in milliseconds."""
+        ...
+
+    def fresh(self, prefix: str) -> str:
+        """Return a new unique id that begins with `prefix` and an underscore."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminParts:
+    """Everything that the admin interface works on.
+
+    `readiness` returns a sentence for each part that is not ready, the store among them.
+    `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
+    keys. `metrics` returns Prometheus' text with its media type.
+    """
+
+    store: Store
+    clock: Clock
+    running: RunningCalls
+    readiness: Callable[[], Awaitable[Sequence[str]]]
+    upstreams: Callable[[], Sequence[Mapping[str, object]]]
+    metrics: Callable[[], tuple[bytes, str]]
+    policy: Callable[[], Policy]
+    body_bytes_max: int = BODY_BYTES_MAX

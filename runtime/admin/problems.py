@@ -1,0 +1,106 @@
+"""Every error that leaves the admin interface, as a problem document (RFC 9457)."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from governor.errors import GovernorError
+from memory_store.errors import StoreError
+from runtime.errors import RuntimeFaultError
+from runtime.failures import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Fault,
+    Problem,
+    invalid,
+    problem_for,
+)
+from tool_gateway.errors import GatewayError
+
+PROBLEM_JSON = "application/problem+json"
+
+# A request can be wrong in more places than its sender can read about.
+_FAULTS_MAX = 20
+_FIELD_CHARS_MAX = 200
+_OURS = (StoreError, GatewayError, GovernorError, RuntimeFaultError)
+_WORDS = {
+    HTTPStatus.NOT_FOUND: "There is nothing at this path.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "The path does not take this method; Allow names those it does.",
+}
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Make `app` answer each error with a problem document."""
+    for kind in _OURS:
+        app.add_exception_handler(kind, _on_error)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    # Starlette raises the error again after this answer, so that the server logs it.
+    app.add_exception_handler(Exception, _on_error)
+
+
+def response_of(problem: Problem, *, path: str) -> JSONResponse:
+    """Return `problem` as the answer to a request for `path`."""
+    return JSONResponse(
+        problem.document(instance=quote(path, errors="replace")),
+        status_code=problem.status,
+        headers=dict(problem.headers),
+        media_type=PROBLEM_JSON,
+    )
+
+
+async def _on_error(request: Request, error: Exception) -> JSONResponse:
+    return response_of(problem_for(error), path=request.scope["path"])
+
+
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
+    problem = Problem(
+        status=status,
+        code=INVALID_REQUEST if is_theirs else INTERNAL_ERROR,
+        title=status.phrase.capitalize(),
+        detail=_WORDS.get(status, error.detail),
+        headers=error.headers or {},
+    )
+    return response_of(problem, path=request.scope["path"])
+
+
+async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if found and found[0]["type"] == "json_invalid":
+        problem = _not_json(found[0])
+    else:
+        problem = invalid(*(_fault(entry) for entry in found[:_FAULTS_MAX]))
+    return response_of(problem, path=request.scope["path"])
+
+
+def _not_json(entry: Any) -> Problem:
+    place = entry["loc"][-1]
+    return Problem(
+        status=HTTPStatus.BAD_REQUEST,
+        code=INVALID_REQUEST,
+        title="Malformed JSON",
+        detail=f"The body is not JSON: {entry['ctx']['error']} (at character {place}).",
+    )
+
+
+def _fault(entry: Any) -> Fault:
+    """Return what pydantic found, without the value, which may be a secret."""
+    location: Sequence[str | int] = entry["loc"]
+    # The first part says where the field is (body, query, path), unless it is all there is.
+    # pydantic adds "[key]" where the key of an object is wrong and not its value.
+    parts = [str(part) for part in location[1:] if part != "[key]"] or [str(location[0])]
+    name = ".".join(parts)[:_FIELD_CHARS_MAX]
+    detail = entry["msg"].removeprefix("Value error, ")
+    if isinstance(entry.get("input"), bytes):
+        detail = "Send JSON, with Content-Type: application/json"
+    return Fault(field=name, detail=detail)

@@ -1,0 +1,74 @@
+"""Balances: how far budgets are used."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from governor.ids import PrincipalId, SessionId, TenantId
+from memory_store.standing import BALANCES_MAX
+from runtime.admin.context import Parts
+from runtime.admin.openapi import problems
+from runtime.admin.shapes.budgets import BalanceFilters, BalanceOut, balance_out
+from runtime.admin.shapes.fields import Page, whole_page
+
+ROUTES = APIRouter(prefix="/balances", tags=["balances"])
+
+
+@ROUTES.get("", summary="List balances", responses=problems(404))
+async def list_balances(
+    parts: Parts, filters: Annotated[BalanceFilters, Query()]
+) -> Page[BalanceOut]:
+    """Return how the live budgets stand.
+
+    A budget that each agent or session has for itself is shown for the one that is asked
+    for, else for those who have used it in the present window. At most 1000 are shown.
+    """
+    chain = await _chain(parts, filters)
+    if chain is None:
+        return whole_page(())
+    tenant, agent, session = chain
+    tenants = (tenant,) if tenant is not None else await _tenants(parts)
+    items: list[BalanceOut] = []
+    for each in tenants:
+        views = await parts.store.ledger.balances(
+            tenant=each, agent=agent, session=session, now_ms=parts.clock.now_ms()
+        )
+        items += [balance_out(view, each) for view in views]
+        if len(items) >= BALANCES_MAX:
+            break
+    return whole_page(items[:BALANCES_MAX])
+
+
+async def _chain(
+    parts: Parts, filters: BalanceFilters
+) -> tuple[TenantId | None, PrincipalId | None, SessionId | None] | None:
+    """Return the scopes that are asked for, None where they do not belong together.
+
+    A session implies its agent, an agent its tenant.
+
+    Raises:
+        NotFoundError: there is no such session or agent.
+    """
+    if filters.session is not None:
+        session = await parts.store.sessions.get(SessionId(filters.session))
+        is_theirs = filters.agent in (None, session.agent)
+        is_whole = is_theirs and filters.tenant in (None, session.tenant)
+        return (session.tenant, session.agent, session.session_id) if is_whole else None
+    if filters.agent is not None:
+        agent = await parts.store.principals.get(PrincipalId(filters.agent))
+        is_whole = filters.tenant in (None, agent.tenant)
+        return (agent.tenant, agent.principal_id, None) if is_whole else None
+    return filters.tenant, None, None
+
+
+async def _tenants(parts: Parts) -> tuple[TenantId, ...]:
+    """Return the first tenants, as many as could fill an answer."""
+    tenants: list[TenantId] = []
+    cursor = None
+    while len(tenants) < BALANCES_MAX:
+        found = await parts.store.tenants.page(cursor=cursor, limit=BALANCES_MAX)
+        tenants += [tenant.tenant_id for tenant in found.items]
+        cursor = found.next
+        if cursor is None:
+            break
+    return tuple(tenants)

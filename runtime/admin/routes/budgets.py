@@ -1,0 +1,161 @@
+"""Budgets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from governor.ids import BudgetId
+from governor.scope import ScopeKind
+from memory_store.budgets import BudgetView
+from memory_store.errors import AboveQuotaError, NotFoundError
+from runtime.admin.auth import By
+from runtime.admin.context import Parts
+from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.shapes.budgets import (
+    BudgetChange,
+    BudgetFilters,
+    BudgetNew,
+    BudgetOut,
+    budget_out,
+)
+from runtime.admin.shapes.fields import Page
+from runtime.admin.unchangeable import refuse_other
+from runtime.admin.versions import IfMatch, changed, check_if_match, tag
+from runtime.failures import Fault, ProblemError, problem_for
+
+ROUTES = APIRouter(prefix="/budgets", tags=["budgets"])
+
+# How many pages of the store one page of a filtered listing may take.
+_READS_MAX = 10
+
+
+@ROUTES.get("", summary="List budgets")
+async def list_budgets(parts: Parts, filters: Annotated[BudgetFilters, Query()]) -> Page[BudgetOut]:
+    """Return budgets by id, without quotas; a page may be short although more follow."""
+    items: list[BudgetOut] = []
+    cursor = filters.cursor
+    for _ in range(_READS_MAX):
+        # What is asked for at a time always fits, so that the cursor stays the store's own.
+        found = await parts.store.budgets.page(
+            tenant=filters.tenant, cursor=cursor, limit=filters.limit - len(items)
+        )
+        items += [budget_out(view) for view in found.items if _is_wanted(view, filters.scope)]
+        cursor = found.next
+        if cursor is None or len(items) == filters.limit:
+            break
+    return Page(items=items, next=cursor)
+
+
+@ROUTES.post(
+    "",
+    summary="Make a budget",
+    status_code=HTTPStatus.CREATED,
+    responses=WITH_BODY | problems(404, 409),
+)
+async def create_budget(parts: Parts, by: By, new: BudgetNew, response: Response) -> BudgetOut:
+    """Return the new budget; it governs the next call."""
+    budget = new.budget(BudgetId(new.id or parts.clock.fresh("bud")))
+    with _quota_named(budget.budget_id):
+        view = await parts.store.budgets.create(budget, by=by, now_ms=parts.clock.now_ms())
+    response.headers["Location"] = f"/admin/v1/budgets/{budget.budget_id}"
+    tag(response, view)
+    return budget_out(view)
+
+
+@ROUTES.get("/{budget_id}", summary="Read a budget", responses=problems(404))
+async def read_budget(parts: Parts, budget_id: BudgetId, response: Response) -> BudgetOut:
+    """Return the budget."""
+    view = await _budget(parts, budget_id)
+    tag(response, view)
+    return budget_out(view)
+
+
+@ROUTES.put(
+    "/{budget_id}", summary="Change a budget", responses=WITH_BODY | problems(404, 409, 412)
+)
+async def change_budget(
+    *,
+    parts: Parts,
+    by: By,
+    budget_id: BudgetId,
+    change: BudgetChange,
+    response: Response,
+    if_match: IfMatch = None,
+) -> BudgetOut:
+    """Return the budget after the change.
+
+    A limit below what is used and held is accepted, and denies new calls.
+    """
+    refuse_other("id", change.id, budget_id)
+
+    async def read() -> BudgetView:
+        return await _budget(parts, budget_id)
+
+    async def write(before: BudgetView) -> BudgetView:
+        refuse_other("tenant", change.tenant, before.budget.tenant)
+        return await parts.store.budgets.put(
+            change.applied_to(before.budget),
+            expected_version=before.version,
+            by=by,
+            now_ms=parts.clock.now_ms(),
+        )
+
+    with _quota_named(budget_id):
+        view = await changed(read=read, write=write, if_match=if_match)
+    tag(response, view)
+    return budget_out(view)
+
+
+@ROUTES.delete(
+    "/{budget_id}",
+    summary="Retire a budget",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses=problems(404, 412),
+)
+async def retire_budget(
+    parts: Parts, by: By, budget_id: BudgetId, if_match: IfMatch = None
+) -> None:
+    """Retire the budget: it governs no new call, and its id is not used again."""
+    before = await _budget(parts, budget_id)
+    check_if_match(if_match, before)
+    await parts.store.budgets.delete(
+        budget_id,
+        expected_version=None if if_match is None else before.version,
+        by=by,
+        now_ms=parts.clock.now_ms(),
+    )
+
+
+async def _budget(parts: Parts, budget_id: BudgetId) -> BudgetView:
+    """Return the budget; a quota has a place of its own and is none."""
+    view = await parts.store.budgets.get(budget_id)
+    if view.budget.is_quota:
+        message = f"there is no budget {budget_id}"
+        raise NotFoundError(message)
+    return view
+
+
+def _is_wanted(view: BudgetView, scope: ScopeKind | None) -> bool:
+    return not view.budget.is_quota and scope in (None, view.budget.scope)
+
+
+@contextmanager
+def _quota_named(budget_id: BudgetId) -> Iterator[None]:
+    """Say which budget and which of its fields went above the quota."""
+    try:
+        yield
+    except AboveQuotaError as error:
+        problem = problem_for(error)
+        fault = Fault(field=f"limits.{error.unit}", detail=f"{error.limit} is above {error.quota}")
+        raise ProblemError(
+            replace(
+                problem,
+                detail=f"budget {budget_id}: {problem.detail}",
+                faults=(fault,),
+                members={**problem.members, "budget_id": budget_id},
+            )
+        ) from error

@@ -1,0 +1,34 @@
+"""What is in force, what is connected and what was changed."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import JsonValue, TypeAdapter
+
+from runtime.admin.context import Parts
+from runtime.admin.shapes.audit import AuditOut, audit_out
+from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
+from runtime.admin.shapes.policies import PolicyOut, policy_out
+
+ROUTES = APIRouter()
+
+_UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+
+@ROUTES.get("/policies", summary="Read the policy in force", tags=["policies"])
+async def read_policy(parts: Parts) -> PolicyOut:
+    """Return the rules in the order in which they are asked."""
+    return policy_out(parts.policy())
+
+
+@ROUTES.get("/upstreams", summary="List upstreams", tags=["upstreams"])
+async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
+    """Return each upstream with its health."""
+    return whole_page(_UPSTREAM.validate_python(health) for health in parts.upstreams())
+
+
+@ROUTES.get("/audit", summary="List changes", tags=["audit"])
+async def list_changes(parts: Parts, paging: Annotated[Paging, Query()]) -> Page[AuditOut]:
+    """Return who changed what, the latest change first."""
+    found = await parts.store.audit.page(cursor=paging.cursor, limit=paging.limit)
+    return page_of(found, audit_out)

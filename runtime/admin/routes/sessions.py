@@ -1,0 +1,57 @@
+"""Sessions, and how to end one."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from governor.ids import SessionId
+from runtime.admin.auth import By
+from runtime.admin.context import Parts
+from runtime.admin.openapi import problems
+from runtime.admin.shapes.fields import Page, page_of
+from runtime.admin.shapes.sessions import (
+    KilledOut,
+    SessionFilters,
+    SessionOut,
+    SessionWithBillOut,
+    session_out,
+    session_with_bill_out,
+)
+
+ROUTES = APIRouter(prefix="/sessions", tags=["sessions"])
+
+_WHY_STOPPED = "an administrator ended the session"
+
+
+@ROUTES.get("", summary="List sessions")
+async def list_sessions(
+    parts: Parts, filters: Annotated[SessionFilters, Query()]
+) -> Page[SessionOut]:
+    """Return sessions, the one opened last first."""
+    found = await parts.store.sessions.page(
+        tenant=filters.tenant,
+        agent=filters.agent,
+        is_open=filters.open,
+        cursor=filters.cursor,
+        limit=filters.limit,
+    )
+    return page_of(found, session_out)
+
+
+@ROUTES.get("/{session_id}", summary="Read a session and its bill", responses=problems(404))
+async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOut:
+    """Return the session with what it was charged so far."""
+    session = await parts.store.sessions.get(session_id)
+    return session_with_bill_out(session, await parts.store.calls.bill(session_id))
+
+
+@ROUTES.post("/{session_id}/kill", summary="End a session", responses=problems(404))
+async def kill_session(parts: Parts, by: By, session_id: SessionId) -> KilledOut:
+    """Deny every further call of the session and stop those that run."""
+    try:
+        # Closed first: a call admitted in between would be missed by the stop.
+        session = await parts.store.sessions.close(session_id, by=by, now_ms=parts.clock.now_ms())
+    finally:
+        # Whatever the store says, what runs is stopped: that is what a kill is for.
+        stopped = parts.running.stop_session(session_id, why=_WHY_STOPPED)
+    return KilledOut(session=session_out(session), calls_stopped=stopped)

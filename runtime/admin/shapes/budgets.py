@@ -1,0 +1,165 @@
+"""Budgets and how far they are used, as JSON."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from governor.amounts import Amounts, Unit
+from governor.budget import Budget
+from governor.ids import BudgetId, TenantId
+from governor.scope import ScopeKind
+from memory_store.accounts import BalanceView
+from memory_store.budgets import BudgetView
+from runtime.admin.shapes.fields import (
+    Id,
+    Label,
+    Limits,
+    Out,
+    Paging,
+    Shape,
+    WindowShape,
+    limits_shape,
+    window_of,
+    window_shape,
+)
+
+Subject = Annotated[
+    Label | None,
+    Field(description="the one agent or session; null gives each its own allowance"),
+]
+
+
+class BudgetFilters(Paging):
+    """Which budgets are wanted."""
+
+    tenant: TenantId | None = None
+    scope: ScopeKind | None = None
+
+
+class BudgetNew(Shape):
+    """A budget to make; it is given an id if it has none."""
+
+    id: Id | None = None
+    tenant: TenantId
+    scope: ScopeKind
+    subject: Subject = None
+    limits: Limits
+    window: WindowShape = "lifetime"
+
+    def budget(self, budget_id: BudgetId) -> Budget:
+        """Return the budget that is asked for.
+
+        Raises:
+            InvalidBudgetError: a tenant's budget names another subject.
+        """
+        return Budget(
+            budget_id=budget_id,
+            tenant=self.tenant,
+            scope=self.scope,
+            subject=self.subject,
+            limits=Amounts(self.limits),
+            window=window_of(self.window),
+        )
+
+
+class BudgetChange(Shape):
+    """A budget to change; a member that is left out keeps its value.
+
+    The members that cannot be changed may be sent back as they were read.
+    """
+
+    scope: ScopeKind | None = None
+    subject: Subject = None
+    limits: Limits | None = None
+    window: WindowShape | None = None
+    id: BudgetId | None = None
+    tenant: TenantId | None = None
+    version: int | None = None
+
+    def applied_to(self, budget: Budget) -> Budget:
+        """Return `budget` after the change.
+
+        Raises:
+            InvalidBudgetError: a tenant's budget names another subject.
+        """
+        # Null is a subject too, so leaving it out has to be told apart.
+        subject = self.subject if "subject" in self.model_fields_set else budget.subject
+        return Budget(
+            budget_id=budget.budget_id,
+            tenant=budget.tenant,
+            scope=self.scope or budget.scope,
+            subject=subject,
+            limits=budget.limits if self.limits is None else Amounts(self.limits),
+            window=budget.window if self.window is None else window_of(self.window),
+        )
+
+
+class BudgetOut(Out):
+    """A budget: how much of each unit may be used in one scope over one window."""
+
+    id: BudgetId
+    tenant: TenantId
+    scope: ScopeKind
+    subject: Subject
+    limits: dict[Unit, int]
+    window: WindowShape
+    version: int
+
+
+class BalanceFilters(Shape):
+    """Whose balances are wanted; without any, everybody's."""
+
+    tenant: TenantId | None = None
+    agent: str | None = None
+    session: str | None = None
+
+
+class BalanceOut(Out):
+    """How one unit of one budget stands for one subject in the present window."""
+
+    budget_id: BudgetId
+    tenant: TenantId
+    scope: ScopeKind
+    subject: str
+    unit: Unit
+    limit: int
+    used: int
+    reserved: int
+    overrun: int
+    remaining: int = Field(description="negative after an overrun")
+    window: WindowShape
+    resets_at_ms: int | None
+    is_quota: bool
+
+
+def budget_out(view: BudgetView) -> BudgetOut:
+    """Return a budget as it is shown."""
+    budget = view.budget
+    return BudgetOut(
+        id=budget.budget_id,
+        tenant=budget.tenant,
+        scope=budget.scope,
+        subject=budget.subject,
+        limits=limits_shape(budget.limits),
+        window=window_shape(budget.window),
+        version=view.version,
+    )
+
+
+def balance_out(view: BalanceView, tenant: TenantId) -> BalanceOut:
+    """Return a balance as it is shown."""
+    return BalanceOut(
+        budget_id=view.budget_id,
+        tenant=tenant,
+        scope=view.scope,
+        subject=view.subject,
+        unit=view.unit,
+        limit=view.limit,
+        used=view.used,
+        reserved=view.reserved,
+        overrun=view.overrun,
+        remaining=view.remaining,
+        window=window_shape(view.window),
+        resets_at_ms=view.resets_at_ms,
+        is_quota=view.is_quota,
+    )

@@ -1,0 +1,109 @@
+"""Call records as JSON."""
+
+from governor.amounts import Unit
+from governor.call import CallKind, CallStatus, Enforcement, Isolated
+from governor.denial import DenialReason
+from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
+from governor.usage import Usage
+from memory_store.calls import CallView
+from runtime.admin.shapes.fields import Out, Paging, limits_shape
+
+
+class CallFilters(Paging):
+    """Which calls are wanted."""
+
+    tenant: TenantId | None = None
+    session: SessionId | None = None
+    agent: PrincipalId | None = None
+    status: CallStatus | None = None
+    name: str | None = None
+
+
+class UsageOut(Out):
+    """What was measured; `unmeasured` gives the reason for each unit that was not."""
+
+    measured: dict[Unit, int]
+    unmeasured: dict[Unit, str]
+    memory_peak_bytes: int | None
+
+
+class IsolatedOut(Out):
+    """What stood around a local command while it ran."""
+
+    enforcement: Enforcement
+    contained: bool
+    by: str
+    why: str
+
+
+class CallOut(Out):
+    """A call that ended; `usage` is null where nothing was reported."""
+
+    id: CallId
+    kind: CallKind
+    name: str
+    tenant: TenantId
+    agent: PrincipalId
+    session: SessionId
+    turn: TurnId | None
+    status: CallStatus
+    denial: DenialReason | None
+    detail: str
+    started_at_ms: int
+    ended_at_ms: int
+    arguments: str
+    backend: str
+    rule: str
+    policy_version: str
+    estimate: dict[Unit, int]
+    usage: UsageOut | None
+    charged: dict[Unit, int]
+    isolated: IsolatedOut | None
+    result_bytes: int | None
+    archive: ArchiveId | None
+
+
+def call_out(view: CallView) -> CallOut:
+    """Return a call as it is shown."""
+    record = view.record
+    return CallOut(
+        id=record.call_id,
+        kind=record.kind,
+        name=record.name,
+        tenant=record.chain.tenant,
+        agent=record.chain.agent,
+        session=record.chain.session,
+        turn=record.turn,
+        status=record.status,
+        denial=record.denial,
+        detail=record.detail,
+        started_at_ms=record.started_at_ms,
+        ended_at_ms=record.ended_at_ms,
+        arguments=record.arguments,
+        backend=record.backend,
+        rule=record.rule,
+        policy_version=record.policy_version,
+        estimate=limits_shape(record.estimate),
+        usage=None if record.usage is None else _usage_out(record.usage),
+        charged=limits_shape(view.charged),
+        isolated=None if record.isolated is None else _isolated_out(record.isolated),
+        result_bytes=record.result_bytes,
+        archive=record.archive_id,
+    )
+
+
+def _usage_out(usage: Usage) -> UsageOut:
+    return UsageOut(
+        measured=limits_shape(usage.measured),
+        unmeasured=dict(usage.unmeasured),
+        memory_peak_bytes=usage.memory_peak_bytes,
+    )
+
+
+def _isolated_out(isolated: Isolated) -> IsolatedOut:
+    return IsolatedOut(
+        enforcement=isolated.enforcement,
+        contained=isolated.contained,
+        by=isolated.by,
+        why=isolated.why,
+    )

@@ -1,0 +1,105 @@
+"""The fields that several shapes share."""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from governor.amounts import AMOUNT_MAX, Amounts, Unit
+from governor.window import Fixed, Lifetime, Window
+from memory_store import paging
+
+# A window of a hundred years is meant to be a lifetime.
+WINDOW_SECONDS_MAX = 100 * 366 * 24 * 3600
+_EPOCH_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Shape(BaseModel):
+    """A request; an unknown member is an error, because a typo is not an opinion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Out(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+# Ids stand in paths, file names and other people's programs.
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Label = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Amount = Annotated[int, Field(strict=True, ge=0, le=AMOUNT_MAX)]
+EpochMs = Annotated[int, Field(strict=True, ge=0, le=_EPOCH_MS_MAX)]
+Limits = Annotated[dict[Unit, Amount], Field(min_length=1)]
+
+
+class Every(Shape):
+    """Back-to-back windows of one length, aligned to the Unix epoch."""
+
+    every_s: int
+
+
+def _checked_window(value: object) -> object:
+    """Return `value` if it is a window; a union would name branches instead of the field."""
+    match value:
+        case "lifetime" | Every():
+            return value
+        case {"every_s": int(seconds), **others} if not others and not isinstance(seconds, bool):
+            if 0 < seconds <= WINDOW_SECONDS_MAX:
+                return value
+    raise PydanticCustomError(
+        "window",
+        'Give "lifetime", or {{"every_s": seconds}} with a whole number from 1 to {seconds_max}',
+        {"seconds_max": WINDOW_SECONDS_MAX},
+    )
+
+
+WindowShape = Annotated[Literal["lifetime"] | Every, BeforeValidator(_checked_window)]
+
+
+def window_of(shape: Literal["lifetime"] | Every) -> Window:
+    """Return the window that `shape` describes."""
+    return Fixed(shape.every_s * 1000) if isinstance(shape, Every) else Lifetime()
+
+
+def window_shape(window: Window) -> Literal["lifetime"] | Every:
+    """Return how `window` is written."""
+    match window:
+        case Lifetime():
+            return "lifetime"
+        case Fixed(length_ms):
+            return Every(every_s=length_ms // 1000)
+
+
+def limits_shape(limits: Amounts) -> dict[Unit, int]:
+    """Return how `limits` are written."""
+    return dict(limits)
+
+
+class Paging(Shape):
+    """Which part of a listing is wanted."""
+
+    cursor: Annotated[str | None, Field(max_length=1024, description="`next` of a page")] = None
+    limit: Annotated[int, Field(ge=1, le=paging.PAGE_LIMIT_MAX)] = 50
+
+
+class Page(Out, Generic[T]):
+    """Part of a listing; the listing goes on at `next` until that is null."""
+
+    items: list[T]
+    next: str | None
+
+
+def page_of(found: paging.Page[Any], shape: Callable[[Any], T]) -> Page[T]:
+    """Return a page of the store as a page of the interface."""
+    return Page(items=[shape(item) for item in found.items], next=found.next)
+
+
+def whole_page(items: Iterable[T]) -> Page[T]:
+    """Return a listing that is one page."""
+    return Page(items=list(items), next=None)

@@ -1,0 +1,81 @@
+"""The policy in force as JSON."""
+
+from governor.limits import Isolation
+from governor.policy import Policy, ToolRule
+from runtime.admin.shapes.fields import Out
+
+
+class MatchOut(Out):
+    """Which calls a rule is for; each part is a shell pattern."""
+
+    tool: str
+    tenant: str
+    agent: str
+
+
+class ExecutionLimitsOut(Out):
+    """What one call may take of the machine; null is unlimited."""
+
+    memory_bytes: int | None
+    pids: int | None
+    cpu_millis: int | None
+    cpu_ms: int | None
+    wall_ms: int
+    output_bytes: int
+
+
+class RuleOut(Out):
+    """How the calls that match may run."""
+
+    name: str
+    match: MatchOut
+    allow: bool
+    limits: ExecutionLimitsOut
+    isolation: Isolation
+    cost_microusd: int
+    estimate_wall_ms: int | None
+    estimate_cpu_ms: int | None
+    turn_per_call: bool
+    archive_above_bytes: int
+    drop_output_schema: bool
+
+
+class PolicyOut(Out):
+    """The rules in order: the first that covers a call governs it, `fallback` the rest."""
+
+    version: str
+    rules: list[RuleOut]
+    fallback: RuleOut
+
+
+def policy_out(policy: Policy) -> PolicyOut:
+    """Return the policy as it is shown."""
+    return PolicyOut(
+        version=policy.version,
+        rules=[_rule_out(rule) for rule in policy.rules],
+        fallback=_rule_out(policy.fallback),
+    )
+
+
+def _rule_out(rule: ToolRule) -> RuleOut:
+    limits = rule.limits
+    return RuleOut(
+        name=rule.name,
+        match=MatchOut(tool=rule.match.tool, tenant=rule.match.tenant, agent=rule.match.agent),
+        allow=rule.allow,
+        limits=ExecutionLimitsOut(
+            memory_bytes=limits.memory_bytes,
+            pids=limits.pids,
+            cpu_millis=limits.cpu_millis,
+            cpu_ms=limits.cpu_ms,
+            wall_ms=limits.wall_ms,
+            output_bytes=limits.output_bytes,
+        ),
+        isolation=rule.isolation,
+        cost_microusd=rule.cost_microusd,
+        estimate_wall_ms=rule.estimate_wall_ms,
+        estimate_cpu_ms=rule.estimate_cpu_ms,
+        turn_per_call=rule.turn_per_call,
+        archive_above_bytes=rule.archive_above_bytes,
+        drop_output_schema=rule.drop_output_schema,
+    )

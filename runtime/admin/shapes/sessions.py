@@ -1,0 +1,93 @@
+"""Sessions and their bills as JSON."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from governor.amounts import Unit
+from governor.call import CallStatus
+from governor.ids import PrincipalId, SessionId, TenantId
+from memory_store.calls import Bill
+from memory_store.sessions import SessionView
+from runtime.admin.shapes.fields import Out, Paging, limits_shape
+
+
+class SessionFilters(Paging):
+    """Which sessions are wanted."""
+
+    tenant: TenantId | None = None
+    agent: PrincipalId | None = None
+    open: Annotated[bool | None, Field(description="only those that are open, or closed")] = None
+
+
+class SessionOut(Out):
+    """One run of an agent; `name` is what the agent calls it."""
+
+    id: SessionId
+    tenant: TenantId
+    agent: PrincipalId
+    name: str
+    opened_at_ms: int
+    last_seen_at_ms: int
+    closed_at_ms: int | None
+    closed_by: str | None
+
+
+class BillOut(Out):
+    """What a session was charged so far.
+
+    `unmeasured` names the units of which a call could not be measured: what was held for it
+    was charged.
+    """
+
+    charged: dict[Unit, int]
+    calls: dict[CallStatus, int]
+    calls_total: int
+    unmeasured: list[Unit]
+    memory_peak_bytes: int | None
+    first_started_at_ms: int | None
+    last_ended_at_ms: int | None
+
+
+class SessionWithBillOut(SessionOut):
+    """A session and what it was charged."""
+
+    bill: BillOut
+
+
+class KilledOut(Out):
+    """A session after it was ended, and how many of its calls ran at that moment."""
+
+    session: SessionOut
+    calls_stopped: int
+
+
+def session_out(view: SessionView) -> SessionOut:
+    """Return a session as it is shown."""
+    return SessionOut(
+        id=view.session_id,
+        tenant=view.tenant,
+        agent=view.agent,
+        name=view.name,
+        opened_at_ms=view.opened_at_ms,
+        last_seen_at_ms=view.last_seen_at_ms,
+        closed_at_ms=view.closed_at_ms,
+        closed_by=view.closed_by,
+    )
+
+
+def session_with_bill_out(view: SessionView, bill: Bill) -> SessionWithBillOut:
+    """Return a session as it is shown by itself."""
+    return SessionWithBillOut(**dict(session_out(view)), bill=_bill_out(bill))
+
+
+def _bill_out(bill: Bill) -> BillOut:
+    return BillOut(
+        charged=limits_shape(bill.charged),
+        calls=dict(bill.calls),
+        calls_total=bill.calls_total,
+        unmeasured=list(bill.unmeasured),
+        memory_peak_bytes=bill.memory_peak_bytes,
+        first_started_at_ms=bill.first_started_at_ms,
+        last_ended_at_ms=bill.last_ended_at_ms,
+    )

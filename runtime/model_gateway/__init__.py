@@ -1,0 +1,1 @@
+"""The front for model calls: OpenAI's wire format outside, budgets inside."""

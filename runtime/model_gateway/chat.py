@@ -1,0 +1,286 @@
+"""The path that every model call takes: choose a tier, admit, forward, settle, record."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+import anyio
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Amounts
+from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
+from governor.denial import DenialReason, Denied
+from governor.events import KeyReused, Replayed, Reserved, Settled
+from governor.ids import CallId, ReservationId, ToolName, TurnId
+from governor.scope import ScopeChain
+from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
+from governor.usage import Usage
+from runtime.errors import ProviderError
+from runtime.model_gateway.answers import (
+    BAD_GATEWAY,
+    Answer,
+    denial_answer,
+    key_reused_answer,
+    provider_answer,
+    replayed_answer,
+    stopped_answer,
+    unknown_model_answer,
+)
+from runtime.model_gateway.errors import ProviderNotReachedError
+from runtime.model_gateway.job import Job, Progress, record_of, unpriced
+from runtime.model_gateway.metering import usage_of
+from runtime.model_gateway.providers import ProviderPool
+from runtime.model_gateway.request import ChatRequest, payload_for
+from runtime.model_gateway.verdict import verdict_on, verdict_without_answer
+from tool_gateway import telemetry
+from tool_gateway.denials import ledger_unavailable, overloaded
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.identity import CallContext
+from tool_gateway.metering import budget_meta, usage_json
+from tool_gateway.pipeline import EXPIRY_GRACE_MS, OVERLOAD_RETRY_MS, SETTLE_SECONDS_MAX
+from tool_gateway.ports import Clock, Ledger
+from tool_gateway.redaction import ArgumentsKept, payload_hash
+from tool_gateway.running import Running, RunningCalls
+
+CALL_HEADER = "Flyball-Call"
+TIER_HEADER = "Flyball-Tier"
+
+
+class ChatGateway:
+    """Runs model calls under budgets; whatever happens, each reservation is ended once."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        tiers: tuple[ModelTier, ...],
+        rules: tuple[TierRule, ...],
+        providers: ProviderPool,
+        running: RunningCalls,
+        arguments_kept: ArgumentsKept,
+        policy_version: Callable[[], str],
+    ) -> None:
+        """Take the parts; `providers` is entered by whoever made it, before the first call."""
+        for tier in tiers:
+            assert tier.provider in providers, f"tier {tier.name} has no provider"
+        self._ledger = ledger
+        self._clock = clock
+        self._tiers = tiers
+        self._rules = rules
+        self._providers = providers
+        self._running = running
+        self._arguments_kept = arguments_kept
+        self._policy_version = policy_version
+
+    @property
+    def tiers(self) -> tuple[ModelTier, ...]:
+        """Return what can be asked for, cheapest first by convention."""
+        return self._tiers
+
+    async def run(
+        self, request: ChatRequest, *, session_name: str, chain: ScopeChain, context: CallContext
+    ) -> Answer:
+        """Answer `request` if every budget allows it; a denial is an answer too.
+
+        Raises:
+            InvalidChatError: the request cannot be written as the provider's JSON.
+        """
+        choice = choose_tier(request.read.model, self._tiers, self._rules, request.facts)
+        if choice is None:
+            return unknown_model_answer(request.read.model)
+        job = self._job(request, choice, session_name=session_name, chain=chain, context=context)
+        with telemetry.tracer.start_as_current_span("flyball.admit"):
+            decision = unpriced(job) or await self._admit(job)
+        match decision:
+            case Denied():
+                return await self._deny(job, decision)
+            case KeyReused():
+                return key_reused_answer()
+            case Replayed():
+                return replayed_answer(decision)
+            case Reserved():
+                return await self._run_reserved(job, decision)
+
+    def _job(
+        self,
+        request: ChatRequest,
+        choice: TierChoice,
+        *,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+    ) -> Job:
+        tier = choice.tier
+        call_id = CallId(self._clock.fresh("call"))
+        key = context.idempotency_key
+        call = ToolCall(
+            call_id=call_id,
+            tool=ToolName(tier.model),
+            arguments=request.fields,
+            chain=chain,
+            # A request that names no turn starts one of its own.
+            turn=TurnId(call_id) if context.turn is None else context.turn,
+            idempotency=None
+            if key is None
+            # Hashed as it was asked, so that a tier that `auto` chose anew is no other payload.
+            else Idempotency(
+                key=key, payload_hash=payload_hash(request.read.model, request.fields)
+            ),
+        )
+        return Job(
+            call=call,
+            session_name=session_name,
+            request=request,
+            tier=tier,
+            why=choice.why,
+            payload=payload_for(request, tier),
+            timeout_ms=self._providers.timeout_ms(tier.provider),
+            started_at_ms=self._clock.now_ms(),
+            policy_version=self._policy_version(),
+        )
+
+    async def _admit(self, job: Job) -> Reserved | Denied | Replayed | KeyReused:
+        call = job.call
+        request = AdmissionRequest(
+            reservation_id=ReservationId(self._clock.fresh("res")),
+            call_id=call.call_id,
+            name=call.tool,
+            chain=call.chain,
+            session_name=job.session_name,
+            estimate=job.estimate,
+            turn=call.turn,
+            now_ms=job.started_at_ms,
+            expires_at_ms=job.started_at_ms + job.timeout_ms + EXPIRY_GRACE_MS,
+            idempotency=call.idempotency,
+        )
+        try:
+            return await self._ledger.admit(request)
+        except LedgerOverloadedError:
+            return overloaded(OVERLOAD_RETRY_MS)
+        except LedgerUnavailableError:
+            telemetry.count_failure("admit")
+            return ledger_unavailable()
+
+    async def _run_reserved(self, job: Job, reserved: Reserved) -> Answer:
+        progress = Progress()
+        began = self._clock.elapsed_ms()
+        with self._running.track(job.call.call_id, job.call.chain.session) as running:
+            try:
+                with telemetry.tracer.start_as_current_span("flyball.run"):
+                    await self._ask_provider(job, reserved, progress, running)
+            finally:
+                wall_ms = self._clock.elapsed_ms() - began
+                usage = _usage(job, progress, wall_ms=wall_ms)
+                record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+                telemetry.count_ended(
+                    kind=CallKind.MODEL.value,
+                    backend=job.tier.provider,
+                    status=progress.status,
+                    wall_ms=wall_ms,
+                )
+                settled = await self._end(reserved, record)
+        assert progress.answer is not None, "a call that was not cancelled has an answer"
+        return _annotated(progress.answer, job, reserved, settled, usage)
+
+    async def _ask_provider(
+        self, job: Job, reserved: Reserved, progress: Progress, running: Running
+    ) -> None:
+        """Forward the request and note in `progress` how it went."""
+        with running.scope:
+            try:
+                await self._ledger.forward(
+                    reserved.reservation.reservation_id, now_ms=self._clock.now_ms()
+                )
+                received = await self._providers.post_chat(job.tier.provider, job.payload.content)
+            except (LedgerUnavailableError, LedgerOverloadedError):
+                # The mark is not stored, so nothing may leave: the hold is still refundable.
+                telemetry.count_failure("forward")
+                progress.note_release("the ledger failed", denial_answer(ledger_unavailable()))
+            except ProviderNotReachedError as error:
+                answer = provider_answer(BAD_GATEWAY, str(error), code="provider_unreachable")
+                progress.note_release(str(error), answer)
+            except ProviderError as error:
+                progress.note(verdict_without_answer(error))
+            else:
+                progress.result_bytes = len(received.content)
+                progress.note(verdict_on(received, job.payload))
+        if progress.answer is None:
+            # The scope was cancelled: an administrator or the shutdown stopped the call.
+            progress.detail = running.stopped_why or "stopped"
+            progress.answer = stopped_answer(progress.detail)
+
+    async def _end(self, reserved: Reserved, record: CallRecord) -> Settled | None:
+        """End the reservation, as far as the ledger lets us; the reaper ends the rest.
+
+        Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
+        dead ledger cannot hang the client.
+        """
+        reservation_id = reserved.reservation.reservation_id
+        with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
+            try:
+                with telemetry.tracer.start_as_current_span("flyball.settle"):
+                    if record.usage is None:
+                        await self._ledger.release(reservation_id, record)
+                        return None
+                    return await self._ledger.settle(reservation_id, record.usage, record)
+            except (LedgerUnavailableError, LedgerOverloadedError):
+                pass
+        telemetry.count_failure("settle")
+        return None
+
+    async def _deny(self, job: Job, denied: Denied) -> Answer:
+        telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
+        not_started = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
+        record = self._record(
+            job, not_started, usage=None, estimate=job.estimate, denial=denied.reason
+        )
+        try:
+            await self._ledger.record(record)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            telemetry.count_failure("record")
+        return _named(denial_answer(denied), job)
+
+    def _record(
+        self,
+        job: Job,
+        progress: Progress,
+        *,
+        usage: Usage | None,
+        estimate: Amounts,
+        denial: DenialReason | None = None,
+    ) -> CallRecord:
+        return record_of(
+            job,
+            progress,
+            ended_at_ms=self._clock.now_ms(),
+            kept=self._arguments_kept,
+            estimate=estimate,
+            usage=usage,
+            denial=denial,
+        )
+
+
+def _usage(job: Job, progress: Progress, *, wall_ms: int) -> Usage | None:
+    """Return what to settle; None when provably nothing was consumed."""
+    if progress.never_left:
+        return None
+    return usage_of(progress.tokens, job.price, wall_ms=wall_ms)
+
+
+def _named(answer: Answer, job: Job) -> Answer:
+    """Return the answer with the call and the tier that it is about."""
+    return answer.with_flyball(
+        {"call_id": job.call.call_id, "tier": job.tier.name, "why": job.why},
+        headers={CALL_HEADER: job.call.call_id, TIER_HEADER: quote(job.tier.name, safe=" ")},
+    )
+
+
+def _annotated(
+    answer: Answer, job: Job, reserved: Reserved, settled: Settled | None, usage: Usage | None
+) -> Answer:
+    """Return the answer with what the call used and what remains."""
+    member = {
+        "usage": None if usage is None else usage_json(usage),
+        "budget": budget_meta(reserved, settled),
+    }
+    return _named(answer, job).with_flyball(member, headers={})

@@ -1,0 +1,97 @@
+"""The routes of the model front: chat completions, and the list of what is served."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from governor.scope import ScopeChain
+from runtime.model_gateway.answers import Answer, invalid_answer
+from runtime.model_gateway.chat import ChatGateway
+from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.models import models_served
+from runtime.model_gateway.request import parse_chat
+from tool_gateway.errors import InvalidContextError
+from tool_gateway.front.mcp_http import CALLER_KEY
+from tool_gateway.identity import CallContext, Caller, read_context
+
+SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
+
+# What servers note for a client that closed the connection; nobody is left to read it.
+CLIENT_CLOSED = 499
+
+
+class ModelFront:
+    """Serves a chat gateway over HTTP; authentication is done before a request gets here."""
+
+    def __init__(self, chat: ChatGateway, *, session_of: SessionOf) -> None:
+        """Take the gateway, and how a caller's session is found."""
+        self._chat = chat
+        self._session_of = session_of
+
+    def routes(self) -> list[Route]:
+        """Return the routes for the agents' application."""
+        return [
+            Route("/v1/chat/completions", self._complete, methods=["POST"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+        ]
+
+    async def _complete(self, request: Request) -> Response:
+        try:
+            content = await request.body()
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_CLOSED)
+        return await _while_connected(request, lambda: self._answer(request, content))
+
+    async def _answer(self, request: Request, content: bytes) -> Response:
+        caller: Caller = request.scope[CALLER_KEY]
+        try:
+            context = read_context(request.headers, {})
+            chat = parse_chat(content)
+            session_name, chain = self._session_of(caller, context)
+            answer = await self._chat.run(
+                chat, session_name=session_name, chain=chain, context=context
+            )
+        except InvalidContextError as error:
+            answer = invalid_answer(InvalidChatError(str(error)))
+        except InvalidChatError as error:
+            answer = invalid_answer(error)
+        return _response(answer)
+
+    async def _models(self, request: Request) -> Response:
+        return _response(Answer(status=200, body=models_served(self._chat.tiers)))
+
+
+async def _while_connected(
+    request: Request, respond: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Return the response, or end the work as soon as the client is gone.
+
+    The body was read before, so all that can still arrive is the end of the connection.
+    """
+    response = Response(status_code=CLIENT_CLOSED)
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        response = await respond()
+        tasks.cancel_scope.cancel()
+    return response
+
+
+def _response(answer: Answer) -> Response:
+    # Escaped to ASCII, because a provider may have answered with half of a surrogate pair.
+    content = json.dumps(answer.body, separators=(",", ":")).encode()
+    return Response(
+        content,
+        status_code=answer.status,
+        headers=dict(answer.headers),
+        media_type="application/json",
+    )

@@ -1,0 +1,38 @@
+"""What a client may name as its model, in the shape of OpenAI's list."""
+
+from governor.tiers import ModelTier
+
+AUTO = "auto"
+OWNER = "flyball"
+
+
+def models_served(tiers: tuple[ModelTier, ...]) -> dict[str, object]:
+    """Return every name that chooses a tier: the tiers, `auto`, and the models behind them."""
+    listed: dict[str, dict[str, object]] = {
+        tier.name: _model(tier.name, kind="tier", tier=tier) for tier in tiers
+    }
+    if tiers:
+        # `auto` wins over a tier of that name, here as in the choice itself.
+        listed[AUTO] = _model(AUTO, kind="auto", tier=None)
+    for tier in tiers:
+        listed.setdefault(tier.model, _model(tier.model, kind="model", tier=tier))
+    return {"object": "list", "data": list(listed.values())}
+
+
+def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]:
+    about: dict[str, object] = {"kind": kind}
+    if tier is not None:
+        price = tier.price
+        about |= {
+            "tier": tier.name,
+            "model": tier.model,
+            "output_tokens_max": tier.output_tokens_max,
+            "price": None
+            if price is None
+            else {
+                "input_microusd_per_mtok": price.input_microusd_per_mtok,
+                "output_microusd_per_mtok": price.output_microusd_per_mtok,
+            },
+        }
+    # Nobody told when a tier was made; the official clients insist on a number.
+    return {"id": name, "object": "model", "created": 0, "owned_by": OWNER, OWNER: about}
