@@ -100,7 +100,6 @@ def _fault(entry: Any) -> Fault:
     # pydantic adds "[key]" where the key of an object is wrong and not its value.
     parts = [str(part) for part in location[1:] if part != "[key]"] or [str(location[0])]
     name = ".".join(parts)[:_FIELD_CHARS_MAX]
-    detail = entry["msg"].removeprefix("Value error, ")
     if isinstance(entry.get("input"), bytes):
-        detail = "Send JSON, with Content-Type: application/json"
-    return Fault(field=name, detail=detail)
+        return Fault(field=name, detail="Send JSON, with Content-Type: application/json")
+    return Fault(field=name, detail=entry["msg"])

@@ -1,0 +1,88 @@
+"""The audit log: who changed what, stored in the transaction of the change itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from memory_store.paging import Page, clamped, key_of, page_of
+from memory_store.reader import Reader
+from memory_store.rows import json_of
+from memory_store.tables import audit
+
+State = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Whoever makes a change."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One change; `before` is None for something new, `after` for something removed."""
+
+    seq: int
+    at_ms: int
+    actor: str
+    action: str
+    target: str
+    before: State | None
+    after: State | None
+
+
+def note(
+    connection: Connection,
+    *,
+    by: Actor,
+    at_ms: int,
+    action: str,
+    target: str,
+    before: State | None,
+    after: State | None,
+) -> None:
+    """Write the audit row of a change that the caller makes in the same transaction."""
+    connection.execute(
+        insert(audit),
+        {
+            "at_ms": at_ms,
+            "actor": by.name,
+            "action": action,
+            "target": target,
+            "before": None if before is None else json_of(before),
+            "after": None if after is None else json_of(after),
+        },
+    )
+
+
+class AuditLog:
+    """Reads the audit log, the latest change first."""
+
+    def __init__(self, *, reader: Reader) -> None:
+        self._reader = reader
+
+    async def page(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditEntry]:
+        """Return the changes before `cursor`."""
+        limit = clamped(limit)
+        query = select(audit).order_by(audit.c.seq.desc()).limit(limit + 1)
+        if cursor is not None:
+            (seq,) = key_of(cursor, kinds=(int,))
+            query = query.where(audit.c.seq < seq)
+        rows = await self._reader.run(lambda connection: connection.execute(query).all())
+        return page_of(rows, limit=limit, item=_entry, key=lambda row: (row.seq,))
+
+
+def _entry(row: Any) -> AuditEntry:
+    return AuditEntry(
+        seq=row.seq,
+        at_ms=row.at_ms,
+        actor=row.actor,
+        action=row.action,
+        target=row.target,
+        before=None if row.before is None else json.loads(row.before),
+        after=None if row.after is None else json.loads(row.after),
+    )

@@ -1,0 +1,247 @@
+"""Call records: one row for each call that ended, with what it was charged."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy.dialects.sqlite import insert
+
+from governor.amounts import NOTHING, Amounts, Unit
+from governor.call import CallKind, CallRecord, CallStatus, Enforcement, Isolated
+from governor.denial import DenialReason
+from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
+from governor.scope import ScopeChain
+from governor.usage import Usage
+from memory_store.engine import driver_of
+from memory_store.errors import NotFoundError
+from memory_store.paging import Page, clamped, key_of, page_of
+from memory_store.reader import Reader
+from memory_store.rows import amounts_json, amounts_of, json_of
+from memory_store.statement import Statement
+from memory_store.tables import calls
+from memory_store.writer import Writer
+
+# The first record of a call stands; a second one must not undo a settlement.
+_INSERT = Statement(insert(calls).on_conflict_do_nothing(index_elements=["call_id"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """A call as it ended, and what it was charged."""
+
+    record: CallRecord
+    charged: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a session was charged so far.
+
+    `unmeasured` names the units of which at least one call could not be measured; their
+    part of `charged` is what was held. `memory_peak_bytes` is None where nothing was measured.
+    """
+
+    session: SessionId
+    charged: Amounts
+    calls: Mapping[CallStatus, int]
+    unmeasured: tuple[Unit, ...]
+    memory_peak_bytes: int | None
+    first_started_at_ms: int | None
+    last_ended_at_ms: int | None
+
+    @property
+    def calls_total(self) -> int:
+        """Return how many calls ended."""
+        return sum(self.calls.values())
+
+
+def insert_call(driver: sqlite3.Connection, record: CallRecord, charged: Amounts) -> None:
+    """Store `record`, in the transaction that ends its reservation."""
+    usage = record.usage
+    _INSERT.run(
+        driver,
+        {
+            "call_id": record.call_id,
+            "kind": record.kind.value,
+            "name": record.name,
+            "tenant": record.chain.tenant,
+            "agent": record.chain.agent,
+            "session": record.chain.session,
+            "turn": record.turn,
+            "status": record.status.value,
+            "started_at_ms": record.started_at_ms,
+            "ended_at_ms": record.ended_at_ms,
+            "arguments": record.arguments,
+            "backend": record.backend,
+            "rule": record.rule,
+            "policy_version": record.policy_version,
+            "estimate": amounts_json(record.estimate),
+            "measured": None if usage is None else amounts_json(usage.measured),
+            "unmeasured": None if usage is None else json_of(dict(usage.unmeasured)),
+            "memory_peak_bytes": None if usage is None else usage.memory_peak_bytes,
+            "denial": None if record.denial is None else record.denial.value,
+            "detail": record.detail,
+            "isolated": None if record.isolated is None else json_of(asdict(record.isolated)),
+            "result_bytes": record.result_bytes,
+            "archive_id": record.archive_id,
+            **{unit.value: charged.of(unit) for unit in Unit},
+        },
+    )
+
+
+class CallLog:
+    """Reads call records and keeps those of calls that never held anything."""
+
+    def __init__(self, *, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    async def record(self, record: CallRecord) -> None:
+        """Keep the record of a call that was not admitted and so was charged nothing."""
+        await self._writer.run(
+            lambda connection: insert_call(driver_of(connection), record, NOTHING)
+        )
+
+    async def get(self, call_id: CallId) -> CallView:
+        """Return the call.
+
+        Raises:
+            NotFoundError: it has not ended, or never was.
+        """
+        query = select(calls).where(calls.c.call_id == call_id)
+        row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            message = f"there is no record of the call {call_id}"
+            raise NotFoundError(message)
+        return _view(row)
+
+    async def page(
+        self,
+        *,
+        tenant: TenantId | None = None,
+        session: SessionId | None = None,
+        agent: PrincipalId | None = None,
+        status: CallStatus | None = None,
+        name: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[CallView]:
+        """Return calls, the one that ended last first."""
+        limit = clamped(limit)
+        wanted: dict[str, str | None] = {
+            "tenant": tenant,
+            "session": session,
+            "agent": agent,
+            "status": status,
+            "name": name,
+        }
+        query = (
+            select(calls)
+            .where(
+                *(calls.c[column] == value for column, value in wanted.items() if value is not None)
+            )
+            .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
+            .limit(limit + 1)
+        )
+        if cursor is not None:
+            query = query.where(_is_after(cursor))
+        rows = await self._reader.run(lambda connection: connection.execute(query).all())
+        return page_of(
+            rows, limit=limit, item=_view, key=lambda row: (row.ended_at_ms, row.call_id)
+        )
+
+    async def bill(self, session_id: SessionId) -> Bill:
+        """Return what the session was charged; one without calls has an empty bill."""
+        return await self._reader.run(lambda connection: _bill(connection, session_id))
+
+
+def _is_after(cursor: str) -> ColumnElement[bool]:
+    ended_at_ms, call_id = key_of(cursor, kinds=(int, str))
+    return (calls.c.ended_at_ms < ended_at_ms) | (
+        (calls.c.ended_at_ms == ended_at_ms) & (calls.c.call_id < call_id)
+    )
+
+
+def _bill(connection: Connection, session_id: SessionId) -> Bill:
+    of_session = calls.c.session == session_id
+    sums = connection.execute(
+        select(
+            *(func.coalesce(func.sum(calls.c[unit.value]), 0) for unit in Unit),
+            func.max(calls.c.memory_peak_bytes),
+            func.min(calls.c.started_at_ms),
+            func.max(calls.c.ended_at_ms),
+        ).where(of_session)
+    ).one()
+    counts = connection.execute(
+        select(calls.c.status, func.count()).where(of_session).group_by(calls.c.status)
+    )
+    blind = func.json_each(calls.c.unmeasured).table_valued("key")
+    unmeasured = connection.execute(
+        select(blind.c.key).select_from(calls).join(blind, of_session).distinct()
+    ).scalars()
+    *charged, memory_peak_bytes, first_started_at_ms, last_ended_at_ms = sums
+    return Bill(
+        session=session_id,
+        charged=Amounts(dict(zip(Unit, charged, strict=True))),
+        calls={CallStatus(status): count for status, count in counts},
+        unmeasured=tuple(sorted(Unit(key) for key in unmeasured)),
+        memory_peak_bytes=memory_peak_bytes,
+        first_started_at_ms=first_started_at_ms,
+        last_ended_at_ms=last_ended_at_ms,
+    )
+
+
+def _view(row: Any) -> CallView:
+    return CallView(
+        record=CallRecord(
+            call_id=CallId(row.call_id),
+            kind=CallKind(row.kind),
+            name=row.name,
+            chain=ScopeChain(
+                tenant=TenantId(row.tenant),
+                agent=PrincipalId(row.agent),
+                session=SessionId(row.session),
+            ),
+            turn=None if row.turn is None else TurnId(row.turn),
+            status=CallStatus(row.status),
+            started_at_ms=row.started_at_ms,
+            ended_at_ms=row.ended_at_ms,
+            arguments=row.arguments,
+            backend=row.backend,
+            rule=row.rule,
+            policy_version=row.policy_version,
+            estimate=amounts_of(row.estimate),
+            usage=_usage(row),
+            denial=None if row.denial is None else DenialReason(row.denial),
+            detail=row.detail,
+            isolated=_isolated(row.isolated),
+            result_bytes=row.result_bytes,
+            archive_id=None if row.archive_id is None else ArchiveId(row.archive_id),
+        ),
+        charged=Amounts({unit: getattr(row, unit.value) for unit in Unit}),
+    )
+
+
+def _usage(row: Any) -> Usage | None:
+    if row.measured is None:
+        return None
+    return Usage(
+        measured=amounts_of(row.measured),
+        unmeasured={Unit(unit): why for unit, why in json.loads(row.unmeasured).items()},
+        memory_peak_bytes=row.memory_peak_bytes,
+    )
+
+
+def _isolated(text: str | None) -> Isolated | None:
+    if text is None:
+        return None
+    parts = json.loads(text)
+    return Isolated(
+        enforcement=Enforcement(parts["enforcement"]),
+        contained=parts["contained"],
+        by=parts["by"],
+        why=parts["why"],
+    )

@@ -1,0 +1,120 @@
+"""The store: one state directory, opened, wired and closed as a whole."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import Engine, text
+
+from memory_store.archive import Archive
+from memory_store.audit import AuditLog
+from memory_store.budgets import BudgetBook
+from memory_store.calls import CallLog
+from memory_store.engine import Durability, reading_engine, writing_engine
+from memory_store.errors import StoreUnavailableError
+from memory_store.identities import Identities
+from memory_store.ledger import SqlLedger
+from memory_store.live_budgets import LiveBudgets
+from memory_store.lock import exclusive
+from memory_store.principals import PrincipalBook
+from memory_store.reader import Reader
+from memory_store.schema import upgrade
+from memory_store.sessions import SessionBook
+from memory_store.tenants import TenantBook
+from memory_store.writer import Writer
+
+DATABASE_NAME = "flyball.db"
+ARCHIVE_NAME = "archive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Everything durable, by what it is about."""
+
+    ledger: SqlLedger
+    sessions: SessionBook
+    calls: CallLog
+    budgets: BudgetBook
+    tenants: TenantBook
+    principals: PrincipalBook
+    archive: Archive
+    audit: AuditLog
+    writer: Writer
+    reader: Reader
+
+    async def check(self) -> None:
+        """Return if the database can be written and read.
+
+        Raises:
+            StoreUnavailableError: it cannot.
+            StoreOverloadedError: too much waits to be written.
+        """
+        probe = text("SELECT 1")
+        await self.writer.run(lambda connection: connection.execute(probe).close())
+        await self.reader.run(lambda connection: connection.execute(probe).close())
+
+
+@asynccontextmanager
+async def open_store(
+    state_dir: Path, *, durability: Durability = Durability.POWER
+) -> AsyncIterator[Store]:
+    """Yield the store in `state_dir`, which is made if it is not there.
+
+    Raises:
+        StateDirectoryBusyError: another sidecar uses the directory.
+        SchemaMismatchError: another version of Flyball made the database.
+        StoreUnavailableError: the database cannot be opened.
+    """
+    # Opening blocks the loop, a migration even for long; nothing is served before it.
+    with _opened(state_dir, durability) as (writing, reading):
+        live = LiveBudgets()
+        identities = Identities()
+        writer = Writer(writing, forget=live.forget_all)
+        reader = Reader(reading)
+        writer.start()
+        try:
+            yield Store(
+                ledger=SqlLedger(writer=writer, reader=reader, live=live),
+                sessions=SessionBook(writer=writer, reader=reader),
+                calls=CallLog(writer=writer, reader=reader),
+                budgets=BudgetBook(writer=writer, reader=reader, live=live),
+                tenants=TenantBook(writer=writer, reader=reader, identities=identities),
+                principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
+                archive=Archive(state_dir / ARCHIVE_NAME, writer=writer, reader=reader),
+                audit=AuditLog(reader=reader),
+                writer=writer,
+                reader=reader,
+            )
+        finally:
+            writer.stop_taking()
+            # What was accepted is stored, however this ends; no thread may be left with a
+            # connection that is about to be closed.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(writer.join)
+                await reader.close()
+
+
+@contextmanager
+def _opened(state_dir: Path, durability: Durability) -> Iterator[tuple[Engine, Engine]]:
+    """Yield the writing and the reading engine on a database of the present schema."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the state directory {state_dir} cannot be made"
+        raise StoreUnavailableError(message) from error
+    database = state_dir / DATABASE_NAME
+    with exclusive(state_dir):
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        writing = writing_engine(database, durability)
+        reading = reading_engine(database)
+        try:
+            upgrade(writing, database)
+            yield writing, reading
+        finally:
+            reading.dispose()
+            writing.dispose()

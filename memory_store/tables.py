@@ -1,0 +1,267 @@
+"""The tables, as the current code reads and writes them.
+
+Times are integers in epoch milliseconds, amounts are integers, JSON is text. The CHECK
+constraints repeat what the code already guarantees: they are the last line, not the first.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+# Constraint names are spelled out by a convention, so that a migration can name them.
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_INT64_MAX = 2**63 - 1
+
+
+def _whole(column: str) -> CheckConstraint:
+    # SQLite turns an integer sum that overflows into a float; the upper bound refuses it.
+    return CheckConstraint(f"{column} BETWEEN 0 AND {_INT64_MAX}", name=f"{column}_whole")
+
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("version", Integer, nullable=False),
+)
+
+principals = Table(
+    "principals",
+    metadata,
+    Column("principal_id", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey("tenants.tenant_id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("version", Integer, nullable=False),
+    CheckConstraint("role IN ('agent', 'admin')", name="role"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", Text, primary_key=True),
+    Column("principal_id", Text, ForeignKey("principals.principal_id"), nullable=False, index=True),
+    # Only the SHA-256 of the secret; with 256 random bits behind it no salt is needed.
+    Column("secret_hash", Text, nullable=False, unique=True),
+    Column("last_four", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("expires_at_ms", BigInteger),
+    Column("revoked_at_ms", BigInteger),
+)
+
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("budget_id", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey("tenants.tenant_id"), nullable=False, index=True),
+    Column("scope", Text, nullable=False),
+    Column("subject", Text),
+    Column("limits", Text, nullable=False),
+    Column("window_ms", BigInteger),  # NULL: a lifetime
+    Column("is_quota", Boolean, nullable=False),
+    Column("retired_at_ms", BigInteger),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("version", Integer, nullable=False),
+    CheckConstraint("scope IN ('tenant', 'agent', 'session')", name="scope"),
+    CheckConstraint("window_ms > 0", name="window"),
+)
+
+balances = Table(
+    "balances",
+    metadata,
+    Column("budget_id", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("unit", Text, primary_key=True),
+    Column("window_start_ms", BigInteger, primary_key=True),
+    Column("settled", BigInteger, nullable=False),
+    Column("reserved", BigInteger, nullable=False),
+    Column("overrun", BigInteger, nullable=False),
+    _whole("settled"),
+    _whole("reserved"),
+    _whole("overrun"),
+    sqlite_with_rowid=False,
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("reservation_id", Text, primary_key=True),
+    Column("call_id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("turn", Text),
+    Column("state", Text, nullable=False),
+    Column("estimate", Text, nullable=False),
+    Column("amount", Text, nullable=False),  # the estimate and the turn, as admitted
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger),
+    Column("idempotency_key", Text),
+    Column("payload_hash", Text),
+    CheckConstraint(
+        "(ended_at_ms IS NULL) = (state IN ('held', 'forwarded'))", name="ended_or_live"
+    ),
+    CheckConstraint("(idempotency_key IS NULL) = (payload_hash IS NULL)", name="key_with_hash"),
+    Index(
+        "uq_reservations_agent_idempotency_key",
+        "agent",
+        "idempotency_key",
+        unique=True,
+        sqlite_where=text("idempotency_key IS NOT NULL"),
+        postgresql_where=text("idempotency_key IS NOT NULL"),
+    ),
+    Index(
+        "ix_reservations_live",
+        "expires_at_ms",
+        sqlite_where=text("ended_at_ms IS NULL"),
+        postgresql_where=text("ended_at_ms IS NULL"),
+    ),
+)
+
+reservation_lines = Table(
+    "reservation_lines",
+    metadata,
+    Column("reservation_id", Text, ForeignKey("reservations.reservation_id"), primary_key=True),
+    Column("budget_id", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("unit", Text, primary_key=True),
+    Column("window_start_ms", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    _whole("amount"),
+    sqlite_with_rowid=False,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("reservation_id", Text, nullable=False, index=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("charges", Text, nullable=False),
+    CheckConstraint("kind IN ('reserved', 'settled', 'released', 'expired')", name="kind"),
+    sqlite_autoincrement=True,
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("agent", Text, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("opened_at_ms", BigInteger, nullable=False),
+    Column("last_seen_at_ms", BigInteger, nullable=False),
+    Column("closed_at_ms", BigInteger),
+    Column("closed_by", Text),
+    CheckConstraint("(closed_at_ms IS NULL) = (closed_by IS NULL)", name="closed_by_someone"),
+    Index(
+        "ix_sessions_open",
+        "last_seen_at_ms",
+        sqlite_where=text("closed_at_ms IS NULL"),
+        postgresql_where=text("closed_at_ms IS NULL"),
+    ),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("turn", Text, primary_key=True),
+    Column("reservation_id", Text, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("call_id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("turn", Text),
+    Column("status", Text, nullable=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("backend", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("policy_version", Text, nullable=False),
+    Column("estimate", Text, nullable=False),
+    Column("measured", Text),  # NULL: no usage was reported at all
+    Column("unmeasured", Text),
+    Column("memory_peak_bytes", BigInteger),
+    Column("denial", Text),
+    Column("detail", Text, nullable=False),
+    Column("isolated", Text),
+    Column("result_bytes", BigInteger),
+    Column("archive_id", Text),
+    # What the call was charged, unit by unit, so that a bill is one sum.
+    Column("cost_microusd", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    Column("wall_ms", BigInteger, nullable=False),
+    Column("cpu_ms", BigInteger, nullable=False),
+    Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
+    Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
+)
+
+archives = Table(
+    "archives",
+    metadata,
+    Column("archive_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("session", Text, nullable=False, index=True),
+    Column("call_id", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("before", Text),
+    Column("after", Text),
+    sqlite_autoincrement=True,
+)

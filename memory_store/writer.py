@@ -1,0 +1,184 @@
+"""The one writer: a thread that stores many callers' work in one transaction.
+
+An fsync costs more than all the work of a batch, so callers share it: whatever waits when
+the thread looks is run in one transaction, each piece in a savepoint of its own, and
+nobody is told "stored" before COMMIT has returned.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from memory_store.engine import driver_of, translated
+from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+
+WAITING_MAX = 4096
+BATCH_MAX = 256
+
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    """Do nothing after COMMIT."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Piece:
+    """One caller's work and what became of it."""
+
+    work: Callable[[Connection], Any]
+    after_commit: Callable[[], None]
+    may_be_dropped: bool
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class Writer:
+    """Runs pieces of work, one after the other, on the only writing connection.
+
+    `forget` is called in the writer's thread whenever something that was done is undone,
+    so that nothing is remembered from a transaction that did not happen.
+    """
+
+    def __init__(self, engine: Engine, *, forget: Callable[[], None]) -> None:
+        self._engine = engine
+        self._forget = forget
+        self._queue: queue.Queue[_Piece | None] = queue.Queue(WAITING_MAX)
+        self._loop = asyncio.get_running_loop()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._drain, name="flyball-writer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop_taking(self) -> None:
+        """Refuse further work; what waits is still stored."""
+        self._is_closing = True
+
+    def join(self) -> None:
+        """Block until everything that waits is stored and the thread has ended."""
+        self._queue.put(None)
+        self._thread.join()
+
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        after_commit: Callable[[], None] = _nothing,
+        may_be_dropped: bool = False,
+    ) -> T:
+        """Return what `work` returned, once it is committed.
+
+        `after_commit` is then called in the writer's thread, before anybody is told. Work
+        that `may_be_dropped` is not begun when its caller is gone by its turn; all other
+        work is done whether its caller still waits or not, because a settlement must not
+        be lost with the client that caused it.
+
+        Raises:
+            StoreOverloadedError: too much waits already; nothing was done.
+            StoreUnavailableError: the database refused or failed; nothing was stored.
+        """
+        return await self.submit(work, after_commit=after_commit, may_be_dropped=may_be_dropped)
+
+    def submit(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        after_commit: Callable[[], None] = _nothing,
+        may_be_dropped: bool = False,
+    ) -> asyncio.Future[T]:
+        """Return the future of `work`; to be called on the loop that the writer was made on.
+
+        Raises:
+            StoreOverloadedError: too much waits already; nothing was done.
+            StoreUnavailableError: the store is closing.
+        """
+        if self._is_closing:
+            message = "the store is closing"
+            raise StoreUnavailableError(message)
+        future: asyncio.Future[T] = self._loop.create_future()
+        piece = _Piece(
+            work=work, after_commit=after_commit, may_be_dropped=may_be_dropped, future=future
+        )
+        try:
+            self._queue.put_nowait(piece)
+        except queue.Full:
+            raise StoreOverloadedError from None
+        return future
+
+    def _drain(self) -> None:
+        is_open = True
+        while is_open:
+            batch, is_open = self._next_batch()
+            if not batch:
+                continue
+            self._store(batch)
+            # Without a loop nobody waits any more; what was stored stays stored.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(_acknowledge, batch)
+
+    def _next_batch(self) -> tuple[list[_Piece], bool]:
+        """Return what waits, at least one piece, and whether more may come."""
+        batch: list[_Piece] = []
+        piece = self._queue.get()
+        while piece is not None:
+            batch.append(piece)
+            if len(batch) == BATCH_MAX:
+                return batch, True
+            try:
+                piece = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, True
+        return batch, False
+
+    def _store(self, batch: list[_Piece]) -> None:
+        """Run `batch` in one transaction and note on each piece what became of it."""
+        try:
+            with translated(), self._engine.begin() as connection:
+                driver = driver_of(connection)
+                for piece in batch:
+                    self._run(connection, driver, piece)
+            for piece in batch:
+                if piece.error is None:
+                    piece.after_commit()
+        except Exception as error:  # noqa: BLE001 - the top of the writer's thread
+            self._forget()
+            for piece in batch:
+                failure = StoreUnavailableError()
+                failure.__cause__ = error
+                piece.error = failure
+
+    def _run(self, connection: Connection, driver: sqlite3.Connection, piece: _Piece) -> None:
+        if piece.may_be_dropped and piece.future.cancelled():
+            return
+        driver.execute("SAVEPOINT piece")
+        try:
+            with translated():
+                piece.result = piece.work(connection)
+        except Exception as error:  # noqa: BLE001 - the caller's own error, raised to them
+            piece.error = error
+            # On some errors (a full disk) SQLite ends the whole transaction by itself;
+            # then this statement fails too and, rightly, everybody's piece with it.
+            driver.execute("ROLLBACK TO piece")
+            self._forget()
+        driver.execute("RELEASE piece")
+
+
+def _acknowledge(batch: list[_Piece]) -> None:
+    """Tell those who still wait; runs on the loop."""
+    for piece in batch:
+        if piece.future.done():
+            continue
+        if piece.error is None:
+            piece.future.set_result(piece.result)
+        else:
+            piece.future.set_exception(piece.error)

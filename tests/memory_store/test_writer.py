@@ -1,0 +1,254 @@
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+from contracts.builders import COST, TENANT, budget, record, request, used
+from sqlalchemy import Connection, event, insert, text
+
+from governor.denial import Denied
+from governor.events import Reserved
+from memory_store import writer as writer_module
+from memory_store.audit import Actor
+from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+from memory_store.store import Store
+from memory_store.tables import balances, tenants
+from memory_store.writer import Writer
+
+ADMIN = Actor(name="root")
+pytestmark = pytest.mark.anyio
+
+
+class Gate:
+    """Keeps the writer's thread busy, so that what is asked meanwhile becomes one batch."""
+
+    def __init__(self) -> None:
+        self.is_running = threading.Event()
+        self.may_end = threading.Event()
+
+    def __call__(self, _connection: Connection) -> None:
+        self.is_running.set()
+        assert self.may_end.wait(5)
+
+
+async def _batch(writer: Writer, *works: Callable[[Connection], object]) -> list[object]:
+    """Run `works` in one transaction and return what each caller got."""
+    gate = Gate()
+    blocker = writer.submit(gate)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    futures = [writer.submit(work) for work in works]
+    gate.may_end.set()
+    await blocker
+    outcomes: list[object] = []
+    for future in futures:
+        try:
+            outcomes.append(await future)
+        except Exception as error:  # noqa: BLE001 - the outcome is what the test looks at
+            outcomes.append(error)
+    return outcomes
+
+
+def _adding(name: str) -> Callable[[Connection], str]:
+    row = {
+        "tenant_id": name,
+        "name": name,
+        "disabled": False,
+        "created_at_ms": 1,
+        "updated_at_ms": 1,
+        "version": 1,
+    }
+
+    def work(connection: Connection) -> str:
+        connection.execute(insert(tenants), row)
+        return name
+
+    return work
+
+
+async def _tenant_ids(store: Store) -> list[str]:
+    return [tenant.tenant_id for tenant in (await store.tenants.page()).items]
+
+
+async def test_a_piece_that_fails_fails_alone(store: Store) -> None:
+    def failing(connection: Connection) -> None:
+        _adding("half")(connection)
+        message = "the caller's own"
+        raise ValueError(message)
+
+    outcomes = await _batch(store.writer, _adding("one"), failing, _adding("two"))
+
+    assert [outcomes[0], outcomes[2]] == ["one", "two"]
+    assert isinstance(outcomes[1], ValueError)
+    assert await _tenant_ids(store) == [TENANT, "one", "two"]
+
+
+async def test_a_piece_that_the_database_refuses_fails_alone(store: Store) -> None:
+    def negative(connection: Connection) -> None:
+        row = {"budget_id": "b", "subject": "s", "unit": "u", "window_start_ms": 0}
+        connection.execute(insert(balances), {**row, "settled": 0, "reserved": -1, "overrun": 0})
+
+    outcomes = await _batch(store.writer, _adding("one"), negative)
+
+    assert outcomes[0] == "one"
+    assert isinstance(outcomes[1], StoreUnavailableError)
+    assert await _tenant_ids(store) == [TENANT, "one"]
+
+
+async def test_when_commit_fails_everybody_is_told_and_nothing_is_stored(store: Store) -> None:
+    def failing(_connection: Connection) -> None:
+        message = "the disk is gone"
+        raise OSError(message)
+
+    engine = store.writer._engine
+    gate = Gate()
+    blocker = store.writer.submit(gate)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    waiting: list[Awaitable[object]] = [
+        blocker,
+        *(store.writer.submit(_adding(name)) for name in ("one", "two")),
+    ]
+    event.listen(engine, "commit", failing)
+    gate.may_end.set()
+
+    for future in waiting:
+        with pytest.raises(StoreUnavailableError):
+            await future
+    event.remove(engine, "commit", failing)
+
+    assert await _tenant_ids(store) == [TENANT]
+    assert await store.writer.run(_adding("later")) == "later"
+
+
+async def test_when_the_transaction_is_lost_half_way_nobody_is_told_stored(store: Store) -> None:
+    def losing(connection: Connection) -> None:
+        # What SQLite does by itself when, say, the disk is full.
+        connection.exec_driver_sql("ROLLBACK")
+        connection.execute(text("SELECT * FROM no_such_table"))
+
+    outcomes = await _batch(store.writer, _adding("one"), losing, _adding("two"))
+
+    assert all(isinstance(outcome, StoreUnavailableError) for outcome in outcomes)
+    assert await _tenant_ids(store) == [TENANT]
+
+
+async def test_what_was_remembered_of_a_lost_transaction_is_forgotten(store: Store) -> None:
+    await store.budgets.create(budget({COST: 10}), by=ADMIN, now_ms=1)
+
+    def failing(_connection: Connection) -> None:
+        message = "the disk is gone"
+        raise OSError(message)
+
+    engine = store.writer._engine
+    gate = Gate()
+    blocker = store.writer.submit(gate)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    async with anyio.create_task_group() as group:
+
+        async def raise_budget() -> None:
+            with pytest.raises(StoreUnavailableError):
+                await store.budgets.put(
+                    budget({COST: 1_000}), expected_version=None, by=ADMIN, now_ms=2
+                )
+
+        async def admit() -> None:
+            # In the same transaction, so it sees the raised budget and remembers it.
+            with pytest.raises(StoreUnavailableError):
+                await store.ledger.admit(request({COST: 500}))
+
+        group.start_soon(raise_budget)
+        group.start_soon(admit)
+        await anyio.wait_all_tasks_blocked()
+        event.listen(engine, "commit", failing)
+        gate.may_end.set()
+        with pytest.raises(StoreUnavailableError):
+            await blocker
+    event.remove(engine, "commit", failing)
+
+    assert isinstance(await store.ledger.admit(request({COST: 500})), Denied)
+
+
+async def test_nobody_is_told_before_commit(store: Store) -> None:
+    order: list[str] = []
+    event.listen(store.writer._engine, "commit", lambda _connection: order.append("commit"))
+
+    await store.writer.run(_adding("one"), after_commit=lambda: order.append("after"))
+    order.append("told")
+
+    assert order == ["commit", "after", "told"]
+
+
+async def test_callers_that_wait_together_share_one_commit(store: Store) -> None:
+    commits: list[Connection] = []
+    event.listen(store.writer._engine, "commit", commits.append)
+
+    await _batch(store.writer, *(_adding(f"t{number}") for number in range(200)))
+
+    assert len(commits) == 2  # the gate's and theirs
+
+
+async def test_a_full_queue_refuses_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.writer._queue, "maxsize", 2)
+    gate = Gate()
+    blocker = store.writer.submit(gate)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    waiting: list[Awaitable[object]] = [
+        blocker,
+        *(store.writer.submit(_adding(name)) for name in ("one", "two")),
+    ]
+
+    with pytest.raises(StoreOverloadedError):
+        store.writer.submit(_adding("three"))
+
+    gate.may_end.set()
+    for future in waiting:
+        await future
+    assert await _tenant_ids(store) == [TENANT, "one", "two"]
+
+
+async def test_more_than_one_batch_waits_its_turn(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "BATCH_MAX", 3)
+
+    outcomes = await _batch(store.writer, *(_adding(f"t{number}") for number in range(10)))
+
+    assert outcomes == [f"t{number}" for number in range(10)]
+
+
+async def _cancelled_while_waiting(
+    store: Store, act: Callable[[], Coroutine[Any, Any, object]]
+) -> None:
+    """Have `act` wait behind a busy writer, and give up."""
+    gate = Gate()
+    blocker = store.writer.submit(gate)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    async with anyio.create_task_group() as group:
+        group.start_soon(act)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    gate.may_end.set()
+    await blocker
+    await store.check()
+
+
+async def test_an_admission_whose_caller_has_gone_holds_nothing(store: Store) -> None:
+    await store.budgets.create(budget({COST: 10}), by=ADMIN, now_ms=1)
+
+    await _cancelled_while_waiting(store, lambda: store.ledger.admit(request({COST: 10})))
+
+    assert isinstance(await store.ledger.admit(request({COST: 10})), Reserved)
+
+
+async def test_a_settlement_whose_caller_has_gone_is_stored(store: Store) -> None:
+    await store.budgets.create(budget({COST: 10}), by=ADMIN, now_ms=1)
+    asked = request({COST: 10})
+    await store.ledger.admit(asked)
+
+    await _cancelled_while_waiting(
+        store,
+        lambda: store.ledger.settle(asked.reservation_id, used({COST: 4}), record(asked)),
+    )
+
+    (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1)
+    assert (view.used, view.reserved) == (4, 0)

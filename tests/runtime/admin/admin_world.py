@@ -1,0 +1,156 @@
+"""One sidecar's administration over a real store, with a clock that tests turn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Amounts, Unit
+from governor.call import CallKind, CallRecord, CallStatus
+from governor.denial import Denied
+from governor.events import Reserved
+from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
+from governor.limits import ExecutionLimits
+from governor.policy import Match, Policy, ToolRule
+from governor.scope import ScopeChain
+from governor.usage import Usage
+from memory_store.errors import StoreError
+from memory_store.sessions import session_id_for
+from memory_store.store import Store
+from runtime.admin import AdminParts
+from tool_gateway.running import RunningCalls
+
+TENANT = TenantId("acme")
+ADMIN = PrincipalId("root")
+AGENT = PrincipalId("coder")
+SESSION = session_id_for(AGENT, "run-1")
+BODY_BYTES_MAX = 8192
+
+_LIMITS = ExecutionLimits(
+    memory_bytes=None, pids=None, cpu_millis=None, cpu_ms=None, wall_ms=60_000, output_bytes=1024
+)
+POLICY = Policy(
+    version="v1",
+    rules=(ToolRule(name="no-shell", match=Match(tool="shell_run"), allow=False, limits=_LIMITS),),
+    fallback=ToolRule(name="default", match=Match(), allow=True, limits=_LIMITS),
+)
+
+
+class Clock:
+    """A clock that stands still, and names that count."""
+
+    def __init__(self) -> None:
+        self.at_ms = 1_700_000_000_000
+        self._named = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def fresh(self, prefix: str) -> str:
+        self._named += 1
+        return f"{prefix}_{self._named:04d}"
+
+
+def parts_for(store: Store, clock: Clock) -> AdminParts:
+    async def readiness() -> Sequence[str]:
+        try:
+            await store.check()
+        except StoreError as error:
+            return [f"store: {error}"]
+        return []
+
+    return AdminParts(
+        store=store,
+        clock=clock,
+        running=RunningCalls(),
+        readiness=readiness,
+        upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
+        metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
+        policy=lambda: POLICY,
+        body_bytes_max=BODY_BYTES_MAX,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A running interface, and the secrets of an administrator and of an agent."""
+
+    client: httpx.AsyncClient
+    parts: AdminParts
+    clock: Clock
+    admin_secret: str
+    agent_secret: str
+    state_dir: Path
+
+    async def ask(
+        self, method: str, path: str, json: Any = None, *, token: str | None = None, **more: Any
+    ) -> httpx.Response:
+        """Send a request as the administrator, or with another token."""
+        headers = {"Authorization": f"Bearer {token or self.admin_secret}"}
+        headers |= more.pop("headers", {})
+        if json is not None:
+            more["json"] = json
+        prefix = "" if path in {"/healthz", "/readyz", "/metrics"} else "/admin/v1"
+        return await self.client.request(method, prefix + path, headers=headers, **more)
+
+    async def get(self, path: str, **more: Any) -> httpx.Response:
+        return await self.ask("GET", path, **more)
+
+    async def post(self, path: str, json: Any = None, **more: Any) -> httpx.Response:
+        return await self.ask("POST", path, json, **more)
+
+    async def put(self, path: str, json: Any = None, **more: Any) -> httpx.Response:
+        return await self.ask("PUT", path, json, **more)
+
+    async def delete(self, path: str, **more: Any) -> httpx.Response:
+        return await self.ask("DELETE", path, **more)
+
+    async def admit(
+        self, call_id: str, *, session: SessionId = SESSION, agent: PrincipalId = AGENT
+    ) -> Reserved | Denied:
+        """Hold one tool call, as the gateway would."""
+        decision = await self.parts.store.ledger.admit(
+            AdmissionRequest(
+                reservation_id=ReservationId(f"res-{call_id}"),
+                call_id=CallId(call_id),
+                name="files__read",
+                chain=ScopeChain(tenant=TENANT, agent=agent, session=session),
+                session_name="run-1",
+                estimate=Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 50}),
+                turn=None,
+                now_ms=self.clock.now_ms(),
+                expires_at_ms=self.clock.now_ms() + 60_000,
+            )
+        )
+        assert isinstance(decision, Reserved | Denied)
+        return decision
+
+    async def run_call(self, call_id: str, *, session: SessionId = SESSION) -> None:
+        """Run one tool call to its end, as the gateway would."""
+        reserved = await self.admit(call_id, session=session)
+        assert isinstance(reserved, Reserved)
+        chain = reserved.reservation.chain
+        usage = Usage(
+            measured=Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 40, Unit.WALL_MS: 7}),
+            unmeasured={Unit.CPU_MS: "the upstream runs elsewhere"},
+        )
+        record = CallRecord(
+            call_id=CallId(call_id),
+            kind=CallKind.TOOL,
+            name="files__read",
+            chain=chain,
+            turn=None,
+            status=CallStatus.OK,
+            started_at_ms=self.clock.now_ms(),
+            ended_at_ms=self.clock.now_ms() + 7,
+            arguments='{"path": "[redacted]"}',
+            backend="files",
+            rule="default",
+            policy_version="v1",
+            estimate=reserved.amount,
+            usage=usage,
+        )
+        await self.parts.store.ledger.settle(reserved.reservation.reservation_id, usage, record)

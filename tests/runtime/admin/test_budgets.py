@@ -1,0 +1,241 @@
+from typing import Any
+
+import pytest
+
+from governor.denial import Denied
+from governor.events import Reserved
+from tests.runtime.admin.admin_world import AGENT, SESSION, TENANT, World
+
+pytestmark = pytest.mark.anyio
+
+BUDGET: dict[str, Any] = {
+    "id": "daily",
+    "tenant": TENANT,
+    "scope": "agent",
+    "subject": AGENT,
+    "limits": {"tool_calls": 100, "cost_microusd": 5_000_000},
+    "window": {"every_s": 86_400},
+}
+
+
+async def test_a_budget_is_made_read_and_listed(world: World) -> None:
+    made = await world.post("/budgets", BUDGET)
+
+    read = await world.get("/budgets/daily")
+    listed = await world.get("/budgets")
+    assert made.status_code == 201
+    assert made.headers["Location"] == "/admin/v1/budgets/daily"
+    assert made.headers["ETag"] == read.headers["ETag"] == '"1"'
+    assert made.json() == read.json() == {**BUDGET, "version": 1}
+    assert listed.json() == {"items": [read.json()], "next": None}
+
+
+async def test_a_budget_without_an_id_is_given_one(world: World) -> None:
+    template = {key: BUDGET[key] for key in ("tenant", "scope", "limits")}
+
+    made = (await world.post("/budgets", template)).json()
+
+    assert made["id"].startswith("bud_")
+    assert (made["subject"], made["window"]) == (None, "lifetime")
+    assert (await world.get(f"/budgets/{made['id']}")).status_code == 200
+
+
+async def test_a_budget_governs_the_very_next_call(world: World) -> None:
+    await world.post("/budgets", BUDGET | {"limits": {"tool_calls": 1}})
+
+    decisions = [await world.admit("call-1"), await world.admit("call-2")]
+
+    assert [type(decision) for decision in decisions] == [Reserved, Denied]
+
+
+async def test_lowering_a_budget_below_its_use_is_accepted_and_denies(world: World) -> None:
+    await world.post("/budgets", BUDGET)
+    await world.run_call("call-1")
+    await world.admit("call-2")
+
+    lowered = await world.put("/budgets/daily", {"limits": {"tool_calls": 1}})
+
+    (balance,) = (await world.get("/balances")).json()["items"]
+    assert lowered.status_code == 200
+    assert (balance["used"], balance["reserved"], balance["remaining"]) == (1, 1, -1)
+    assert isinstance(await world.admit("call-3"), Denied)
+
+
+async def test_raising_a_budget_lets_the_next_call_through(world: World) -> None:
+    await world.post("/budgets", BUDGET | {"limits": {"tool_calls": 0}})
+    before = await world.admit("call-1")
+
+    await world.put("/budgets/daily", {"limits": {"tool_calls": 1}})
+
+    assert isinstance(before, Denied)
+    assert isinstance(await world.admit("call-2"), Reserved)
+
+
+async def test_what_a_change_leaves_out_stays_and_null_is_a_subject(world: World) -> None:
+    await world.post("/budgets", BUDGET)
+
+    kept = (await world.put("/budgets/daily", {"window": "lifetime"})).json()
+    widened = (await world.put("/budgets/daily", {"subject": None})).json()
+
+    assert kept == {**BUDGET, "window": "lifetime", "version": 2}
+    assert widened == {**BUDGET, "window": "lifetime", "subject": None, "version": 3}
+
+
+async def test_a_budget_can_be_put_back_as_it_was_read(world: World) -> None:
+    read = (await world.post("/budgets", BUDGET)).json()
+
+    changed = await world.put("/budgets/daily", read)
+
+    assert (changed.status_code, changed.json()["version"]) == (200, 2)
+
+
+@pytest.mark.parametrize("member", ["id", "tenant"])
+async def test_what_a_budget_is_filed_under_stays(world: World, member: str) -> None:
+    await world.post("/budgets", BUDGET)
+
+    changed = await world.put("/budgets/daily", {member: "other"})
+
+    assert changed.status_code == 422
+    assert changed.json()["errors"] == [
+        {"field": member, "detail": f"This is {BUDGET[member]} and stays so"}
+    ]
+
+
+async def test_if_match_is_honoured_by_put_and_delete(world: World) -> None:
+    await world.post("/budgets", BUDGET)
+    stale = {"If-Match": '"9"'}
+
+    put = await world.put("/budgets/daily", {"limits": {"tool_calls": 1}}, headers=stale)
+    delete = await world.delete("/budgets/daily", headers=stale)
+
+    assert (put.status_code, delete.status_code) == (412, 412)
+    assert (await world.get("/budgets/daily")).json() == {**BUDGET, "version": 1}
+    fresh = await world.delete("/budgets/daily", headers={"If-Match": '"1"'})
+    assert fresh.status_code == 204
+
+
+async def test_a_retired_budget_governs_no_call_and_its_id_is_not_used_again(
+    world: World,
+) -> None:
+    await world.post("/budgets", BUDGET | {"limits": {"tool_calls": 0}})
+
+    retired = await world.delete("/budgets/daily")
+
+    assert (retired.status_code, retired.content) == (204, b"")
+    assert isinstance(await world.admit("call-1"), Reserved)
+    assert (await world.get("/budgets/daily")).status_code == 404
+    assert (await world.delete("/budgets/daily")).status_code == 404
+    assert (await world.post("/budgets", BUDGET)).status_code == 409
+
+
+@pytest.mark.parametrize("verb", ["post", "put"])
+async def test_a_budget_above_the_quota_is_409_and_says_what_is_above_what(
+    world: World, verb: str
+) -> None:
+    await world.put(f"/tenants/{TENANT}/quota", {"limits": {"tool_calls": 10}})
+    below = BUDGET | {"limits": {"tool_calls": 10}}
+    if verb == "put":
+        await world.post("/budgets", below)
+
+    above = await world.ask(
+        verb.upper(),
+        "/budgets" if verb == "post" else "/budgets/daily",
+        BUDGET | {"limits": {"tool_calls": 11}},
+    )
+
+    problem = above.json()
+    assert above.status_code == 409
+    assert problem["type"] == "urn:flyball:problem:above-quota"
+    assert problem["budget_id"] == "daily"
+    assert (problem["unit"], problem["limit"], problem["quota"]) == ("tool_calls", 11, 10)
+    assert problem["errors"] == [{"field": "limits.tool_calls", "detail": "11 is above 10"}]
+    assert "budget daily" in problem["detail"]
+
+
+async def test_a_quota_is_not_among_the_budgets(world: World) -> None:
+    await world.put(f"/tenants/{TENANT}/quota", {"limits": {"tool_calls": 10}})
+    quota = f"/budgets/quota:{TENANT}"
+
+    assert (await world.get("/budgets")).json()["items"] == []
+    assert (await world.get(quota)).status_code == 404
+    assert (await world.put(quota, {"limits": {"tool_calls": 11}})).status_code == 404
+    assert (await world.delete(quota)).status_code == 404
+
+
+async def test_budgets_are_filtered_by_tenant_and_scope(world: World) -> None:
+    await world.post("/tenants", {"id": "globex"})
+    for number, (tenant, scope) in enumerate(
+        [(TENANT, "tenant"), (TENANT, "agent"), ("globex", "agent"), (TENANT, "session")]
+    ):
+        body = {"id": f"b{number}", "tenant": tenant, "scope": scope, "limits": {"turns": 1}}
+        assert (await world.post("/budgets", body)).status_code == 201
+
+    async def found(**filters: str) -> list[str]:
+        return [i["id"] for i in (await world.get("/budgets", params=filters)).json()["items"]]
+
+    assert await found(tenant=TENANT) == ["b0", "b1", "b3"]
+    assert await found(scope="agent") == ["b1", "b2"]
+    assert await found(tenant=TENANT, scope="agent") == ["b1"]
+    assert await found(tenant="nobody") == []
+
+
+async def test_a_filtered_listing_is_whole_however_it_is_cut_into_pages(world: World) -> None:
+    await world.put(f"/tenants/{TENANT}/quota", {"limits": {"tool_calls": 10}})
+    for number in range(30):
+        scope = "agent" if number % 7 == 0 else "session"
+        body = {"id": f"b{number:02}", "tenant": TENANT, "scope": scope, "limits": {"turns": 1}}
+        await world.post("/budgets", body)
+
+    for limit in (1, 2, 3, 200):
+        found, cursor = [], None
+        while True:
+            params = {"scope": "agent", "limit": limit} | ({"cursor": cursor} if cursor else {})
+            page = (await world.get("/budgets", params=params)).json()
+            assert len(page["items"]) <= limit
+            found += [item["id"] for item in page["items"]]
+            cursor = page["next"]
+            if cursor is None:
+                break
+
+        assert found == ["b00", "b07", "b14", "b21", "b28"]
+
+
+async def test_balances_are_shown_for_whom_they_are_asked(world: World) -> None:
+    await world.post("/budgets", BUDGET | {"limits": {"tool_calls": 5}})
+    each = {"id": "each", "tenant": TENANT, "scope": "session", "limits": {"tool_calls": 3}}
+    await world.post("/budgets", each)
+    await world.run_call("call-1")
+
+    async def found(**filters: str) -> list[tuple[str, str, int]]:
+        answer = await world.get("/balances", params=filters)
+        return [(i["budget_id"], i["subject"], i["used"]) for i in answer.json()["items"]]
+
+    everything = [("daily", AGENT, 1), ("each", SESSION, 1)]
+    assert await found() == await found(tenant=TENANT) == everything
+    assert await found(agent=AGENT) == await found(session=SESSION) == everything
+    assert await found(tenant="nobody") == []
+    assert await found(tenant="nobody", session=SESSION) == []
+    assert (await world.get("/balances", params={"agent": "nobody"})).status_code == 404
+
+
+async def test_a_balance_carries_every_figure(world: World) -> None:
+    await world.post("/budgets", BUDGET | {"limits": {"tool_calls": 5}})
+
+    (balance,) = (await world.get("/balances")).json()["items"]
+
+    day_ms = 86_400_000
+    assert balance == {
+        "budget_id": "daily",
+        "tenant": TENANT,
+        "scope": "agent",
+        "subject": AGENT,
+        "unit": "tool_calls",
+        "limit": 5,
+        "used": 0,
+        "reserved": 0,
+        "overrun": 0,
+        "remaining": 5,
+        "window": {"every_s": 86_400},
+        "resets_at_ms": (world.clock.now_ms() // day_ms + 1) * day_ms,
+        "is_quota": False,
+    }

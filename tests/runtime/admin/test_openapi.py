@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from runtime.admin import create_admin_app
+from tests.runtime.admin.admin_world import World
+
+pytestmark = pytest.mark.anyio
+
+PREFIX = "/admin/v1"
+ROUTES = {
+    "/healthz": {"get"},
+    "/readyz": {"get"},
+    "/metrics": {"get"},
+    f"{PREFIX}/tenants": {"get", "post"},
+    f"{PREFIX}/tenants/{{tenant_id}}": {"get", "put"},
+    f"{PREFIX}/tenants/{{tenant_id}}/quota": {"get", "put"},
+    f"{PREFIX}/budgets": {"get", "post"},
+    f"{PREFIX}/budgets/{{budget_id}}": {"get", "put", "delete"},
+    f"{PREFIX}/policies": {"get"},
+    f"{PREFIX}/principals": {"get", "post"},
+    f"{PREFIX}/principals/{{principal_id}}": {"get", "put"},
+    f"{PREFIX}/principals/{{principal_id}}/tokens": {"get", "post"},
+    f"{PREFIX}/principals/{{principal_id}}/tokens/{{token_id}}": {"delete"},
+    f"{PREFIX}/principals/{{principal_id}}/tokens/{{token_id}}/rotate": {"post"},
+    f"{PREFIX}/sessions": {"get"},
+    f"{PREFIX}/sessions/{{session_id}}": {"get"},
+    f"{PREFIX}/sessions/{{session_id}}/kill": {"post"},
+    f"{PREFIX}/calls": {"get"},
+    f"{PREFIX}/calls/{{call_id}}": {"get"},
+    f"{PREFIX}/balances": {"get"},
+    f"{PREFIX}/upstreams": {"get"},
+    f"{PREFIX}/audit": {"get"},
+}
+
+
+async def described(world: World) -> dict[str, Any]:
+    response = await world.get("/openapi.json")
+    assert response.status_code == 200
+    document: dict[str, Any] = response.json()
+    return document
+
+
+async def test_the_description_lists_every_route_and_no_other(world: World) -> None:
+    paths = (await described(world))["paths"]
+
+    assert {path: set(methods) for path, methods in paths.items()} == ROUTES
+    served = {
+        route.path
+        for route in iter_route_contexts(create_admin_app(world.parts).routes)
+        if isinstance(route.original_route, APIRoute)
+    }
+    assert served == set(ROUTES)
+
+
+async def test_every_route_has_a_summary_an_answer_and_its_errors(world: World) -> None:
+    for path, operations in (await described(world))["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], path
+            errors = {status for status in operation["responses"] if status >= "400"}
+            if path.startswith(PREFIX):
+                assert errors >= {"401", "403", "422", "503"}, (method, path)
+                assert operation["security"] == [{"HTTPBearer": []}]
+            if "{" in path:
+                assert "404" in errors, (method, path)
+            if "requestBody" in operation:
+                assert errors >= {"400", "413"}, (method, path)
+            if method == "put":
+                assert "412" in errors, path
+
+
+async def test_every_error_is_described_as_a_problem_document(world: World) -> None:
+    document = await described(world)
+
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    assert list(response["content"]) == ["application/problem+json"], path
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+async def test_the_description_is_the_same_each_time(world: World) -> None:
+    assert await described(world) == await described(world)
+
+
+async def test_no_page_loads_scripts_from_elsewhere(world: World) -> None:
+    answers = [await world.client.get(path) for path in ("/docs", "/redoc")]
+
+    assert [answer.status_code for answer in answers] == [401, 401]

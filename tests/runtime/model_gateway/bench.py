@@ -1,0 +1,235 @@
+"""A model front on a ledger in memory, before a provider that does as a test says."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from governor.amounts import Amounts, Unit
+from governor.budget import Budget
+from governor.call import CallRecord
+from governor.ids import BudgetId, PrincipalId, SessionId, TenantId, TierName
+from governor.pricing import ModelPrice
+from governor.scope import ScopeChain, ScopeKind
+from governor.tiers import ModelTier, TierRule
+from governor.window import Lifetime, Window
+from memory_store.testing import MemoryLedger
+from runtime.model_gateway.chat import ChatGateway
+from runtime.model_gateway.front import ModelFront
+from runtime.model_gateway.providers import ProviderPool, ProviderSpec
+from tool_gateway.front.mcp_http import CALLER_KEY
+from tool_gateway.identity import CallContext, Caller
+from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.running import RunningCalls
+
+TENANT = TenantId("acme")
+AGENT = PrincipalId("ada")
+KEY = "sk-provider-0123456789abcdef"
+CLIENT_TOKEN = "fbt_client-0123456789abcdef"
+CHAT = "/v1/chat/completions"
+
+Handler = Callable[[httpx.Request], Awaitable[httpx.Response]]
+
+
+def price(*, input_usd: int, output_usd: int) -> ModelPrice:
+    """Return a price in whole dollars per million tokens: so many micro-dollars per token."""
+    return ModelPrice(
+        input_microusd_per_mtok=input_usd * 1_000_000,
+        output_microusd_per_mtok=output_usd * 1_000_000,
+    )
+
+
+ONE_AND_TWO = price(input_usd=1, output_usd=2)
+
+
+def tier(
+    name: str = "low",
+    *,
+    model: str = "small-1",
+    priced: ModelPrice | None = ONE_AND_TWO,
+    output_tokens_max: int = 100,
+) -> ModelTier:
+    return ModelTier(
+        name=TierName(name),
+        provider="lab",
+        model=model,
+        price=priced,
+        output_tokens_max=output_tokens_max,
+    )
+
+
+def completion(usage: object = None, **more: object) -> dict[str, object]:
+    """Return a provider's answer; by default it used ten tokens in and five out."""
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "small-1-2026",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5} if usage is None else usage,
+        **more,
+    }
+
+
+async def answer_well(_request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json=completion())
+
+
+class Clock:
+    """A clock that ticks a millisecond at each look."""
+
+    def __init__(self) -> None:
+        self._ticks = itertools.count(1_000_000)
+        self._fresh = itertools.count(1)
+
+    def now_ms(self) -> int:
+        return next(self._ticks)
+
+    def elapsed_ms(self) -> int:
+        return next(self._ticks)
+
+    def fresh(self, prefix: str) -> str:
+        return f"{prefix}_{next(self._fresh)}"
+
+
+class Ledger(MemoryLedger):
+    """The ledger in memory with the call log beside it, as the gateway sees the two."""
+
+    async def record(self, record: CallRecord) -> None:
+        self.records.append(record)
+
+    async def replay_of(self, call_id: str) -> None:
+        return None
+
+    async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
+        return ()
+
+    async def spent(self, unit: Unit = Unit.COST_MICROUSD) -> tuple[int, int]:
+        """Return what is used and what is still held of a unit."""
+        views = await self.balances(tenant=TENANT, now_ms=1_000_000)
+        mine = [view for view in views if view.unit is unit]
+        return sum(view.used for view in mine), sum(view.reserved for view in mine)
+
+
+@dataclass
+class House:
+    """Everything that a test looks at or turns."""
+
+    client: httpx.AsyncClient
+    app: ASGIApp
+    ledger: Ledger
+    running: RunningCalls
+    requests: list[httpx.Request]
+    handler: Handler = answer_well
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def budget(self, window: Window | None = None, **limits: int) -> None:
+        self.ledger.put_budget(
+            Budget(
+                budget_id=BudgetId("money"),
+                tenant=TENANT,
+                scope=ScopeKind.TENANT,
+                subject=None,
+                limits=Amounts({Unit(unit): amount for unit, amount in limits.items()}),
+                window=Lifetime() if window is None else window,
+            )
+        )
+
+    def provider_answers(self, status: int = 200, **response: Any) -> None:
+        async def answer(_request: httpx.Request) -> httpx.Response:
+            return httpx.Response(status, **response)
+
+        self.handler = answer
+
+    def provider_raises(self, error: Exception) -> None:
+        async def fail(_request: httpx.Request) -> httpx.Response:
+            raise error
+
+        self.handler = fail
+
+    async def chat(
+        self, text: str = "hi", *, headers: Mapping[str, str] | None = None, **fields: object
+    ) -> httpx.Response:
+        body = {"model": "low", "messages": [{"role": "user", "content": text}], **fields}
+        return await self.client.post(CHAT, json=body, headers=headers)
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """Return the body that the provider got last."""
+        return json.loads(self.requests[-1].content)
+
+    @property
+    def record(self) -> CallRecord:
+        """Return the last record that was kept."""
+        return self.ledger.records[-1]
+
+
+def session_of(caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+    name = context.session_name or "implicit"
+    return name, ScopeChain(
+        tenant=caller.tenant, agent=caller.agent, session=SessionId(f"ses_{name}")
+    )
+
+
+def authenticated(app: ASGIApp) -> ASGIApp:
+    """Return `app` behind a middleware that knows one caller."""
+
+    async def with_caller(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope[CALLER_KEY] = Caller(tenant=TENANT, agent=AGENT, token_id="tok_1")
+        await app(scope, receive, send)
+
+    return with_caller
+
+
+@asynccontextmanager
+async def open_house(
+    *,
+    tiers: tuple[ModelTier, ...] | None = None,
+    rules: tuple[TierRule, ...] = (),
+    kept: ArgumentsKept = ArgumentsKept.REDACTED,
+    timeout_ms: int = 60_000,
+    base_url: str | None = None,
+    key: str = KEY,
+) -> AsyncIterator[House]:
+    """Yield a house; with a `base_url` its provider is a real server there."""
+    requests: list[httpx.Request] = []
+    ledger, running = Ledger(), RunningCalls()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return await house.handler(request)
+
+    spec = ProviderSpec(
+        name="lab",
+        base_url=base_url or "http://lab.test/v1",
+        api_key=SecretStr(key),
+        timeout_ms=timeout_ms,
+    )
+    transport = None if base_url else httpx.MockTransport(handle)
+    async with ProviderPool([spec], transport=transport) as pool:
+        chat = ChatGateway(
+            ledger=ledger,
+            clock=Clock(),
+            tiers=(tier(),) if tiers is None else tiers,
+            rules=rules,
+            providers=pool,
+            running=running,
+            arguments_kept=kept,
+            policy_version=lambda: "v1",
+        )
+        app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app),
+            base_url="http://flyball.test",
+            headers={"Authorization": f"Bearer {CLIENT_TOKEN}"},
+        ) as client:
+            house = House(client=client, app=app, ledger=ledger, running=running, requests=requests)
+            yield house

@@ -1,0 +1,446 @@
+"""Chats that go wrong: what is charged, what is kept, what the client is told."""
+
+import anyio
+import httpx
+import pytest
+
+from governor.amounts import Unit
+from governor.call import CallRecord, CallStatus
+from governor.events import Settled
+from governor.ids import ReservationId
+from governor.usage import Usage
+from runtime.model_gateway import providers
+from tests.runtime.model_gateway.bench import House, answer_well, completion, open_house
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.pipeline import EXPIRY_GRACE_MS
+
+pytestmark = pytest.mark.anyio
+
+COST = Unit.COST_MICROUSD
+
+
+async def expect_charged_as_held(house: House, *, why: str) -> None:
+    held = house.record.estimate
+    assert held.of(COST) > 200
+    assert await house.ledger.spent() == (held.of(COST), 0)
+    assert house.record.usage is not None
+    assert COST not in house.record.usage.measured
+    assert why in house.record.usage.unmeasured[COST]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "none of your business",
+        [],
+        {},
+        {"prompt_tokens": 10},
+        {"prompt_tokens": -1, "completion_tokens": 5},
+        {"prompt_tokens": 10, "completion_tokens": -5},
+        {"prompt_tokens": 10.5, "completion_tokens": 5},
+        {"prompt_tokens": "10", "completion_tokens": 5},
+        {"prompt_tokens": True, "completion_tokens": 5},
+        {"prompt_tokens": 10, "completion_tokens": None},
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": "15"},
+        {"prompt_tokens": 0, "completion_tokens": 5},
+        {"prompt_tokens": 1_000_000, "completion_tokens": 5},
+        {"prompt_tokens": 10**400, "completion_tokens": 5},
+        {"prompt_tokens": 10, "completion_tokens": 10**400},
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 10**30},
+    ],
+)
+async def test_usage_that_cannot_be_true_is_charged_as_held(house: House, usage: object) -> None:
+    house.provider_answers(json=completion(usage))
+
+    response = await house.chat()
+
+    assert response.status_code == 200
+    assert house.record.status is CallStatus.OK
+    assert response.json()["flyball"]["usage"]["cost_microusd"] is None
+    await expect_charged_as_held(house, why="the provider")
+
+
+async def test_an_answer_without_usage_is_charged_as_held(house: House) -> None:
+    answer = completion()
+    del answer["usage"]
+    house.provider_answers(json=answer)
+
+    response = await house.chat()
+
+    assert response.status_code == 200
+    await expect_charged_as_held(house, why="the provider reported no usage")
+
+
+async def test_more_output_than_was_allowed_is_an_overrun_that_is_charged(house: House) -> None:
+    house.provider_answers(json=completion({"prompt_tokens": 10, "completion_tokens": 9_000}))
+
+    response = await house.chat()
+
+    assert response.status_code == 200
+    assert await house.ledger.spent() == (10 + 2 * 9_000, 0)
+
+
+async def test_reasoning_that_only_the_total_counts_is_charged_as_output(house: House) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 45}
+    house.provider_answers(json=completion(usage))
+
+    await house.chat()
+
+    assert await house.ledger.spent() == (10 + 2 * 35, 0)
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("x"), httpx.ConnectTimeout("x"), httpx.PoolTimeout("x")]
+)
+async def test_a_provider_that_is_not_reached_costs_nothing(house: House, error: Exception) -> None:
+    house.provider_raises(error)
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    assert response.json()["error"]["code"] == "provider_unreachable"
+    assert response.json()["flyball"]["usage"] is None
+    assert house.record.status is CallStatus.RELEASED
+    assert await house.ledger.spent() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ReadError("x"), httpx.WriteError("x"), httpx.RemoteProtocolError("x")]
+)
+async def test_a_connection_that_breaks_after_the_request_left_is_charged_as_held(
+    house: House, error: Exception
+) -> None:
+    house.provider_raises(error)
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    assert response.json()["error"]["code"] == "provider_failed"
+    assert house.record.status is CallStatus.UPSTREAM_FAILED
+    await expect_charged_as_held(house, why="failed after the request was sent")
+
+
+async def test_a_read_that_times_out_is_charged_as_held(house: House) -> None:
+    house.provider_raises(httpx.ReadTimeout("x"))
+
+    response = await house.chat()
+
+    assert response.status_code == 504
+    assert response.json()["error"]["code"] == "provider_timed_out"
+    assert house.record.status is CallStatus.TIMED_OUT
+    await expect_charged_as_held(house, why="timed out")
+
+
+async def test_an_answer_that_never_ends_is_given_up_at_the_providers_timeout() -> None:
+    async def never(_request: httpx.Request) -> httpx.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with open_house(timeout_ms=20) as house:
+        house.budget(cost_microusd=1_000_000)
+        house.handler = never
+        with anyio.fail_after(5):
+            response = await house.chat()
+
+        assert response.status_code == 504
+        await expect_charged_as_held(house, why="timed out")
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422, 429])
+async def test_a_request_that_the_provider_refuses_is_relayed_and_costs_nothing(
+    house: House, status: int
+) -> None:
+    error = {"message": "no", "type": "their_error", "param": None, "code": "their_code"}
+    house.provider_answers(status, json={"error": error}, headers={"Retry-After": "7"})
+
+    response = await house.chat("do not quote me")
+
+    assert response.status_code == status
+    assert response.json()["error"] == error
+    assert response.json()["flyball"]["usage"]["cost_microusd"] == 0
+    assert response.headers["retry-after"] == "7"
+    assert house.record.status is CallStatus.UPSTREAM_FAILED
+    assert house.record.detail == f"the provider answered {status}"
+    assert await house.ledger.spent() == (0, 0)
+
+
+async def test_a_refusal_that_reports_usage_is_charged_for_it(house: House) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 0}
+    house.provider_answers(400, json={"error": {"message": "filtered"}, "usage": usage})
+
+    await house.chat()
+
+    assert await house.ledger.spent() == (10, 0)
+
+
+@pytest.mark.parametrize("retry_after", ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "9999999", "٣"])
+async def test_a_retry_after_that_is_no_plain_number_is_left_out(
+    house: House, retry_after: str
+) -> None:
+    headers = httpx.Headers([(b"retry-after", retry_after.encode())])
+    house.provider_answers(429, content=b"slow down", headers=headers)
+
+    response = await house.chat()
+
+    assert response.status_code == 429
+    assert response.json()["error"]["code"] == "provider_refused"
+    assert "retry-after" not in response.headers
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+async def test_our_own_bad_credentials_are_not_blamed_on_the_client(
+    house: House, status: int
+) -> None:
+    house.provider_answers(status, json={"error": {"message": "Incorrect API key"}})
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    assert response.json()["error"]["code"] == "provider_refused_credentials"
+    assert "Incorrect" not in response.text
+    assert await house.ledger.spent() == (0, 0)
+
+
+@pytest.mark.parametrize("status", [204, 301, 307, 408, 499, 500, 503, 529])
+async def test_a_status_that_proves_nothing_is_charged_as_held(house: House, status: int) -> None:
+    house.provider_answers(status, json={"error": {}}, headers={"Location": "http://evil.test/"})
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    assert response.json()["error"]["code"] == "provider_failed"
+    assert len(house.requests) == 1
+    await expect_charged_as_held(house, why=str(status))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"choices": [NaN]}',
+        b'{"choices": 1}',
+        b'{"error": {"message": "overloaded"}}',
+        b'{"choices": [], "error": {"message": "overloaded"}}',
+        b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
+async def test_a_200_without_a_readable_answer_is_charged_as_held(
+    house: House, content: bytes
+) -> None:
+    house.provider_answers(200, content=content)
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    assert house.record.result_bytes == len(content)
+    await expect_charged_as_held(house, why="the provider's answer")
+
+
+async def test_half_a_surrogate_pair_in_an_answer_is_relayed(house: House) -> None:
+    content = b'{"choices": ["\\ud800"], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
+    house.provider_answers(200, content=content)
+
+    response = await house.chat()
+
+    assert response.status_code == 200
+    assert b'"\\ud800"' in response.content
+    assert await house.ledger.spent() == (3, 0)
+
+
+async def test_an_answer_that_is_too_large_is_given_up(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(providers, "ANSWER_BYTES_MAX", 1000)
+    house.provider_answers(200, json=completion(padding="x" * 1000))
+
+    response = await house.chat()
+
+    assert response.status_code == 502
+    await expect_charged_as_held(house, why="larger than 1000 bytes")
+
+
+async def test_ending_a_session_stops_its_chat_and_charges_what_was_held(house: House) -> None:
+    arrived = anyio.Event()
+
+    async def hang(_request: httpx.Request) -> httpx.Response:
+        arrived.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    house.handler = hang
+    responses: list[httpx.Response] = []
+
+    async def ask() -> None:
+        responses.append(await house.chat())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await arrived.wait()
+            [session] = house.ledger._sessions
+            assert house.running.stop_session(session, why="an administrator ended it") == 1
+
+    [response] = responses
+    assert response.status_code == 403
+    assert response.json()["error"]["type"] == "flyball_stopped"
+    assert "an administrator ended it" in response.json()["error"]["message"]
+    assert house.record.status is CallStatus.CANCELLED
+    assert house.record.detail == "an administrator ended it"
+    await expect_charged_as_held(house, why="ended before it was measured")
+    assert len(house.running) == 0
+
+
+async def test_a_cancelled_chat_is_settled_even_while_the_ledger_is_slow(house: House) -> None:
+    arrived, settling, go = anyio.Event(), anyio.Event(), anyio.Event()
+    settle = house.ledger.settle
+
+    async def hang(_request: httpx.Request) -> httpx.Response:
+        arrived.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def slow_settle(
+        reservation_id: ReservationId, usage: Usage, record: CallRecord
+    ) -> Settled:
+        settling.set()
+        await go.wait()
+        return await settle(reservation_id, usage, record)
+
+    house.handler = hang
+    house.ledger.settle = slow_settle  # type: ignore[method-assign]  # the slow ledger
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(house.chat)
+            await arrived.wait()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await settling.wait()
+                go.set()
+
+    assert house.record.status is CallStatus.CANCELLED
+    assert house.record.detail == "the client went away"
+    await expect_charged_as_held(house, why="ended before it was measured")
+
+
+async def test_a_key_whose_call_still_runs_is_in_progress(house: House) -> None:
+    arrived, go = anyio.Event(), anyio.Event()
+
+    async def wait(request: httpx.Request) -> httpx.Response:
+        arrived.set()
+        await go.wait()
+        return await answer_well(request)
+
+    async def ask() -> None:
+        await house.chat(headers={"Idempotency-Key": "k1"})
+
+    house.handler = wait
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await arrived.wait()
+            again = await house.chat(headers={"Idempotency-Key": "k1"})
+            go.set()
+
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "idempotency_in_progress"
+    assert len(house.requests) == 1
+
+
+async def test_twice_as_many_chats_as_a_budget_pays_for_never_overspend_it(house: House) -> None:
+    paid_for = 10
+    await house.chat()
+    held = house.record.estimate.of(COST)
+    house.requests.clear()
+    house.budget(cost_microusd=20 + held * paid_for)
+    full, statuses = anyio.Event(), []
+
+    async def hold_all(_request: httpx.Request) -> httpx.Response:
+        # Nobody is answered until every admission is decided, so all holds stand at once.
+        await full.wait()
+        usage = {"prompt_tokens": held - 200, "completion_tokens": 100}
+        return httpx.Response(200, json=completion(usage))
+
+    async def ask() -> None:
+        statuses.append((await house.chat()).status_code)
+        if statuses.count(429) == paid_for:
+            full.set()
+
+    house.handler = hold_all
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2 * paid_for):
+                tasks.start_soon(ask)
+
+    assert sorted(statuses) == [200] * paid_for + [429] * paid_for
+    assert len(house.requests) == paid_for
+    assert await house.ledger.spent() == (20 + held * paid_for, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "retry_after"),
+    [
+        (LedgerUnavailableError, "ledger_unavailable", None),
+        (LedgerOverloadedError, "overloaded", "1"),
+    ],
+)
+async def test_without_the_ledger_nothing_is_started(
+    house: House, error: type[Exception], code: str, retry_after: str | None
+) -> None:
+    async def down(*_: object, **__: object) -> None:
+        raise error
+
+    house.ledger.admit = house.ledger.record = down  # type: ignore[assignment]  # it is down
+    response = await house.chat()
+
+    assert response.status_code == 429
+    assert response.json()["error"]["code"] == code
+    assert response.headers.get("retry-after") == retry_after
+    # It passes by itself, so clients may try again.
+    assert "x-should-retry" not in response.headers
+    assert house.requests == []
+
+
+async def test_a_mark_that_is_not_stored_lets_nothing_leave(house: House) -> None:
+    async def down(*_: object, **__: object) -> None:
+        raise LedgerUnavailableError
+
+    house.ledger.forward = down  # type: ignore[method-assign]  # it is down
+    response = await house.chat()
+
+    assert response.status_code == 429
+    assert response.json()["error"]["code"] == "ledger_unavailable"
+    assert house.requests == []
+    assert house.record.status is CallStatus.RELEASED
+    assert await house.ledger.spent() == (0, 0)
+
+
+async def test_an_answer_stands_though_it_could_not_be_settled(house: House) -> None:
+    async def down(*_: object, **__: object) -> None:
+        raise LedgerUnavailableError
+
+    house.ledger.settle = down  # type: ignore[method-assign]  # it is down
+    response = await house.chat()
+
+    assert response.status_code == 200
+    used, reserved = await house.ledger.spent()
+    assert used == 0
+    # The hold stands until the reaper charges it.
+    assert reserved > 0
+
+
+async def test_a_hold_that_nobody_ends_outlives_the_providers_timeout_and_is_then_charged(
+    house: House,
+) -> None:
+    async def down(*_: object, **__: object) -> None:
+        raise LedgerUnavailableError
+
+    house.ledger.settle = down  # type: ignore[method-assign]  # it is down
+    await house.chat()
+    [hold] = house.ledger._holds.values()
+    may_take_ms = hold.created_at_ms + 60_000
+
+    assert await house.ledger.expire_due(now_ms=may_take_ms) == ()
+    assert len(await house.ledger.expire_due(now_ms=may_take_ms + EXPIRY_GRACE_MS)) == 1
+    assert await house.ledger.spent() == (hold.amount.of(COST), 0)
