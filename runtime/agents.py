@@ -10,13 +10,27 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from governor.ids import PrincipalId, TenantId
 from memory_store.errors import StoreUnavailableError
 from memory_store.identities import Identity, Role
-from runtime.http_guard import BodyLimit, HostGuard, refuse
+from runtime.failures import INVALID_REQUEST, Problem, problem_for
+from runtime.http_guard import BodyLimit, HostGuard, header_values
+from runtime.problem_response import response_of
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
 _BEARER = "bearer "
-_CHALLENGE = ((b"www-authenticate", b'Bearer realm="flyball"'),)
+_STRANGER = Problem(
+    status=HTTPStatus.UNAUTHORIZED,
+    code=INVALID_REQUEST,
+    title="Unauthorized",
+    detail="Send an agent's token: Authorization: Bearer fbt_… (`flyball token` makes one).",
+    headers={"WWW-Authenticate": "Bearer"},
+)
+_NOT_AN_AGENT = Problem(
+    status=HTTPStatus.FORBIDDEN,
+    code=INVALID_REQUEST,
+    title="Forbidden",
+    detail="This is an administrator's token; agents have their own.",
+)
 
 
 class AgentAuth:
@@ -33,32 +47,31 @@ class AgentAuth:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        caller = self._open_to
-        if caller is None:
-            try:
-                identity = await self._identify(scope)
-            except StoreUnavailableError:
-                text = "Tokens cannot be checked at the moment; try again."
-                await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, text)
-                return
-            if identity is None:
-                text = "Send an agent's token: Authorization: Bearer fbt_… (see `flyball token`)."
-                await refuse(send, HTTPStatus.UNAUTHORIZED, text, headers=_CHALLENGE)
-                return
-            if identity.role is not Role.AGENT:
-                text = "This is an administrator's token; agents have their own."
-                await refuse(send, HTTPStatus.FORBIDDEN, text)
-                return
-            caller = Caller(
-                tenant=identity.tenant, agent=identity.principal, token_id=identity.token_id
-            )
-        scope[CALLER_KEY] = caller
+        if self._open_to is not None:
+            scope[CALLER_KEY] = self._open_to
+            await self._app(scope, receive, send)
+            return
+        known = await self._known(scope)
+        if isinstance(known, Problem):
+            await response_of(known, path=scope["path"])(scope, receive, send)
+            return
+        scope[CALLER_KEY] = known
         await self._app(scope, receive, send)
 
+    async def _known(self, scope: Scope) -> Caller | Problem:
+        """Return whose token the request carries, or why it is not let in."""
+        try:
+            identity = await self._identify(scope)
+        except StoreUnavailableError as error:
+            return problem_for(error)
+        if identity is None:
+            return _STRANGER
+        if identity.role is not Role.AGENT:
+            return _NOT_AN_AGENT
+        return Caller(tenant=identity.tenant, agent=identity.principal, token_id=identity.token_id)
+
     async def _identify(self, scope: Scope) -> Identity | None:
-        sent = [
-            value.decode("latin-1") for key, value in scope["headers"] if key == b"authorization"
-        ]
+        sent = header_values(scope, b"authorization")
         if len(sent) != 1 or not sent[0].lower().startswith(_BEARER):
             return None
         return await self._authenticate(sent[0][len(_BEARER) :].strip())

@@ -1,12 +1,16 @@
 """What both listeners check before anything of a request is looked at."""
 
-import json
 from collections.abc import Iterable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runtime.failures import INVALID_REQUEST, Problem
+from runtime.problem_response import response_of
+
+# How many times the limit of a body that is too large is read before it is answered.
+OVERSIZE_READ = 4
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -20,91 +24,100 @@ class HostGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 421 (host) or 403 (origin)."""
-        if scope["type"] == "http":
-            hosts = _values(scope, b"host")
-            if len(hosts) != 1 or _bare(hosts[0]) not in self._allowed:
-                text = "This Host is not served here; add it to listen.allowed_hosts."
-                await refuse(send, HTTPStatus.MISDIRECTED_REQUEST, text)
-                return
-            for origin in _values(scope, b"origin"):
-                if _bare(urlsplit(origin).netloc) not in self._allowed:
-                    text = "This Origin may not call; add its host to listen.allowed_hosts."
-                    await refuse(send, HTTPStatus.FORBIDDEN, text)
-                    return
-        await self._app(scope, receive, send)
+        problem = self._problem_with(scope) if scope["type"] == "http" else None
+        if problem is None:
+            await self._app(scope, receive, send)
+        else:
+            await response_of(problem, path=scope["path"])(scope, receive, send)
 
-
-class _TooLargeError(Exception):
-    """The body went over its bound while it was read."""
+    def _problem_with(self, scope: Scope) -> Problem | None:
+        hosts = header_values(scope, b"host")
+        if len(hosts) != 1 or _bare(hosts[0]) not in self._allowed:
+            return Problem(
+                status=HTTPStatus.MISDIRECTED_REQUEST,
+                code=INVALID_REQUEST,
+                title="Foreign host",
+                detail="This Host is not served here; add it to listen.allowed_hosts.",
+            )
+        for origin in header_values(scope, b"origin"):
+            if _bare(urlsplit(origin).netloc) not in self._allowed:
+                return Problem(
+                    status=HTTPStatus.FORBIDDEN,
+                    code=INVALID_REQUEST,
+                    title="Foreign origin",
+                    detail="This Origin may not call; add its host to listen.allowed_hosts.",
+                )
+        return None
 
 
 class BodyLimit:
-    """Answers 413 to a request whose body goes over a bound, before it is buffered."""
+    """Hands on whole bodies of at most `bytes_max`, and answers 413 for larger ones.
+
+    A body here is one JSON document, which is read whole in any case. The frameworks' own
+    limits would answer in their own words, or replace a 401 with a 413.
+    """
 
     def __init__(self, app: ASGIApp, *, bytes_max: int) -> None:
-        """Wrap `app`."""
+        """Take what to protect."""
         self._app = app
         self._bytes_max = bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body counted."""
+        """Answer, or pass the request on with the body that was read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        declared = _values(scope, b"content-length")
-        if declared and declared[0].isdigit() and int(declared[0]) > self._bytes_max:
-            await self._refuse(send)
+        body = await self._whole_body(receive)
+        if body is None:
+            return  # the client has gone; nobody waits for an answer
+        if len(body) > self._bytes_max:
+            await self._refuse(scope, receive, send)
             return
-        taken, answered = 0, False
+        await self._app(scope, _first_then(body, receive), send)
 
-        async def counted() -> Message:
-            nonlocal taken
+    async def _whole_body(self, receive: Receive) -> bytes | None:
+        """Return the body, cut after the part that made it too large; None if nobody is there.
+
+        A sender that is cut off sees a broken connection instead of its answer. So a body
+        that is too large is read a little further, and thrown away.
+        """
+        parts: list[bytes] = []
+        taken, more = 0, True
+        while more and taken <= self._bytes_max * (1 + OVERSIZE_READ):
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._bytes_max:
-                raise _TooLargeError
-            return message
+            if message["type"] != "http.request":
+                return None
+            part = message.get("body", b"")
+            if taken <= self._bytes_max:
+                parts.append(part)
+            taken += len(part)
+            more = message.get("more_body", False)
+        return b"".join(parts)
 
-        async def noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        try:
-            await self._app(scope, counted, noted)
-        except _TooLargeError:
-            if not answered:
-                await self._refuse(send)
-
-    async def _refuse(self, send: Send) -> None:
-        text = f"The body is larger than listen.body_bytes_max = {self._bytes_max} bytes."
-        await refuse(send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
-
-
-async def refuse(
-    send: Send, status: HTTPStatus, text: str, *, headers: Iterable[tuple[bytes, bytes]] = ()
-) -> None:
-    """Answer with a problem document (RFC 9457)."""
-    body = json.dumps(
-        {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": text}
-    ).encode()
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status.value,
-            "headers": [
-                (b"content-type", b"application/problem+json"),
-                (b"content-length", str(len(body)).encode()),
-                (b"connection", b"close"),
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = Problem(
+            status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            code=INVALID_REQUEST,
+            title="Too large",
+            detail=f"A body here has at most listen.body_bytes_max = {self._bytes_max} bytes.",
+            headers={"Connection": "close"},
+        )
+        await response_of(problem, path=scope["path"])(scope, receive, send)
 
 
-def _values(scope: Scope, name: bytes) -> list[str]:
+def header_values(scope: Scope, name: bytes) -> list[str]:
+    """Return every value of a header; `name` is in lower case."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _first_then(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives `body` once and then what `receive` gives."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return next_message
 
 
 def _bare(host: str) -> str:

@@ -32,7 +32,7 @@ from runtime.configuration.translate import (
 )
 from runtime.errors import ListenError
 from runtime.first_start import AGENT, TENANT, TokenFiles, prepare
-from runtime.http_guard import BodyLimit, HostGuard
+from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
 from runtime.local_commands import LocalCommands
 from runtime.model_gateway.chat import ChatGateway
@@ -223,7 +223,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
 
 
 def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
-    app: ASGIApp = create_admin_app(
+    app = create_admin_app(
         AdminParts(
             store=ground.store,
             clock=ground.clock,
@@ -232,7 +232,7 @@ def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
+            body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )
-    app = BodyLimit(app, bytes_max=ground.config.listen.body_bytes_max)
     return HostGuard(app, allowed_hosts=ground.config.listen.allowed_hosts)

@@ -4,7 +4,6 @@ from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from runtime.admin.auth import AdministratorsOnly
-from runtime.admin.body_limit import BodyLimit
 from runtime.admin.openapi import EVERYWHERE, describe_problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.problems import answer_with_problems
@@ -19,6 +18,7 @@ from runtime.admin.routes import (
     tenants,
     tokens,
 )
+from runtime.http_guard import BodyLimit
 from runtime.version import VERSION
 
 PREFIX = "/admin/v1"

@@ -11,8 +11,8 @@ from memory_store.audit import Actor
 from memory_store.errors import StoreError
 from memory_store.identities import Role
 from runtime.admin.parts import AdminParts
-from runtime.admin.problems import response_of
 from runtime.failures import INVALID_REQUEST, Problem, ProblemError, problem_for
+from runtime.problem_response import response_of
 
 _ACTOR_KEY = "flyball.actor"
 # What a probe or a scraper asks for; none of it tells about a tenant.

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from runtime.admin.problems import PROBLEM_JSON
+from runtime.problem_response import PROBLEM_JSON
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,9 +20,8 @@ from runtime.failures import (
     invalid,
     problem_for,
 )
+from runtime.problem_response import response_of
 from tool_gateway.errors import GatewayError
-
-PROBLEM_JSON = "application/problem+json"
 
 # A request can be wrong in more places than its sender can read about.
 _FAULTS_MAX = 20
@@ -43,16 +41,6 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _on_invalid)
     # Starlette raises the error again after this answer, so that the server logs it.
     app.add_exception_handler(Exception, _on_error)
-
-
-def response_of(problem: Problem, *, path: str) -> JSONResponse:
-    """Return `problem` as the answer to a request for `path`."""
-    return JSONResponse(
-        problem.document(instance=quote(path, errors="replace")),
-        status_code=problem.status,
-        headers=dict(problem.headers),
-        media_type=PROBLEM_JSON,
-    )
 
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:

@@ -52,16 +52,17 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
 """,
             encoding="utf-8",
         )
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "runtime", "up", "--json"),
-                *("--config", str(config), "--state", str(self.state)),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / "stderr.log").open("a"),
-            text=True,
-            cwd=self.folder,
-        )
+        with (self.folder / "stderr.log").open("a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "runtime", "up", "--json"),
+                    *("--config", str(config), "--state", str(self.state)),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=self.folder,
+            )
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
         line = self.process.stdout.readline() if ready else ""
@@ -106,6 +107,8 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
                 cache=None,
             ) as client,
         ):
+            # The SDK's client lists the tools after its first call, if it has not before.
+            await client.list_tools()
             yield client
 
     def admin(self, who: str = "admin") -> httpx.AsyncClient:

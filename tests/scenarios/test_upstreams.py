@@ -135,6 +135,6 @@ async def test_a_client_that_goes_away_leaves_a_settled_call(
 
     async with sidecar.admin() as admin:
         with anyio.fail_after(10):
-            while not (items := (await admin.get("calls")).json()["items"]):  # noqa: ASYNC110
+            while not (items := (await admin.get("calls")).json()["items"]):
                 await anyio.sleep(0.05)
     assert [item["status"] for item in items] == ["cancelled"]
