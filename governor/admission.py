@@ -140,8 +140,11 @@ def _budget_exhausted(short: list[Balance], wanted: Amounts, now_ms: int) -> Den
     )
     shortages = [_shortage(account, wanted.of(account.key.unit)) for account in ordered]
     first = ordered[0]
-    resets = [account.resets_at_ms for account in ordered]
-    # Waiting helps only if every short budget comes back; then the last one decides.
+    # Waiting helps only if every short budget comes back large enough; the last one decides.
+    resets = [
+        account.resets_at_ms if wanted.of(account.key.unit) <= account.limit else None
+        for account in ordered
+    ]
     known = [at for at in resets if at is not None]
     retry_after_ms = max(known) - now_ms if len(known) == len(resets) else None
     return Denied(

@@ -57,6 +57,10 @@ class ToolRule:
                 f"wall_ms = {self.limits.wall_ms}"
             )
             raise InvalidPolicyError(message)
+        cpu_ms, cpu_ms_max = self.estimate_cpu_ms, self.limits.cpu_ms
+        if cpu_ms is not None and cpu_ms_max is not None and cpu_ms > cpu_ms_max:
+            message = f"estimate_cpu_ms: {cpu_ms} is above the limit cpu_ms = {cpu_ms_max}"
+            raise InvalidPolicyError(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,23 @@ def archive_form(result: ToolResult) -> tuple[bytes, str]:
     """Return the bytes that stand for the whole result, with their media type.
 
     One text block is kept as its own bytes, so that a range of the archive is a range of
-    the tool's output; anything else is kept as the JSON of its content blocks.
+    the tool's output, unless structured content says something else beside it. Anything
+    else is kept as the JSON that the tool answered.
     """
     text = result.sole_text
-    if text is not None:
+    if text is not None and (result.structured is None or _says(text, result.structured)):
         return text.encode(), "text/plain; charset=utf-8"
-    blocks = [dict(block) for block in result.content]
-    return json.dumps(blocks, ensure_ascii=False).encode(), "application/json"
+    wire = result.to_wire()
+    wire.pop("_meta", None)
+    return json.dumps(wire, ensure_ascii=False).encode(), "application/json"
+
+
+def _says(text: str, structured: object) -> bool:
+    """Tell whether `text` is the same statement as `structured`, as the protocol advises."""
+    try:
+        return bool(json.loads(text) == structured)
+    except ValueError:
+        return False
 
 
 def is_oversize(result: ToolResult, rule: ToolRule) -> bool:

@@ -11,7 +11,7 @@ from tool_gateway.results import Json
 
 NAME_LENGTH_MAX = 64
 SEPARATOR = "__"
-_ALLOWED = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
+_ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_CHARS = 8
 
@@ -91,7 +91,7 @@ def exposed_name(upstream: UpstreamName, tool: str, *, prefixed: bool = True) ->
     two long names that begin alike stay apart.
     """
     true_name = f"{upstream}{SEPARATOR}{tool}" if prefixed else tool
-    if _ALLOWED.match(true_name):
+    if _ALLOWED.fullmatch(true_name):
         return ToolName(true_name)
     digest = blake2b(true_name.encode(), digest_size=_HASH_CHARS // 2).hexdigest()
     safe = _FORBIDDEN.sub("_", true_name)[: NAME_LENGTH_MAX - _HASH_CHARS - 1]

@@ -35,8 +35,8 @@ def denial_result(denied: Denied, *, has_output_schema: bool) -> ToolResult:
     """
     shape = denial_json(denied)
     return ToolResult(
-        content=(text_block(json.dumps({"denied": shape}, ensure_ascii=False)),),
-        structured=None if has_output_schema else {"denied": shape},
+        content=(text_block(json.dumps(shape, ensure_ascii=False)),),
+        structured=None if has_output_schema else shape,
         is_error=True,
         meta={DENIAL_META: shape},
     )

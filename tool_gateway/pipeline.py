@@ -1,5 +1,7 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
+from collections.abc import Mapping
+
 import anyio
 
 from governor.admission import AdmissionRequest
@@ -90,7 +92,8 @@ class Pipeline:
             case KeyReused():
                 raise IdempotencyConflictError
             case Replayed():
-                return await self._keeper.replay(call, decision)
+                replayed = await self._keeper.replay(call, decision)
+                return replayed.with_meta(**{BUDGET_META: await self._standing(call)})
             case Reserved():
                 return await self._run_reserved(job, decision)
 
@@ -174,6 +177,10 @@ class Pipeline:
             except UpstreamFailedError as error:
                 progress.status, progress.detail = CallStatus.UPSTREAM_FAILED, str(error)
                 progress.result = text_result(f"{job.call.tool} failed: {error}", is_error=True)
+            except Exception as error:
+                progress.status = CallStatus.UPSTREAM_FAILED
+                progress.detail = f"the sidecar failed: {type(error).__name__}"
+                raise
             else:
                 progress.outcome, progress.detail = outcome, outcome.detail
                 progress.status = outcome.status
@@ -183,6 +190,7 @@ class Pipeline:
                 progress.result, progress.archive_id = kept.result, kept.archive_id
         if progress.result is None:
             # The scope was cancelled: an administrator or the shutdown stopped the call.
+            progress.status = CallStatus.CANCELLED
             progress.detail = running.stopped_why or "stopped"
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
@@ -236,7 +244,15 @@ class Pipeline:
         except (LedgerUnavailableError, LedgerOverloadedError):
             telemetry.count_failure("record")
         result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
-        return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}})
+        standing = await self._standing(job.call)
+        return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}, BUDGET_META: standing})
+
+    async def _standing(self, call: ToolCall) -> list[Mapping[str, object]] | None:
+        """Return what remains of the call's budgets; None while nobody can say."""
+        try:
+            return list(await self._ledger.standing(call.chain, now_ms=self._clock.now_ms()))
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            return None
 
 
 def _refused(job: Job) -> Denied | None:

@@ -10,7 +10,8 @@ _TEXT_CHARS_MAX = 200
 _ITEMS_MAX = 50
 _DEPTH_MAX = 6
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token|api[_-]?key|authorization|credential|cookie|private[_-]?key",
+    r"pass(word|wd|phrase)?$|secret|token|api[_-]?key|authorization|credential|cookie"
+    r"|private[_-]?key",
     re.IGNORECASE,
 )
 # The shapes that common providers give their keys; a record never keeps one whole.
@@ -60,7 +61,9 @@ def _redacted(value: object, depth: int) -> object:
         return "…"
     if isinstance(value, Mapping):
         return {
-            str(key): HIDDEN if _SECRET_NAME.search(str(key)) else _redacted(item, depth + 1)
+            redact_text(str(key)): HIDDEN
+            if _SECRET_NAME.search(str(key))
+            else _redacted(item, depth + 1)
             for key, item in list(value.items())[:_ITEMS_MAX]
         }
     if isinstance(value, (list, tuple)):

@@ -30,8 +30,12 @@ class ToolResult:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of what the model would read, in bytes of UTF-8."""
-        return sum(len(_block_text(block).encode()) for block in self.content)
+        """Return the size of what the model would read, in bytes of UTF-8.
+
+        Clients show a model the content or the structured content, so the larger counts.
+        """
+        shown = sum(len(_block_text(block).encode()) for block in self.content)
+        return max(shown, 0 if self.structured is None else len(_json(self.structured).encode()))
 
     @property
     def sole_text(self) -> str | None:
@@ -82,4 +86,8 @@ def text_result(text: str, *, is_error: bool = False, meta: Json | None = None) 
 def _block_text(block: Json) -> str:
     if block.get("type") == "text":
         return str(block["text"])
-    return json.dumps(block, separators=(",", ":"), ensure_ascii=False, default=str)
+    return _json(block)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

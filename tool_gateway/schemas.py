@@ -9,6 +9,7 @@ from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
 
 from governor.ids import ToolName
 from tool_gateway.catalog import Catalog
@@ -33,13 +34,10 @@ class ArgumentSchemas:
         faults = []
         for entry in catalog:
             schema = dict(entry.input_schema)
-            kind = validator_for(schema, default=jsonschema.Draft202012Validator)
             try:
-                kind.check_schema(schema)
+                self._validators[entry.exposed] = _compiled(schema)
             except SchemaError as error:
                 faults.append(SchemaFault(tool=entry.exposed, problem=error.message))
-                continue
-            self._validators[entry.exposed] = kind(schema)
         self.faults = tuple(faults)
 
     def problem_with(self, tool: ToolName, arguments: Mapping[str, object]) -> str | None:
@@ -51,6 +49,8 @@ class ArgumentSchemas:
             error = best_match(validator.iter_errors(cast("Any", dict(arguments))))
         except Unresolvable as unresolvable:
             return f"the tool's own schema cannot be resolved: {unresolvable}"
+        except RecursionError:
+            return "the tool's own schema refers to itself without an end"
         if error is None:
             return None
         where = "arguments" + "".join(f"[{part!r}]" for part in error.absolute_path)
@@ -59,3 +59,23 @@ class ArgumentSchemas:
             message = f"{message[:_VALUE_CHARS_MAX]}… (expected {error.validator}: "
             message += f"{error.validator_value!r:.80})"
         return f"{where}: {message}"
+
+
+def _compiled(schema: dict[str, object]) -> Validator:
+    """Return a validator that fetches nothing: references stay inside of the schema.
+
+    Raises:
+        SchemaError: the schema is malformed.
+    """
+    dialect = schema.get("$schema", "")
+    if not isinstance(dialect, str):
+        message = f"$schema: {dialect!r:.80} is not a string"
+        raise SchemaError(message)
+    kind = validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except RecursionError as error:
+        message = "it is nested too deeply"
+        raise SchemaError(message) from error
+    # Without a registry the library would fetch what a `$ref` names: URLs and local files.
+    return kind(schema, registry=EMPTY_REGISTRY)

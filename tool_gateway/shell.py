@@ -15,20 +15,26 @@ LOCAL = UpstreamName("local")
 SHELL_META = "flyball/shell"
 _SHELL = ("/bin/sh", "-c")
 
+# What the kernel takes for a word of a command: text without a NUL.
+_WORD: Json = {"type": "string", "not": {"pattern": "\\u0000"}}
 _INPUT_SCHEMA: Json = {
     "type": "object",
     "properties": {
-        "command": {"type": "string", "minLength": 1, "description": "A shell line for /bin/sh."},
+        "command": {
+            **_WORD,
+            "minLength": 1,
+            "description": "A shell line for /bin/sh.",
+        },
         "argv": {
             "type": "array",
-            "items": {"type": "string"},
+            "items": _WORD,
             "minItems": 1,
             "description": "A program and its arguments, run without a shell.",
         },
-        "cwd": {"type": "string", "description": "Working directory; absolute."},
+        "cwd": {**_WORD, "description": "Working directory; absolute."},
         "env": {
             "type": "object",
-            "additionalProperties": {"type": "string"},
+            "additionalProperties": _WORD,
             "description": "Variables added to a minimal environment.",
         },
         "stdin": {"type": "string", "description": "Text for standard input."},

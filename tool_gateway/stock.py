@@ -1,6 +1,7 @@
 """The catalogue in force, with its compiled schemas, swapped whole."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 
 from tool_gateway.catalog import Catalog, ToolEntry
@@ -20,19 +21,24 @@ class Stock:
         self.schemas = ArgumentSchemas(self.catalog)
 
     def replace(self, entries: Iterable[ToolEntry]) -> None:
-        """Expose `entries` beside the built-in tools.
+        """Expose `entries` beside the built-in tools, whose names no upstream can take.
 
-        A name that two tools would share is given to neither of them: the first would
-        otherwise get calls that were meant for the second.
+        A name that two upstreams' tools would share is given to neither of them: the first
+        would otherwise get calls that were meant for the second.
         """
-        wanted = [*self._builtins, *entries]
+        builtin = {entry.exposed for entry in self._builtins}
+        offered = []
+        for entry in entries:
+            if entry.exposed in builtin:
+                logger.error("%s/%s has a built-in tool's name", entry.backend, entry.original)
+            else:
+                offered.append(entry)
+        wanted = [*self._builtins, *offered]
         try:
             catalog = Catalog(wanted)
         except CatalogError as error:
             logger.error("%s; the tools of that name are left out", error)  # noqa: TRY400
-            seen: dict[str, int] = {}
-            for entry in wanted:
-                seen[entry.exposed] = seen.get(entry.exposed, 0) + 1
+            seen = Counter(entry.exposed for entry in wanted)
             catalog = Catalog(entry for entry in wanted if seen[entry.exposed] == 1)
         self.catalog = catalog
         self.schemas = ArgumentSchemas(catalog)

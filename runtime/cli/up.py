@@ -27,14 +27,14 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    anyio.run(_serve, settings, arguments.json)
+    anyio.run(_serve, settings, arguments)
     return 0
 
 
-async def _serve(settings: Settings, as_json: bool) -> None:  # noqa: FBT001 - anyio.run is positional
+async def _serve(settings: Settings, arguments: argparse.Namespace) -> None:
     config = load_config(settings.config)
     async with serving(config, state_dir=settings.state) as (sidecar, listeners):
-        _announce(sidecar, listeners, as_json=as_json)
+        _announce(sidecar, listeners, as_json=arguments.json)
         await until_signal()
 
 

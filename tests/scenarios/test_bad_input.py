@@ -45,19 +45,19 @@ async def still_serves(sidecar: SidecarProcess) -> bool:
     ],
 )
 async def test_a_malformed_body_gets_a_json_rpc_error_and_the_sidecar_goes_on(
-    sidecar: SidecarProcess, body: bytes, code: int
+    shared_sidecar: SidecarProcess, body: bytes, code: int
 ) -> None:
-    answer = await post(sidecar, body)
+    answer = await post(shared_sidecar, body)
 
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == code
     assert "Traceback" not in answer.text
-    assert await still_serves(sidecar)
+    assert await still_serves(shared_sidecar)
 
 
 @pytest.mark.requirement("input.unknown-tool")
-async def test_an_unknown_tool_is_named_in_the_error(sidecar: SidecarProcess) -> None:
-    async with sidecar.agent() as client:
+async def test_an_unknown_tool_is_named_in_the_error(shared_sidecar: SidecarProcess) -> None:
+    async with shared_sidecar.agent() as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("worker__nosuch", {})
 
@@ -68,9 +68,9 @@ async def test_an_unknown_tool_is_named_in_the_error(sidecar: SidecarProcess) ->
 
 @pytest.mark.requirement("input.wrong-types")
 async def test_wrong_arguments_are_told_by_path_and_nothing_is_held(
-    sidecar: SidecarProcess,
+    shared_sidecar: SidecarProcess,
 ) -> None:
-    async with sidecar.agent() as client:
+    async with shared_sidecar.agent() as client:
         wrong = await client.call_tool("worker__sleep", {"seconds": "long", "started": "x"})
         missing = await client.call_tool("worker__echo", {})
 
@@ -78,15 +78,16 @@ async def test_wrong_arguments_are_told_by_path_and_nothing_is_held(
     assert "arguments['seconds']: 'long' is not of type 'number'" in text_of(wrong)
     assert missing.is_error
     assert "'text' is a required property" in text_of(missing)
-    async with sidecar.admin() as admin:
-        assert (await admin.get("calls")).json()["items"] == []
+    async with shared_sidecar.admin() as admin:
+        held = await admin.get("calls", params={"name": "worker__sleep"})
+    assert held.json()["items"] == []
 
 
 @pytest.mark.requirement("input.oversize-body-413")
 @pytest.mark.parametrize("path", ["/mcp", "/v1/chat/completions"])
 @pytest.mark.parametrize("is_declared", [True, False])
 async def test_an_oversize_body_is_refused_with_413(
-    sidecar: SidecarProcess, path: str, *, is_declared: bool
+    shared_sidecar: SidecarProcess, path: str, *, is_declared: bool
 ) -> None:
     large = json.dumps({"jsonrpc": "2.0", "id": 1, "pad": "x" * 200_000}).encode()
 
@@ -94,26 +95,26 @@ async def test_an_oversize_body_is_refused_with_413(
         for start in range(0, len(large), 10_000):
             yield large[start : start + 10_000]
 
-    url = sidecar.urls["agents"].removesuffix("/mcp") + path
-    headers = {**MODERN, "Authorization": f"Bearer {sidecar.token('agent')}"}
+    url = shared_sidecar.urls["agents"].removesuffix("/mcp") + path
+    headers = {**MODERN, "Authorization": f"Bearer {shared_sidecar.token('agent')}"}
     async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.post(url, content=large if is_declared else chunks(), headers=headers)
 
     assert answer.status_code == 413
-    assert await still_serves(sidecar)
+    assert await still_serves(shared_sidecar)
 
 
 @pytest.mark.requirement("input.unknown-principal-401")
 @pytest.mark.parametrize("token", ["", "Bearer", "Bearer fbt_wrong", "Basic YTpi"])
 async def test_an_unknown_caller_gets_401_on_both_listeners(
-    sidecar: SidecarProcess, token: str
+    shared_sidecar: SidecarProcess, token: str
 ) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
         as_agent = await client.post(
-            sidecar.urls["agents"], json={}, headers={**MODERN, "Authorization": token}
+            shared_sidecar.urls["agents"], json={}, headers={**MODERN, "Authorization": token}
         )
         as_admin = await client.get(
-            sidecar.urls["admin"] + "/tenants", headers={"Authorization": token}
+            shared_sidecar.urls["admin"] + "/tenants", headers={"Authorization": token}
         )
 
     assert (as_agent.status_code, as_admin.status_code) == (401, 401)
@@ -122,19 +123,21 @@ async def test_an_unknown_caller_gets_401_on_both_listeners(
 
 
 async def test_an_agents_token_never_opens_the_admin_api_nor_the_reverse(
-    sidecar: SidecarProcess,
+    shared_sidecar: SidecarProcess,
 ) -> None:
-    async with sidecar.admin("agent") as admin:
+    async with shared_sidecar.admin("agent") as admin:
         as_agent = await admin.get("tenants")
-    wrong = await post(sidecar, b"{}", Authorization=f"Bearer {sidecar.token('admin')}")
+    wrong = await post(
+        shared_sidecar, b"{}", Authorization=f"Bearer {shared_sidecar.token('admin')}"
+    )
 
     assert as_agent.status_code == 403
     assert wrong.status_code == 403
 
 
 @pytest.mark.requirement("input.unknown-budget-404")
-async def test_an_unknown_budget_is_404(sidecar: SidecarProcess) -> None:
-    async with sidecar.admin() as admin:
+async def test_an_unknown_budget_is_404(shared_sidecar: SidecarProcess) -> None:
+    async with shared_sidecar.admin() as admin:
         answer = await admin.get("budgets/nosuch")
 
     assert answer.status_code == 404
@@ -152,17 +155,19 @@ async def test_an_unknown_budget_is_404(sidecar: SidecarProcess) -> None:
     ],
 )
 async def test_a_foreign_host_or_origin_is_refused_on_both_listeners(
-    sidecar: SidecarProcess, headers: dict[str, str], status: int
+    shared_sidecar: SidecarProcess, headers: dict[str, str], status: int
 ) -> None:
-    answer = await post(sidecar, b"{}", **headers)
-    async with sidecar.admin() as admin:
+    answer = await post(shared_sidecar, b"{}", **headers)
+    async with shared_sidecar.admin() as admin:
         on_admin = await admin.get("tenants", headers=headers)
 
     assert (answer.status_code, on_admin.status_code) == (status, status)
 
 
-async def test_a_session_name_that_is_not_printable_is_refused(sidecar: SidecarProcess) -> None:
-    async with sidecar.agent() as client:
+async def test_a_session_name_that_is_not_printable_is_refused(
+    shared_sidecar: SidecarProcess,
+) -> None:
+    async with shared_sidecar.agent() as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("worker__echo", {"text": "x"}, meta={"flyball/session": "a\nb"})
 

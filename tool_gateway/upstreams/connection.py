@@ -18,7 +18,7 @@ from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.results import ToolResult
 from tool_gateway.translate import entries_of, result_of
-from tool_gateway.upstreams.http import BROKE_OFF, NOT_REACHED, contained_client
+from tool_gateway.upstreams.http import MARK, NOT_REACHED, contained_client
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 from tool_gateway.upstreams.stderr import StderrRing
 from tool_gateway.upstreams.watched import watched
@@ -75,14 +75,15 @@ class UpstreamConnection:
         pause = 0.0
         while True:
             self._lost = anyio.Event()
-            began = anyio.current_time()
+            began, was_ready = anyio.current_time(), False
             try:
                 async with self._connected():
+                    was_ready = True
                     await self._lost.wait()
                 words = "the connection was lost"
-            except* Exception as group:  # noqa: BLE001 - a task's top: no fault of one upstream may end the others
+            # A task's top: no fault of one upstream may end the others.
+            except* Exception as group:  # noqa: BLE001
                 words = _first_words(group)
-            was_ready = self.state is UpstreamState.READY
             steady = was_ready and anyio.current_time() - began > STEADY_SECONDS
             pause = 0.0 if steady else min(max(pause * 2, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
             self._note_loss(words, soon_back=was_ready and pause < READY_SECONDS_MAX)
@@ -133,23 +134,28 @@ class UpstreamConnection:
         raise UpstreamNotReachedError(message)
 
     def _explained(self, error: MCPError) -> Exception:
-        match error.code:
-            case code if code == NOT_REACHED:
-                return UpstreamNotReachedError(f"upstream {self.name}: {error.message}")
-            case code if code == BROKE_OFF:
-                return UpstreamFailedError(f"upstream {self.name}: {error.message}")
-            case mcp_types.CONNECTION_CLOSED:
-                self._lost.set()
-                return UpstreamFailedError(f"upstream {self.name} died before it answered")
-            case mcp_types.INVALID_REQUEST if error.message == "Session terminated":
-                self._lost.set()
-                return UpstreamNotReachedError(f"upstream {self.name} had ended the session")
+        # Whatever an upstream can say itself is never a reason to release its call.
+        if error.code == NOT_REACHED and error.data == MARK:
+            return UpstreamNotReachedError(f"upstream {self.name}: {error.message}")
+        if error.code == mcp_types.CONNECTION_CLOSED and self._lost.is_set():
+            return UpstreamFailedError(f"upstream {self.name} died before it answered")
+        if error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated":
+            self._lose()
+            return UpstreamFailedError(f"upstream {self.name} had ended the session")
         return UpstreamFailedError(f"upstream {self.name}: [{error.code}] {error.message}")
+
+    def _lose(self) -> None:
+        """Send no further call over this connection; the next ones wait for its successor."""
+        if self.state is UpstreamState.READY:
+            self.state, self._settled, self._client = UpstreamState.STARTING, anyio.Event(), None
+        self._lost.set()
 
     def _note_loss(self, words: str, *, soon_back: bool) -> None:
         self.problem = f"{words}; it wrote: {self._stderr_tail}" if self._stderr_tail else words
         if soon_back:
-            self.state, self._settled = UpstreamState.STARTING, anyio.Event()
+            self.state = UpstreamState.STARTING
+            if self._settled.is_set():  # else calls wait on it already
+                self._settled = anyio.Event()
         else:
             self.state = UpstreamState.DOWN
             self._settled.set()
@@ -182,7 +188,7 @@ class UpstreamConnection:
                 async with (
                     contained_client(spec.headers) as http,
                     Client(
-                        streamable_http_client(spec.url, http_client=http),
+                        watched(streamable_http_client(spec.url, http_client=http), self._lose),
                         message_handler=self._on_message,
                         cache=None,
                     ) as client,
@@ -197,7 +203,7 @@ class UpstreamConnection:
                     transport = stdio_client(parameters, errlog=stderr.writer)
                     try:
                         async with Client(
-                            watched(transport, self._lost.set),
+                            watched(transport, self._lose),
                             message_handler=self._on_message,
                             cache=None,
                         ) as client:
@@ -219,7 +225,7 @@ class UpstreamConnection:
     async def _on_message(self, message: object) -> None:
         # A reconnection lists the tools anew: simple, and such a change is rare.
         if isinstance(message, mcp_types.ToolListChangedNotification):
-            self._lost.set()
+            self._lose()
 
 
 def _first_words(group: BaseExceptionGroup[BaseException]) -> str:

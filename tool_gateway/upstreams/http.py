@@ -6,6 +6,7 @@ answered here, as the JSON-RPC error of its own request.
 """
 
 import json
+import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -15,6 +16,8 @@ import httpx2
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
 BROKE_OFF = -31_002
+# An upstream may send these codes too; only this process can send the mark beside them.
+MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
 JSON_BYTES_MAX = 64 * 1024 * 1024
 
@@ -31,6 +34,9 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
         request_id = _request_id(request)
         try:
             response = await self._inner.handle_async_request(request)
+            if _is_compressed(response):
+                await response.aclose()
+                return _answer(request, request_id, BROKE_OFF, "compressed against our request")
             if request_id is not None and _is_json(response):
                 return await _read_whole(request, response, request_id)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
@@ -47,7 +53,8 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
 def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
     """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
     return httpx2.AsyncClient(
-        headers=dict(headers),
+        # A few compressed bytes can be gigabytes; what is counted must be what is read.
+        headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
         transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
         follow_redirects=False,
@@ -68,6 +75,10 @@ def _request_id(request: httpx2.Request) -> object:
 
 def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("application/json")
+
+
+def _is_compressed(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity").lower() != "identity"
 
 
 async def _read_whole(
@@ -93,5 +104,9 @@ def _answer(
     if request_id is None:
         # A notification or a stream that nobody waits for: it is lost, its connection is not.
         return httpx2.Response(HTTPStatus.BAD_GATEWAY, request=request)
-    body = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": request_id,
+        "error": {"code": code, "message": message, "data": MARK},
+    }
     return httpx2.Response(HTTPStatus.OK, json=body, request=request)

@@ -3,7 +3,7 @@
 import anyio
 
 from runtime.tour.report import StepReport, failed, not_enforceable, ok
-from runtime.tour.stage import MEMORY_LIMIT_MIB, Answer, Stage, call
+from runtime.tour.stage import Answer, Stage, call
 from tool_gateway.results import CALL_META
 
 TITLE = "memory limit kills one call alone"
@@ -39,6 +39,4 @@ async def exceed_memory(stage: Stage) -> StepReport:
     if ended != ["hog", "neighbour"]:
         return failed(TITLE, "the neighbour was gone before the hog was killed")
     told = hog.text.rpartition("[")[2].partition(" (")[0]
-    return ok(
-        TITLE, f"limit {MEMORY_LIMIT_MIB} MiB, peak {peak_mib:.1f} MiB; told “{told}”; neighbour ok"
-    )
+    return ok(TITLE, f"peak {peak_mib:.1f} MiB; told “{told}”; the neighbour ran on")

@@ -268,7 +268,8 @@ async def test_a_short_budget_is_a_429_that_names_it_and_sends_nothing(house: Ho
 
 
 async def test_a_denial_that_resets_says_when_to_come_back(house: House) -> None:
-    house.budget(Fixed(60_000), cost_microusd=50)
+    house.budget(Fixed(60_000), turns=1)
+    await house.chat()
 
     response = await house.chat()
 

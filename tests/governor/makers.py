@@ -1,0 +1,139 @@
+"""Small values for the governor's tests: what a test does not name does not matter to it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from governor.admission import AdmissionRequest, admit
+from governor.amounts import Amounts, Unit
+from governor.budget import Balance, BalanceKey, Budget, keys_for
+from governor.events import Ended, Expired, Released, Reserved, Settled
+from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
+from governor.reservation import Reservation
+from governor.scope import ScopeChain, ScopeKind
+from governor.window import Fixed, Lifetime, Window
+
+TENANT = TenantId("acme")
+CHAIN = ScopeChain(tenant=TENANT, agent=PrincipalId("ada"), session=SessionId("ada/one"))
+NOW_MS = 1_000_000
+
+
+def amounts(**values: int) -> Amounts:
+    return Amounts({Unit(name): value for name, value in values.items()})
+
+
+def budget(
+    name: str = "house",
+    *,
+    scope: ScopeKind = ScopeKind.TENANT,
+    subject: str | None = None,
+    tenant: TenantId = TENANT,
+    window: Window | None = None,
+    **limits: int,
+) -> Budget:
+    return Budget(
+        budget_id=BudgetId(name),
+        tenant=tenant,
+        scope=scope,
+        subject=subject,
+        limits=amounts(**(limits or {"tool_calls": 10})),
+        window=window or Lifetime(),
+    )
+
+
+def balance(
+    name: str = "house",
+    *,
+    unit: Unit = Unit.TOOL_CALLS,
+    scope: ScopeKind = ScopeKind.TENANT,
+    limit: int = 10,
+    settled: int = 0,
+    reserved: int = 0,
+    resets_at_ms: int | None = None,
+) -> Balance:
+    key = BalanceKey(
+        budget_id=BudgetId(name), subject=CHAIN.subject_of(scope), unit=unit, window_start_ms=0
+    )
+    return Balance(
+        key=key,
+        scope=scope,
+        limit=limit,
+        settled=settled,
+        reserved=reserved,
+        resets_at_ms=resets_at_ms,
+    )
+
+
+def request(
+    estimate: Amounts | None = None,
+    *,
+    number: int = 1,
+    chain: ScopeChain = CHAIN,
+    turn: str | None = "turn-1",
+    now_ms: int = NOW_MS,
+    unmeasurable: Mapping[Unit, str] | None = None,
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        reservation_id=ReservationId(f"res_{number}"),
+        call_id=CallId(f"call_{number}"),
+        name="tool",
+        chain=chain,
+        session_name="one",
+        estimate=amounts(tool_calls=1) if estimate is None else estimate,
+        turn=None if turn is None else TurnId(turn),
+        now_ms=now_ms,
+        expires_at_ms=now_ms + 60_000,
+        unmeasurable=unmeasurable or {},
+    )
+
+
+@dataclass
+class Books:
+    """The fold of events into balances, as a ledger would keep them, and nothing else."""
+
+    budgets: tuple[Budget, ...]
+    settled: dict[BalanceKey, int] = field(default_factory=dict)
+    reserved: dict[BalanceKey, int] = field(default_factory=dict)
+    overrun: dict[BalanceKey, int] = field(default_factory=dict)
+    live: dict[ReservationId, Reservation] = field(default_factory=dict)
+    endings: dict[ReservationId, list[type[Ended]]] = field(default_factory=dict)
+
+    def balances(self, chain: ScopeChain, now_ms: int) -> tuple[Balance, ...]:
+        by_id = {one.budget_id: one for one in self.budgets}
+        return tuple(
+            Balance(
+                key=key,
+                scope=by_id[key.budget_id].scope,
+                limit=by_id[key.budget_id].limits.of(key.unit),
+                settled=self.settled.get(key, 0),
+                reserved=self.reserved.get(key, 0),
+                resets_at_ms=by_id[key.budget_id].window.resets_at_ms(now_ms),
+            )
+            for key in keys_for(self.budgets, chain, now_ms)
+        )
+
+    def note(self, event: Reserved | Ended) -> None:
+        match event:
+            case Reserved(reservation=reservation):
+                assert reservation.reservation_id not in self.endings, "an id is used once"
+                self.endings[reservation.reservation_id] = []
+                self.live[reservation.reservation_id] = reservation
+                for line in reservation.lines:
+                    self.reserved[line.key] = self.reserved.get(line.key, 0) + line.amount
+            case Settled() | Released() | Expired():
+                ended = event.reservation.reservation_id
+                self.endings[ended].append(type(event))
+                del self.live[ended]
+                for charge in event.charges:
+                    self.reserved[charge.key] -= charge.held
+                    self.settled[charge.key] = self.settled.get(charge.key, 0) + charge.charged
+                    self.overrun[charge.key] = self.overrun.get(charge.key, 0) + charge.overrun
+
+
+FIXED_HOUR = Fixed(3_600_000)
+
+
+def held(accounts: Iterable[Balance], estimate: Amounts | None = None) -> Reserved:
+    """Return the hold that admission puts on `accounts` for one call."""
+    decision = admit(request(estimate), accounts, is_turn_new=False)
+    assert isinstance(decision, Reserved)
+    return decision

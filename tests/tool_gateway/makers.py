@@ -1,0 +1,293 @@
+"""In-test ports for the gateway: small, honest, and told when to fail or to wait."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from governor.admission import AdmissionRequest, admit
+from governor.amounts import Amounts, Unit
+from governor.budget import Budget
+from governor.call import CallRecord, Idempotency, Isolated, ToolCall
+from governor.denial import Denied
+from governor.events import Ended, KeyReused, Released, Replayed, Reserved, Settled
+from governor.ids import (
+    ArchiveId,
+    CallId,
+    PrincipalId,
+    ReservationId,
+    SessionId,
+    TenantId,
+    ToolName,
+    TurnId,
+    UpstreamName,
+)
+from governor.limits import ExecutionLimits
+from governor.policy import Match, Policy, ToolRule
+from governor.reservation import Reservation
+from governor.scope import ScopeChain
+from governor.settlement import forward, release, settle
+from governor.usage import Usage
+from tests.governor.makers import Books
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.errors import (
+    ArchiveMissError,
+    ArchiveUnavailableError,
+    LedgerUnavailableError,
+)
+from tool_gateway.keeping import ResultKeeper
+from tool_gateway.pipeline import Pipeline
+from tool_gateway.ports import Archived, Slice
+from tool_gateway.redaction import ArgumentsKept, payload_hash
+from tool_gateway.results import Outcome, ToolResult, text_result
+from tool_gateway.running import RunningCalls
+
+CHAIN = ScopeChain(tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ada/one"))
+LIMITS = ExecutionLimits(
+    memory_bytes=None, pids=None, cpu_millis=None, cpu_ms=None, wall_ms=5_000, output_bytes=100_000
+)
+RULE = ToolRule(name="any", match=Match(), allow=True, limits=LIMITS, cost_microusd=7)
+TOOL = ToolName("files__read")
+ENTRY = ToolEntry(
+    exposed=TOOL,
+    original="read",
+    backend=UpstreamName("files"),
+    definition={"name": "read", "inputSchema": {"type": "object"}},
+)
+
+
+@dataclass
+class FakeClock:
+    """Time that stands still unless it is moved; ids that count."""
+
+    at_ms: int = 1_000_000
+    number: int = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def elapsed_ms(self) -> int:
+        return self.at_ms
+
+    def fresh(self, prefix: str) -> str:
+        self.number += 1
+        return f"{prefix}_{self.number}"
+
+
+@dataclass
+class FakeLedger:
+    """The governor over a fold of its events; `down` names the methods that fail."""
+
+    books: Books
+    down: set[str] = field(default_factory=set)
+    error: type[Exception] = LedgerUnavailableError
+    records: list[CallRecord] = field(default_factory=list)
+    events: list[Reserved | Ended] = field(default_factory=list)
+    forwarded: list[ReservationId] = field(default_factory=list)
+    keys: dict[str, tuple[str, Reservation]] = field(default_factory=dict)
+    settling: anyio.Event = field(default_factory=anyio.Event)
+    may_settle: anyio.Event | None = None
+
+    async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
+        self._fail_if_down("admit")
+        if request.idempotency is not None and request.idempotency.key in self.keys:
+            payload, original = self.keys[request.idempotency.key]
+            if payload != request.idempotency.payload_hash:
+                return KeyReused(original=original)
+            return Replayed(original=self.books.live.get(original.reservation_id, original))
+        balances = self.books.balances(request.chain, request.now_ms)
+        decision = admit(request, balances, is_turn_new=request.turn is not None)
+        if isinstance(decision, Reserved):
+            self._note(decision)
+            if request.idempotency is not None:
+                key = request.idempotency
+                self.keys[key.key] = (key.payload_hash, decision.reservation)
+        return decision
+
+    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+        self._fail_if_down("forward")
+        self.forwarded.append(reservation_id)
+        self.books.live[reservation_id] = forward(self.books.live[reservation_id])
+
+    async def settle(
+        self, reservation_id: ReservationId, usage: Usage, record: CallRecord
+    ) -> Settled:
+        self.settling.set()
+        if self.may_settle is not None:
+            await self.may_settle.wait()
+        self._fail_if_down("settle")
+        settled = settle(self.books.live[reservation_id], usage)
+        self._end(settled, record)
+        return settled
+
+    async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
+        self._fail_if_down("release")
+        released = release(self.books.live[reservation_id])
+        self._end(released, record)
+        return released
+
+    async def record(self, record: CallRecord) -> None:
+        self._fail_if_down("record")
+        self.records.append(record)
+
+    async def replay_of(self, call_id: CallId) -> ArchiveId | None:
+        return next((kept.archive_id for kept in self.records if kept.call_id == call_id), None)
+
+    async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
+        return tuple(
+            {"budget_id": account.key.budget_id, "remaining": account.remaining}
+            for account in self.books.balances(chain, now_ms)
+        )
+
+    def remaining(self, unit: Unit = Unit.TOOL_CALLS) -> int:
+        """Return what is left of the one budget on `unit`."""
+        (account,) = (
+            account for account in self.books.balances(CHAIN, 0) if account.key.unit is unit
+        )
+        return account.remaining
+
+    def _end(self, event: Ended, record: CallRecord) -> None:
+        self._note(event)
+        for key, (payload, original) in self.keys.items():
+            if original.reservation_id == event.reservation.reservation_id:
+                self.keys[key] = (payload, event.reservation)
+        self.records.append(record)
+
+    def _note(self, event: Reserved | Ended) -> None:
+        self.books.note(event)
+        self.events.append(event)
+
+    def _fail_if_down(self, method: str) -> None:
+        if method in self.down:
+            raise self.error
+
+
+@dataclass
+class FakeArchive:
+    """Results in a dictionary, each for its own agent."""
+
+    is_down: bool = False
+    kept: dict[ArchiveId, tuple[PrincipalId, bytes]] = field(default_factory=dict)
+
+    async def put(
+        self, content: bytes, *, chain: ScopeChain, call_id: CallId, media_type: str, now_ms: int
+    ) -> Archived:
+        if self.is_down:
+            raise ArchiveUnavailableError
+        archive_id = ArchiveId(f"arc_{len(self.kept) + 1}")
+        self.kept[archive_id] = (chain.agent, content)
+        digest = hashlib.sha256(content).hexdigest()
+        return Archived(archive_id=archive_id, sha256=digest, total_bytes=len(content))
+
+    async def read(
+        self, archive_id: ArchiveId, *, chain: ScopeChain, offset: int, length: int
+    ) -> Slice:
+        agent, content = self.kept.get(archive_id, (None, b""))
+        if agent != chain.agent:
+            raise ArchiveMissError
+        return Slice(
+            content=content[offset : offset + length],
+            offset=offset,
+            total_bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+
+
+Behaviour = Callable[[], Awaitable[Outcome]]
+
+
+async def answer_ok() -> Outcome:
+    return Outcome(result=text_result("done"))
+
+
+@dataclass
+class FakeBackend:
+    """Runs a call as the test says."""
+
+    behave: Behaviour = answer_ok
+    name: str = "files"
+    unmeasurable: Mapping[Unit, str] = field(default_factory=lambda: {Unit.CPU_MS: "elsewhere"})
+    isolated: Isolated | None = None
+    ran: list[ToolCall] = field(default_factory=list)
+    started: anyio.Event = field(default_factory=anyio.Event)
+
+    def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
+        return self.isolated
+
+    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+        self.ran.append(call)
+        self.started.set()
+        return await self.behave()
+
+
+class House:
+    """A pipeline over the fakes."""
+
+    def __init__(
+        self,
+        *budgets: Budget,
+        rule: ToolRule = RULE,
+        behave: Behaviour = answer_ok,
+        kept: ArgumentsKept = ArgumentsKept.REDACTED,
+    ) -> None:
+        self.clock = FakeClock()
+        self.ledger = FakeLedger(Books(budgets))
+        self.archive = FakeArchive()
+        self.backend = FakeBackend(behave)
+        self.running = RunningCalls()
+        self.entry = ENTRY
+        self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
+        self.pipeline = Pipeline(
+            ledger=self.ledger,
+            keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
+            clock=self.clock,
+            policy=lambda: self.policy,
+            running=self.running,
+            arguments_kept=kept,
+        )
+
+    async def run(self, call: ToolCall | None = None) -> ToolResult:
+        return await self.pipeline.run(
+            call or a_call(self.clock.fresh("call")),
+            session_name="one",
+            entry=self.entry,
+            backend=self.backend,
+        )
+
+    @property
+    def record(self) -> CallRecord:
+        """Return the record of the one call that ended."""
+        (record,) = self.ledger.records
+        return record
+
+    @property
+    def ended(self) -> Ended:
+        """Return how the one reservation ended."""
+        reserved, ended = self.ledger.events
+        assert isinstance(reserved, Reserved)
+        assert not isinstance(ended, Reserved)
+        return ended
+
+
+def a_call(
+    call_id: str = "call_0",
+    *,
+    key: str | None = None,
+    turn: str | None = None,
+    **arguments: object,
+) -> ToolCall:
+    return ToolCall(
+        call_id=CallId(call_id),
+        tool=TOOL,
+        arguments=arguments,
+        chain=CHAIN,
+        turn=None if turn is None else TurnId(turn),
+        idempotency=None
+        if key is None
+        else Idempotency(key=key, payload_hash=payload_hash(TOOL, arguments)),
+    )
+
+
+def measured(**values: int) -> Usage:
+    return Usage(measured=Amounts({Unit(name): value for name, value in values.items()}))

@@ -1,0 +1,57 @@
+"""A stdio MCP server that can be told to fail in each way that upstreams do."""
+
+import os
+import sys
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+
+server = MCPServer("quirky")
+
+
+@server.tool()
+def echo(text: str) -> str:
+    return text
+
+
+@server.tool()
+def pid() -> str:
+    return str(os.getpid())
+
+
+@server.tool()
+def big(size: int) -> str:
+    return "x" * size
+
+
+@server.tool()
+def complain() -> str:
+    message = "no such file"
+    raise ToolError(message)
+
+
+@server.tool()
+def die() -> str:
+    sys.stderr.write("the disk is full\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@server.tool()
+async def wait() -> str:
+    await anyio.sleep_forever()
+    return "never"
+
+
+@server.tool()
+def answer_with_code(code: int, message: str) -> str:
+    raise MCPError(code, message)
+
+
+if __name__ == "__main__":
+    if "--refuse" in sys.argv:
+        sys.stderr.write("no configuration found\n")
+        sys.exit(2)
+    server.run("stdio")

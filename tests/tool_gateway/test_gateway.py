@@ -1,0 +1,113 @@
+from dataclasses import replace
+
+import pytest
+
+from governor.ids import PrincipalId, SessionId, TenantId, UpstreamName
+from governor.policy import Match, Policy
+from tests.governor.makers import budget
+from tests.tool_gateway.makers import ENTRY, RULE, TOOL, House
+from tool_gateway.errors import UnknownToolError
+from tool_gateway.gateway import Gateway
+from tool_gateway.identity import CallContext, Caller
+from tool_gateway.ports import Backend
+from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.stock import Stock
+
+ADA = Caller(tenant=TenantId("acme"), agent=PrincipalId("ada"), token_id="tok_ada")
+BOB = Caller(tenant=TenantId("acme"), agent=PrincipalId("bob"), token_id="tok_bob")
+SILENT = CallContext(session_name=None, turn=None, idempotency_key=None)
+NAMED = CallContext(session_name="one", turn=None, idempotency_key="k")
+TYPED = replace(
+    ENTRY,
+    definition={
+        "name": "read",
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+        "outputSchema": {"type": "object"},
+    },
+)
+
+
+def gateway(house: House, backends: dict[UpstreamName, Backend] | None = None) -> Gateway:
+    stock = Stock(())
+    stock.replace([TYPED])
+    return Gateway(
+        stock=stock,
+        pipeline=house.pipeline,
+        backends={ENTRY.backend: house.backend} if backends is None else backends,
+        policy=lambda: house.policy,
+        sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
+        session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
+        clock=house.clock,
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("input.unknown-tool")
+async def test_an_unknown_tool_is_refused_and_nothing_is_reserved() -> None:
+    house = House(budget("calls", tool_calls=10))
+
+    with pytest.raises(UnknownToolError):
+        await gateway(house).call(ADA, SILENT, tool="nope", arguments={})
+
+    assert house.ledger.events == []
+
+
+@pytest.mark.anyio
+async def test_a_tool_whose_backend_is_switched_off_is_refused() -> None:
+    with pytest.raises(UnknownToolError, match="switched off"):
+        await gateway(House(), {}).call(ADA, SILENT, tool=TOOL, arguments={})
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("input.wrong-types")
+async def test_wrong_arguments_are_told_to_the_model_and_nothing_is_reserved() -> None:
+    house = House(budget("calls", tool_calls=10))
+
+    result = await gateway(house).call(ADA, SILENT, tool=TOOL, arguments={"path": 5})
+
+    assert result.is_error
+    assert "arguments['path']: 5 is not of type 'string'" in (result.sole_text or "")
+    assert house.ledger.events == []
+    assert house.backend.ran == []
+
+
+@pytest.mark.anyio
+async def test_a_call_carries_the_chain_the_key_and_its_arguments() -> None:
+    house = House()
+
+    await gateway(house).call(ADA, NAMED, tool=TOOL, arguments={"path": "a"})
+
+    (call,) = house.backend.ran
+    assert tuple(scope.subject for scope in call.chain) == ("acme", "ada", "ada/one")
+    assert call.idempotency is not None
+    assert call.idempotency.key == "k"
+    assert call.arguments == {"path": "a"}
+
+
+def test_the_same_name_is_another_session_for_another_agent() -> None:
+    front = gateway(House())
+
+    _, ours = front.session_of(ADA, NAMED)
+    _, theirs = front.session_of(BOB, NAMED)
+
+    assert ours.session != theirs.session
+
+
+def test_a_caller_that_names_no_session_stays_in_one() -> None:
+    front = gateway(House())
+
+    assert front.session_of(ADA, SILENT) == front.session_of(ADA, SILENT)
+    assert front.session_of(ADA, SILENT) != front.session_of(BOB, SILENT)
+
+
+def test_only_what_the_policy_allows_is_listed() -> None:
+    house = House()
+    hidden = replace(RULE, match=Match(agent="bob"), allow=False)
+    plain = replace(RULE, drop_output_schema=True)
+    house.policy = Policy(version="v2", rules=(hidden, plain), fallback=RULE)
+
+    (listed,) = gateway(house).tools_for(ADA)
+
+    assert listed.entry == TYPED
+    assert not listed.with_output_schema
+    assert gateway(house).tools_for(BOB) == ()
