@@ -1,0 +1,1 @@
+"""Domains: the fence around one command, in the kinds that hosts can build."""

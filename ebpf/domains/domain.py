@@ -1,0 +1,70 @@
+"""What every kind of domain offers to the supervisor of a command."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ebpf.command import EndCause
+from governor.limits import ExecutionLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How the launcher enters a domain."""
+
+    join: tuple[str, ...] = ()
+    rlimits: tuple[tuple[int, int, int], ...] = ()
+    marker: tuple[str, str] | None = None
+    keeper: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a domain knows of its processes, now or at their end; unknown is None."""
+
+    cpu_ms: int | None
+    memory_peak_bytes: int | None
+    memory_kills: int = 0
+    pids_limit_hits: int = 0
+
+
+class Domain(Protocol):
+    """The fence around one command and everything that it starts."""
+
+    entry: Entry
+
+    def started(self, pid: int) -> None:
+        """Take note of the process that was launched into the domain."""
+
+    async def watch(self, limits: ExecutionLimits) -> EndCause:
+        """Return the limit that was exceeded, once one is; else never return."""
+
+    async def kill(self) -> None:
+        """Kill every process inside and return when none is left.
+
+        Raises:
+            DomainError: some process survived.
+        """
+
+    def measure(self) -> Measured:
+        """Return what the processes have used so far."""
+
+    async def remove(self) -> None:
+        """Remove what the domain consists of; it must be empty.
+
+        Raises:
+            DomainError: it could not be removed.
+        """
+
+
+class Domains(Protocol):
+    """Makes the domains of one sidecar and finds those that a dead one left behind."""
+
+    def make(self, name: str, limits: ExecutionLimits | None) -> Domain:
+        """Return a new, empty domain that holds the limits it can hold.
+
+        Raises:
+            DomainError: the name is taken, or a limit was refused by the kernel.
+        """
+
+    async def sweep(self) -> int:
+        """Kill and remove every domain of this instance that nobody here made."""

@@ -1,0 +1,167 @@
+"""Domains for hosts without control groups: resource limits as a backstop, samples as the rule.
+
+A keeper process stays above the command as the parent of its orphans, so that a process
+which detaches itself is still found in the tree. Memory, pids and the total of CPU time are
+sampled and the tree is killed on excess; between two samples a command can exceed its limit,
+and the resource limits bound by how much.
+"""
+
+import resource
+import sys
+
+import anyio
+import anyio.to_thread
+
+from ebpf.command import EndCause
+from ebpf.domains.domain import Entry, Measured
+from ebpf.errors import DomainError
+from ebpf.observer import (
+    TreeSample,
+    is_alive,
+    kill_descendants,
+    kill_marked,
+    kill_process,
+    marked,
+    sample_tree,
+    tasks_of,
+)
+from governor.limits import ExecutionLimits
+
+MARKER = "FLYBALL_DOMAIN"
+SAMPLE_SECONDS = 0.1
+KILL_SECONDS_MAX = 10.0
+_WAIT_SECONDS = 0.005
+
+# The backstops are wide: they are per process or per user, so at the limit itself they
+# would refuse what a whole tree may well do.
+_DATA_FACTOR = 4
+_TASKS_SLACK = 512
+_CPU_SECONDS_SLACK = 2
+
+
+def backstops(limits: ExecutionLimits, *, uid: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the resource limits that bound what happens between two samples."""
+    found: list[tuple[int, int, int]] = []
+    if limits.memory_bytes is not None:
+        size = limits.memory_bytes * _DATA_FACTOR
+        found.append((resource.RLIMIT_DATA, size, size))
+    if limits.pids is not None:
+        tasks = tasks_of(uid) + limits.pids + _TASKS_SLACK
+        found.append((resource.RLIMIT_NPROC, tasks, tasks))
+    if limits.cpu_ms is not None:
+        seconds = -(-limits.cpu_ms // 1000) + _CPU_SECONDS_SLACK
+        found.append((resource.RLIMIT_CPU, seconds, seconds + 1))
+    return tuple(found)
+
+
+class ObservedDomain:
+    """The tree beneath one keeper, with the mark that its members were born with."""
+
+    def __init__(
+        self, name: str, *, instance: str, rlimits: tuple[tuple[int, int, int], ...], made: set[str]
+    ) -> None:
+        """Stand for a domain whose name `made` holds until it is removed."""
+        self._name = name
+        self._mark = f"{instance}:{name}"
+        self._made = made
+        self._root_pid: int | None = None
+        self._peak_bytes: int | None = None
+        self._cpu_ms: int | None = None
+        self.entry = Entry(
+            rlimits=rlimits, marker=(MARKER, self._mark), keeper=sys.platform == "linux"
+        )
+
+    def started(self, pid: int) -> None:
+        """Remember the root of the tree."""
+        self._root_pid = pid
+
+    async def watch(self, limits: ExecutionLimits) -> EndCause:
+        """Return the first limit that a sample exceeds."""
+        while True:
+            sample = await anyio.to_thread.run_sync(self._sample)
+            self._note(sample)
+            if limits.memory_bytes is not None and sample.memory_bytes > limits.memory_bytes:
+                return EndCause.MEMORY
+            if limits.pids is not None and sample.processes > limits.pids:
+                return EndCause.PIDS
+            if limits.cpu_ms is not None and sample.cpu_ms > limits.cpu_ms:
+                return EndCause.CPU
+            await anyio.sleep(SAMPLE_SECONDS)
+
+    def _sample(self) -> TreeSample:
+        assert self._root_pid is not None
+        return sample_tree(self._root_pid, root_is_keeper=self.entry.keeper)
+
+    def _note(self, sample: TreeSample) -> None:
+        if sample.processes:
+            self._peak_bytes = max(self._peak_bytes or 0, sample.memory_bytes)
+        # The figure can fall when a process dies whose parent has not waited for it yet.
+        self._cpu_ms = max(self._cpu_ms or 0, sample.cpu_ms)
+
+    def measure(self) -> Measured:
+        """Return the highest of what was sampled."""
+        return Measured(cpu_ms=self._cpu_ms, memory_peak_bytes=self._peak_bytes)
+
+    async def kill(self) -> None:
+        """Kill the tree, then whatever else carries the mark, until nothing is left."""
+        with anyio.move_on_after(KILL_SECONDS_MAX):
+            while True:
+                if not await anyio.to_thread.run_sync(self._kill_once):
+                    return
+                await anyio.sleep(_WAIT_SECONDS)
+        message = f"{self._name}: processes survived for {KILL_SECONDS_MAX} s"
+        raise DomainError(message)
+
+    def _kill_once(self) -> bool:
+        """Kill all that is found; tell whether there was anything."""
+        left = 0
+        if self._root_pid is not None:
+            left += kill_descendants(self._root_pid)
+            if not self.entry.keeper:
+                left += kill_process(self._root_pid)
+            # A keeper ends by itself, with its last figures, once nothing is beneath it.
+            left += is_alive(self._root_pid)
+        return bool(left + kill_marked(MARKER, self._mark))
+
+    async def remove(self) -> None:
+        """Forget the name; there is nothing else to remove."""
+        self._made.discard(self._name)
+
+
+class ObservedDomains:
+    """Makes observed domains, told apart by a mark in their members' environment."""
+
+    def __init__(self, *, instance: str, uid: int) -> None:
+        """Take the user that the commands run as."""
+        self._instance = instance
+        self._uid = uid
+        self._made: set[str] = set()
+
+    def make(self, name: str, limits: ExecutionLimits | None) -> ObservedDomain:
+        """Return a new domain; its backstops are in force from the start."""
+        if name in self._made:
+            message = f"{name}: a domain of this name exists"
+            raise DomainError(message)
+        rlimits = () if limits is None else backstops(limits, uid=self._uid)
+        domain = ObservedDomain(name, instance=self._instance, rlimits=rlimits, made=self._made)
+        self._made.add(name)
+        return domain
+
+    async def sweep(self) -> int:
+        """Kill whatever carries this instance's mark and belongs to no domain made here."""
+        names: set[str] = set()
+        with anyio.move_on_after(KILL_SECONDS_MAX):
+            while found := await anyio.to_thread.run_sync(self._kill_strays):
+                names |= found
+                await anyio.sleep(_WAIT_SECONDS)
+            return len(names)
+        message = f"{', '.join(sorted(names))}: processes survived for {KILL_SECONDS_MAX} s"
+        raise DomainError(message)
+
+    def _kill_strays(self) -> set[str]:
+        strays = {
+            name for _, name in marked(MARKER, f"{self._instance}:") if name not in self._made
+        }
+        for name in strays:
+            kill_marked(MARKER, f"{self._instance}:{name}")
+        return strays

@@ -1,0 +1,234 @@
+"""Runs local commands, each in a domain of its own."""
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from ebpf.capability import BackendKind, Capability, CapabilityState, Host
+from ebpf.command import Command, CommandResult, EndCause
+from ebpf.containment import Containment, account_of, containment_for
+from ebpf.domains.domain import Domain, Domains, Measured
+from ebpf.domains.hybrid import HybridDomains
+from ebpf.domains.observed import ObservedDomains
+from ebpf.errors import DomainError
+from ebpf.launching import Launched, launch, server_argv
+from ebpf.supervision import Captured, final_cause, supervise
+from governor.amounts import Unit
+from governor.call import Enforcement, Isolated
+from governor.limits import ExecutionLimits
+
+__all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor"]
+
+# More than killing and removing a domain may take, each with a bound of its own.
+CLEANUP_SECONDS_MAX = 20.0
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class LocalExecutor:
+    """Runs commands and servers in domains beneath the sidecar's own place on this host."""
+
+    def __init__(self, *, host: Host, state_dir: Path, user: str) -> None:
+        """Take the host as probed; `user` is who commands run as when the sidecar is root.
+
+        Raises:
+            CapabilityMissingError: the sidecar is root and `user` is no unprivileged user.
+        """
+        self._host = host
+        self._state_dir = state_dir.resolve()
+        self._account = account_of(user) if host.is_root else None
+        instance = hashlib.sha256(os.fsencode(self._state_dir)).hexdigest()[:12]
+        self._domains: Domains
+        if host.backend is BackendKind.HYBRID:
+            self._domains = HybridDomains(host.hierarchies, instance=instance)
+        else:
+            uid = os.getuid() if self._account is None else self._account.uid
+            self._domains = ObservedDomains(instance=instance, uid=uid)
+        self._servers: dict[str, Domain] = {}
+
+    def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
+        """Return what would stand around a command with these limits in this directory."""
+        return self._isolated(limits, self._containment(cwd))
+
+    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandResult:
+        """Run a command to its end or to its limit; nothing of it is left afterwards.
+
+        Raises:
+            LaunchError: the command never ran.
+            DomainError: its domain could not be made, read, emptied or removed.
+        """
+        containment = self._containment(command.cwd)
+        started = anyio.current_time()
+        domain = self._domains.make(_checked(name), limits)
+        launched: Launched | None = None
+        try:
+            launched = await launch(
+                command, entry=domain.entry, account=self._account, carve=containment.carve
+            )
+            domain.started(launched.process.pid)
+            cause, captured = await supervise(launched, domain, stdin=command.stdin, limits=limits)
+            wall_ms = _elapsed_ms(started)
+            await launched.wait_until_gone()
+            return _result(
+                cause,
+                captured,
+                wall_ms=wall_ms,
+                launched=launched,
+                measured=domain.measure(),
+                isolated=self._isolated(limits, containment),
+            )
+        finally:
+            await _discard(name, domain, launched)
+
+    async def sweep(self) -> int:
+        """Kill and remove what an earlier, dead sidecar of this state directory left behind.
+
+        Returns how many domains that were. To be called once before the first command, and
+        once after the last, when it takes away the empty directory of the instance.
+
+        Raises:
+            DomainError: one could not be emptied or removed.
+        """
+        return await self._domains.sweep()
+
+    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return the command line that starts a long-lived server in a domain of its own.
+
+        It has no limits and keeps the sidecar's user, and dies with the thread that starts
+        it. The same name can be started again until `end_server`.
+
+        Raises:
+            DomainError: its domain could not be made.
+        """
+        domain = self._servers.get(name)
+        if domain is None:
+            domain = self._servers[name] = self._domains.make(_checked(name), None)
+        return server_argv(argv, domain.entry)
+
+    async def end_server(self, name: str) -> None:
+        """Kill whatever is left of a server and remove its domain; an unknown one has none.
+
+        Raises:
+            DomainError: it could not be emptied or removed.
+        """
+        domain = self._servers.pop(name, None)
+        if domain is not None:
+            await _discard(name, domain, None)
+
+    def _containment(self, cwd: str | None) -> Containment:
+        return containment_for(
+            landlock_abi=self._host.landlock_abi,
+            account=self._account,
+            state_dir=self._state_dir,
+            cwd=cwd,
+        )
+
+    def _isolated(self, limits: ExecutionLimits, containment: Containment) -> Isolated:
+        needed = _capabilities_for(limits, self._host)
+        short = [found for found in needed if found.state is not CapabilityState.ENFORCED]
+        absent = [found for found in short if found.state is CapabilityState.ABSENT]
+        if absent:
+            enforcement = Enforcement.NONE
+        else:
+            enforcement = Enforcement.OBSERVED if short else Enforcement.ENFORCED
+        reasons = _reasons(absent or short)
+        if containment.why:
+            reasons.append(containment.why)
+        return Isolated(
+            enforcement=enforcement,
+            contained=containment.contained,
+            by=f"{self._host.backend}, {containment.by}",
+            why="; ".join(reasons),
+        )
+
+
+def _capabilities_for(limits: ExecutionLimits, host: Host) -> list[Capability]:
+    """Return what the host must be capable of for these limits to hold."""
+    wanted = {
+        "memory": limits.memory_bytes,
+        "pids": limits.pids,
+        "cpu_rate": limits.cpu_millis,
+        "cpu_time": limits.cpu_ms,
+        "wall": limits.wall_ms,
+        "output": limits.output_bytes,
+    }
+    names = [name for name, limit in wanted.items() if limit is not None]
+    return [host.capability(name) for name in (*names, "kill_tree")]
+
+
+def _reasons(short: list[Capability]) -> list[str]:
+    """Return one sentence for each reason, with all that it explains."""
+    names: dict[str, list[str]] = {}
+    for found in short:
+        names.setdefault(f"{found.state}: {found.why}", []).append(found.name)
+    return [f"{', '.join(sharing)} {reason}" for reason, sharing in names.items()]
+
+
+def _result(
+    cause: EndCause,
+    captured: Captured,
+    *,
+    wall_ms: int,
+    launched: Launched,
+    measured: Measured,
+    isolated: Isolated,
+) -> CommandResult:
+    """Put together what is known once nothing of the command is left."""
+    cpu_ms = measured.cpu_ms if launched.cpu_us is None else -(-launched.cpu_us // 1000)
+    unmeasured = {} if cpu_ms is not None else {Unit.CPU_MS: "it ended before the first sample"}
+    code = launched.exit_code
+    signalled = code is None or code < 0
+    return CommandResult(
+        cause=final_cause(
+            cause,
+            measured=measured,
+            dropped_bytes=captured.dropped_bytes,
+            signalled=signalled,
+        ),
+        exit_code=None if signalled else code,
+        signal=-code if code is not None and code < 0 else None,
+        stdout=captured.stdout.kept,
+        stderr=captured.stderr.kept,
+        stdout_dropped_bytes=captured.stdout.dropped_bytes,
+        stderr_dropped_bytes=captured.stderr.dropped_bytes,
+        wall_ms=wall_ms,
+        cpu_ms=cpu_ms,
+        memory_peak_bytes=measured.memory_peak_bytes,
+        pids_limit_hits=measured.pids_limit_hits,
+        isolated=isolated,
+        unmeasured=unmeasured,
+    )
+
+
+async def _discard(name: str, domain: Domain, launched: Launched | None) -> None:
+    """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
+    with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
+        try:
+            await domain.kill()
+        finally:
+            if launched is not None:
+                await launched.aclose()
+        await domain.remove()
+        return
+    message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
+    raise DomainError(message)
+
+
+def _checked(name: str) -> str:
+    """Return a name that is safe as the name of a directory.
+
+    Raises:
+        DomainError: it is not.
+    """
+    if not _NAME.fullmatch(name):
+        message = f"{name!r} cannot name a domain"
+        raise DomainError(message)
+    return name
+
+
+def _elapsed_ms(started: float) -> int:
+    return round((anyio.current_time() - started) * 1000)

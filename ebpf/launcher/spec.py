@@ -1,0 +1,28 @@
+"""What the sidecar tells the launcher; imported by the launcher for its types alone."""
+
+from typing import TypedDict
+
+
+class CarveSpec(TypedDict):
+    """Which parts of the file system Landlock withholds from the command."""
+
+    abi: int
+    hidden: list[str]
+    read_only: list[str]
+
+
+class LaunchSpec(TypedDict):
+    """Everything one launch needs, in types that `marshal` and JSON both carry."""
+
+    argv: list[str]
+    cwd: str | None
+    env: dict[str, str] | None  # None: the launcher's own, plus the marker
+    marker: tuple[str, str] | None  # for servers, whose environment somebody else gives
+    join: list[str]  # the `cgroup.procs` files to enter, in this order
+    rlimits: list[tuple[int, int, int]]
+    account: tuple[int, int] | None  # the uid and gid to become
+    carve: CarveSpec | None
+    status_fd: int | None
+    parent_pid: int | None  # die with it; None where whoever starts the server is not known
+    governed: bool  # a command, which gets a session of its own and loses its privileges
+    keeper: bool

@@ -1,0 +1,196 @@
+"""The launcher's order of work: enter the domain, give up privileges, become the command.
+
+The order is the point. The control groups are entered before anything is given up, because
+only the sidecar may write there; the identity changes before Landlock is built, so that the
+rules see what the command will see; the parent-death signal comes last, because a change of
+identity clears it. Whatever fails is written to a pipe that a successful `execve` closes:
+bytes on it mean that the command never ran, and none of its output can imitate them.
+"""
+
+import marshal
+import os
+import resource
+import sys
+
+from ebpf.launcher import landlock, linux
+
+TYPE_CHECKING = False  # `typing` costs every launch milliseconds
+if TYPE_CHECKING:
+    from ebpf.launcher.spec import LaunchSpec
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_UMASK = 0o022
+
+# What the sidecar is told: the step that failed, the error's number, its text.
+STEP_DOMAIN = "domain"
+STEP_PRIVILEGES = "privileges"
+STEP_DIRECTORY = "directory"
+STEP_EXEC = "exec"
+
+
+class _StepError(Exception):
+    """One step of the launch failed."""
+
+    def __init__(self, step: str, cause: Exception) -> None:
+        super().__init__(step)
+        self.step = step
+        self.cause = cause
+
+
+def main() -> None:
+    """Run the launch that is described by the argument: a descriptor's number, or JSON."""
+    spec = _read_spec(sys.argv[-1])
+    if spec["status_fd"] is not None:
+        os.set_inheritable(spec["status_fd"], False)  # noqa: FBT003 - its signature
+    if spec["keeper"]:
+        _keep(spec)
+    else:
+        _launch(spec, parent_pid=spec["parent_pid"])
+
+
+def _read_spec(argument: str) -> "LaunchSpec":
+    if argument.isdigit():
+        # The writer is the same interpreter, so marshal's format is its own.
+        with open(int(argument), "rb") as source:  # noqa: PTH123 - a descriptor is no path
+            source.seek(0)
+            spec: LaunchSpec = marshal.load(source)  # noqa: S302 - the sidecar's own descriptor
+            return spec
+    import json  # noqa: PLC0415 - twice the cost of all else here, and only servers pay it
+
+    served: LaunchSpec = json.loads(argument)
+    return served
+
+
+def _launch(spec: "LaunchSpec", *, parent_pid: int | None) -> None:
+    """Become the command; return never."""
+    try:
+        _enter(spec)
+        _give_up_privileges(spec, parent_pid=parent_pid)
+        _execute(spec)
+    except _StepError as error:
+        _report_failure(spec, error)
+        missing = error.step == STEP_EXEC and isinstance(error.cause, FileNotFoundError)
+        os._exit(_NOT_FOUND if missing else _NOT_EXECUTABLE)
+    except Exception as error:  # noqa: BLE001 - the top of a process: it must not print a trace
+        _report_failure(spec, _StepError(STEP_EXEC, error))
+        os._exit(_NOT_EXECUTABLE)
+
+
+def _enter(spec: "LaunchSpec") -> None:
+    try:
+        if spec["governed"]:
+            os.setsid()
+        os.umask(_UMASK)
+        for procs in spec["join"]:
+            group = os.open(procs, os.O_WRONLY | os.O_CLOEXEC)
+            os.write(group, b"0")  # whoever writes 0 moves itself
+            os.close(group)
+        for which, soft, hard in spec["rlimits"]:
+            _, ceiling = resource.getrlimit(which)
+            if ceiling != resource.RLIM_INFINITY:
+                soft, hard = min(soft, ceiling), min(hard, ceiling)  # noqa: PLW2901
+            resource.setrlimit(which, (soft, hard))
+    except OSError as error:
+        raise _StepError(STEP_DOMAIN, error) from error
+
+
+def _give_up_privileges(spec: "LaunchSpec", *, parent_pid: int | None) -> None:
+    try:
+        if spec["account"] is not None:
+            uid, gid = spec["account"]
+            os.setgroups([])
+            linux.drop_bounding_set()
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            linux.drop_capabilities()
+        if spec["governed"] and sys.platform == "linux":
+            linux.forbid_new_privileges()
+        _change_directory(spec["cwd"])
+        if spec["carve"] is not None:
+            landlock.restrict(spec["carve"])
+        if sys.platform == "linux":
+            linux.die_with_parent(parent_pid)
+    except OSError as error:
+        raise _StepError(STEP_PRIVILEGES, error) from error
+
+
+def _change_directory(cwd: str | None) -> None:
+    if cwd is None:
+        return
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise _StepError(STEP_DIRECTORY, error) from error
+
+
+def _execute(spec: "LaunchSpec") -> None:
+    given = spec["env"]
+    # A server's environment is the one that its client started the launcher with.
+    env = dict(os.environ) if given is None else given  # noqa: TID251
+    if spec["marker"] is not None:
+        name, value = spec["marker"]
+        env[name] = value
+    argv = spec["argv"]
+    refused: OSError | None = None
+    for path in _candidates(argv[0], env.get("PATH", _DEFAULT_PATH)):
+        try:
+            os.execve(path, argv, env)  # noqa: S606 - this is what the launcher is for
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            # As a shell does: a command that may not be run is remembered, the search goes on.
+            refused = refused or error
+    last = refused or FileNotFoundError(2, os.strerror(2), argv[0])
+    raise _StepError(STEP_EXEC, last)
+
+
+def _candidates(command: str, path: str) -> "list[str]":
+    if "/" in command:
+        return [command]
+    return [f"{directory or '.'}/{command}" for directory in path.split(":")]
+
+
+def _report_failure(spec: "LaunchSpec", error: _StepError) -> None:
+    cause = error.cause
+    number = getattr(cause, "errno", None) or 0
+    text = getattr(cause, "strerror", None) or repr(cause)
+    if spec["status_fd"] is None:
+        os.write(2, f"{spec['argv'][0]}: {error.step}: {text}\n".encode(errors="replace"))
+        return
+    os.write(spec["status_fd"], marshal.dumps(("failed", error.step, number, text)))
+
+
+def _keep(spec: "LaunchSpec") -> None:
+    """Stay above the command as the parent of its orphans, until none is left.
+
+    Without control groups this is what holds a tree together: a process that detaches
+    itself is handed to the nearest keeper rather than to init, so it can still be found.
+    """
+    assert spec["status_fd"] is not None
+    if spec["governed"]:
+        os.setsid()
+    linux.die_with_parent(spec["parent_pid"])
+    linux.adopt_orphans()
+    keeper_pid = os.getpid()
+    command_pid = os.fork()
+    if command_pid == 0:
+        _launch(spec, parent_pid=keeper_pid)
+    for standard in (0, 1, 2):
+        os.close(standard)  # the pipes must end when the command's tree has
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+        if pid == command_pid:
+            os.write(spec["status_fd"], marshal.dumps(("ended", status)))
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_us = int((usage.ru_utime + usage.ru_stime) * 1_000_000)
+    os.write(spec["status_fd"], marshal.dumps(("used", used_us)))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
