@@ -103,7 +103,8 @@ async def timed(url: str, headers: dict[str, str], tool: str, at_once: int) -> l
             began = time.perf_counter()
             answer = await client.call_tool(tool, {"text": str(number)})
             samples.append((time.perf_counter() - began) * 1000)
-            assert answer.content[0].text == str(number), "the wrong answer"  # type: ignore[union-attr]
+            [block] = answer.content
+            assert block.text == str(number), "the wrong answer"
 
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,

@@ -44,6 +44,7 @@ from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
 from tool_gateway import builtin, shell
+from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
@@ -80,6 +81,7 @@ class _Ground:
     clock: SystemClock
     store: Store
     ledger: StoreLedger
+    books: Books
     archive: StoreArchive
     running: RunningCalls
     kept: ArgumentsKept
@@ -168,12 +170,15 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
 
 
 def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
+    clock = SystemClock()
+    ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     return _Ground(
         config=config,
         policy=policy,
-        clock=SystemClock(),
+        clock=clock,
         store=store,
-        ledger=StoreLedger(ledger=store.ledger, calls=store.calls),
+        ledger=ledger,
+        books=Books(ledger=ledger, clock=clock),
         archive=StoreArchive(store.archive),
         running=RunningCalls(),
         kept=ArgumentsKept(config.records.arguments),
@@ -184,7 +189,7 @@ def _gateway(
     ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
 ) -> Gateway:
     pipeline = Pipeline(
-        ledger=ground.ledger,
+        books=ground.books,
         keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
         clock=ground.clock,
         policy=lambda: ground.policy,
@@ -210,7 +215,7 @@ def _gateway(
 async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
     chat = ChatGateway(
-        ledger=ground.ledger,
+        books=ground.books,
         clock=ground.clock,
         tiers=tiers_of(ground.config),
         rules=tier_rules_of(ground.config),

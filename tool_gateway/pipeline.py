@@ -1,9 +1,5 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
-from collections.abc import Mapping
-
-import anyio
-
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
@@ -14,33 +10,29 @@ from governor.ids import ReservationId, TurnId
 from governor.limits import Isolation
 from governor.usage import Usage
 from tool_gateway import telemetry
+from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     denial_result,
     isolation_unavailable,
     ledger_unavailable,
-    overloaded,
     policy_denied,
 )
 from tool_gateway.errors import (
     IdempotencyConflictError,
-    LedgerOverloadedError,
-    LedgerUnavailableError,
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.metering import budget_meta, usage_json, usage_of
-from tool_gateway.ports import Backend, Clock, Ledger, PolicySource
+from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, ToolResult, text_result
 from tool_gateway.running import Running, RunningCalls
 
-SETTLE_SECONDS_MAX = 10
 # A hold outlives the longest run by this much before the reaper ends it.
 EXPIRY_GRACE_MS = 60_000
-OVERLOAD_RETRY_MS = 1_000
 
 
 class Pipeline:
@@ -49,7 +41,7 @@ class Pipeline:
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        books: Books,
         keeper: ResultKeeper,
         clock: Clock,
         policy: PolicySource,
@@ -57,7 +49,7 @@ class Pipeline:
         arguments_kept: ArgumentsKept,
     ) -> None:
         """Take the ports; nothing is started."""
-        self._ledger = ledger
+        self._books = books
         self._keeper = keeper
         self._clock = clock
         self._policy = policy
@@ -84,8 +76,7 @@ class Pipeline:
             started_at_ms=self._clock.now_ms(),
             policy_version=policy.version,
         )
-        with telemetry.tracer.start_as_current_span("flyball.admit"):
-            decision = _refused(job) or await self._admit(job)
+        decision = _refused(job) or await self._books.admit(self._request(job))
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -93,18 +84,9 @@ class Pipeline:
                 raise IdempotencyConflictError
             case Replayed():
                 replayed = await self._keeper.replay(call, decision)
-                return replayed.with_meta(**{BUDGET_META: await self._standing(call)})
+                return replayed.with_meta(**{BUDGET_META: await self._books.standing(call.chain)})
             case Reserved():
                 return await self._run_reserved(job, decision)
-
-    async def _admit(self, job: Job) -> Reserved | Denied | Replayed | KeyReused:
-        try:
-            return await self._ledger.admit(self._request(job))
-        except LedgerOverloadedError:
-            return overloaded(OVERLOAD_RETRY_MS)
-        except LedgerUnavailableError:
-            telemetry.count_failure("admit")
-            return ledger_unavailable()
 
     def _request(self, job: Job) -> AdmissionRequest:
         call, rule = job.call, job.rule
@@ -146,7 +128,7 @@ class Pipeline:
                     status=progress.status,
                     wall_ms=wall_ms,
                 )
-                settled = await self._end(reserved, record)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.result is not None, "a call that was not cancelled has a result"
         return _annotated(progress.result, reserved, settled, record)
 
@@ -155,19 +137,16 @@ class Pipeline:
     ) -> None:
         """Run the backend and note in `progress` how it went."""
         with running.scope:
-            try:
-                await self._ledger.forward(
-                    reserved.reservation.reservation_id, now_ms=self._clock.now_ms()
-                )
-                outcome = await job.backend.run(job.call, job.rule.limits)
-            except (LedgerUnavailableError, LedgerOverloadedError):
+            if not await self._books.forward(reserved.reservation.reservation_id):
                 # The mark is not stored, so nothing may leave: the hold is still refundable.
-                telemetry.count_failure("forward")
                 progress.never_left = True
                 progress.status, progress.detail = CallStatus.RELEASED, "the ledger failed"
                 progress.result = denial_result(
                     ledger_unavailable(), has_output_schema=job.entry.has_output_schema
                 )
+                return
+            try:
+                outcome = await job.backend.run(job.call, job.rule.limits)
             except UpstreamNotReachedError as error:
                 progress.never_left = True
                 progress.status, progress.detail = CallStatus.RELEASED, str(error)
@@ -196,25 +175,6 @@ class Pipeline:
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
 
-    async def _end(self, reserved: Reserved, record: CallRecord) -> Settled | None:
-        """End the reservation, as far as the ledger lets us; the reaper ends the rest.
-
-        Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
-        dead ledger cannot hang the client.
-        """
-        reservation_id = reserved.reservation.reservation_id
-        with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
-            try:
-                with telemetry.tracer.start_as_current_span("flyball.settle"):
-                    if record.usage is None:
-                        await self._ledger.release(reservation_id, record)
-                        return None
-                    return await self._ledger.settle(reservation_id, record.usage, record)
-            except (LedgerUnavailableError, LedgerOverloadedError):
-                pass
-        telemetry.count_failure("settle")
-        return None
-
     def _record(
         self,
         job: Job,
@@ -239,20 +199,10 @@ class Pipeline:
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(job, nothing_ran, None, denial=denied.reason)
-        try:
-            await self._ledger.record(record)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            telemetry.count_failure("record")
+        await self._books.note_denied(record)
         result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
-        standing = await self._standing(job.call)
+        standing = await self._books.standing(job.call.chain)
         return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}, BUDGET_META: standing})
-
-    async def _standing(self, call: ToolCall) -> list[Mapping[str, object]] | None:
-        """Return what remains of the call's budgets; None while nobody can say."""
-        try:
-            return list(await self._ledger.standing(call.chain, now_ms=self._clock.now_ms()))
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return None
 
 
 def _refused(job: Job) -> Denied | None:

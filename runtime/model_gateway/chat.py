@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from urllib.parse import quote
 
-import anyio
-
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
@@ -32,12 +30,12 @@ from runtime.model_gateway.providers import ProviderPool
 from runtime.model_gateway.request import ChatRequest, payload_for
 from runtime.model_gateway.verdict import verdict_on, verdict_without_answer
 from tool_gateway import telemetry
-from tool_gateway.denials import ledger_unavailable, overloaded
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.books import Books
+from tool_gateway.denials import ledger_unavailable
 from tool_gateway.identity import CallContext
 from tool_gateway.metering import budget_meta, usage_json
-from tool_gateway.pipeline import EXPIRY_GRACE_MS, OVERLOAD_RETRY_MS, SETTLE_SECONDS_MAX
-from tool_gateway.ports import Clock, Ledger
+from tool_gateway.pipeline import EXPIRY_GRACE_MS
+from tool_gateway.ports import Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.running import Running, RunningCalls
 
@@ -51,7 +49,7 @@ class ChatGateway:
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        books: Books,
         clock: Clock,
         tiers: tuple[ModelTier, ...],
         rules: tuple[TierRule, ...],
@@ -63,7 +61,7 @@ class ChatGateway:
         """Take the parts; `providers` is entered by whoever made it, before the first call."""
         for tier in tiers:
             assert tier.provider in providers, f"tier {tier.name} has no provider"
-        self._ledger = ledger
+        self._books = books
         self._clock = clock
         self._tiers = tiers
         self._rules = rules
@@ -89,8 +87,7 @@ class ChatGateway:
         if choice is None:
             return unknown_model_answer(request.read.model)
         job = self._job(request, choice, session_name=session_name, chain=chain, context=context)
-        with telemetry.tracer.start_as_current_span("flyball.admit"):
-            decision = unpriced(job) or await self._admit(job)
+        decision = unpriced(job) or await self._books.admit(self._request(job))
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -139,9 +136,9 @@ class ChatGateway:
             policy_version=self._policy_version(),
         )
 
-    async def _admit(self, job: Job) -> Reserved | Denied | Replayed | KeyReused:
+    def _request(self, job: Job) -> AdmissionRequest:
         call = job.call
-        request = AdmissionRequest(
+        return AdmissionRequest(
             reservation_id=ReservationId(self._clock.fresh("res")),
             call_id=call.call_id,
             name=call.tool,
@@ -153,13 +150,6 @@ class ChatGateway:
             expires_at_ms=job.started_at_ms + job.timeout_ms + EXPIRY_GRACE_MS,
             idempotency=call.idempotency,
         )
-        try:
-            return await self._ledger.admit(request)
-        except LedgerOverloadedError:
-            return overloaded(OVERLOAD_RETRY_MS)
-        except LedgerUnavailableError:
-            telemetry.count_failure("admit")
-            return ledger_unavailable()
 
     async def _run_reserved(self, job: Job, reserved: Reserved) -> Answer:
         progress = Progress()
@@ -178,7 +168,7 @@ class ChatGateway:
                     status=progress.status,
                     wall_ms=wall_ms,
                 )
-                settled = await self._end(reserved, record)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.answer is not None, "a call that was not cancelled has an answer"
         return _annotated(progress.answer, job, reserved, settled, usage)
 
@@ -187,15 +177,12 @@ class ChatGateway:
     ) -> None:
         """Forward the request and note in `progress` how it went."""
         with running.scope:
-            try:
-                await self._ledger.forward(
-                    reserved.reservation.reservation_id, now_ms=self._clock.now_ms()
-                )
-                received = await self._providers.post_chat(job.tier.provider, job.payload.content)
-            except (LedgerUnavailableError, LedgerOverloadedError):
+            if not await self._books.forward(reserved.reservation.reservation_id):
                 # The mark is not stored, so nothing may leave: the hold is still refundable.
-                telemetry.count_failure("forward")
                 progress.note_release("the ledger failed", denial_answer(ledger_unavailable()))
+                return
+            try:
+                received = await self._providers.post_chat(job.tier.provider, job.payload.content)
             except ProviderNotReachedError as error:
                 answer = provider_answer(BAD_GATEWAY, str(error), code="provider_unreachable")
                 progress.note_release(str(error), answer)
@@ -209,35 +196,13 @@ class ChatGateway:
             progress.detail = running.stopped_why or "stopped"
             progress.answer = stopped_answer(progress.detail)
 
-    async def _end(self, reserved: Reserved, record: CallRecord) -> Settled | None:
-        """End the reservation, as far as the ledger lets us; the reaper ends the rest.
-
-        Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
-        dead ledger cannot hang the client.
-        """
-        reservation_id = reserved.reservation.reservation_id
-        with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
-            try:
-                with telemetry.tracer.start_as_current_span("flyball.settle"):
-                    if record.usage is None:
-                        await self._ledger.release(reservation_id, record)
-                        return None
-                    return await self._ledger.settle(reservation_id, record.usage, record)
-            except (LedgerUnavailableError, LedgerOverloadedError):
-                pass
-        telemetry.count_failure("settle")
-        return None
-
     async def _deny(self, job: Job, denied: Denied) -> Answer:
         telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
         not_started = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(
             job, not_started, usage=None, estimate=job.estimate, denial=denied.reason
         )
-        try:
-            await self._ledger.record(record)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            telemetry.count_failure("record")
+        await self._books.note_denied(record)
         return _named(denial_answer(denied), job)
 
     def _record(

@@ -29,7 +29,8 @@ from governor.reservation import Reservation
 from governor.scope import ScopeChain
 from governor.settlement import forward, release, settle
 from governor.usage import Usage
-from tests.governor.makers import Books
+from tests.governor.makers import Books as FoldedBooks
+from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import (
     ArchiveMissError,
@@ -79,7 +80,7 @@ class FakeClock:
 class FakeLedger:
     """The governor over a fold of its events; `down` names the methods that fail."""
 
-    books: Books
+    books: FoldedBooks
     down: set[str] = field(default_factory=set)
     error: type[Exception] = LedgerUnavailableError
     records: list[CallRecord] = field(default_factory=list)
@@ -232,14 +233,14 @@ class House:
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
     ) -> None:
         self.clock = FakeClock()
-        self.ledger = FakeLedger(Books(budgets))
+        self.ledger = FakeLedger(FoldedBooks(budgets))
         self.archive = FakeArchive()
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.pipeline = Pipeline(
-            ledger=self.ledger,
+            books=Books(ledger=self.ledger, clock=self.clock),
             keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: self.policy,

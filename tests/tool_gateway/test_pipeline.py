@@ -10,7 +10,7 @@ from governor.ids import SessionId
 from governor.limits import Isolation
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, RULE, FakeBackend, House, a_call, measured
-from tool_gateway import pipeline
+from tool_gateway import books
 from tool_gateway.errors import (
     IdempotencyConflictError,
     LedgerOverloadedError,
@@ -269,7 +269,7 @@ async def test_a_client_that_leaves_during_settlement_cannot_stop_it() -> None:
 async def test_a_ledger_that_hangs_at_settlement_cannot_hang_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pipeline, "SETTLE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(books, "SETTLE_SECONDS_MAX", 0.01)
     house = House(CALLS)
     house.ledger.may_settle = anyio.Event()
 

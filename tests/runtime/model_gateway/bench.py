@@ -24,6 +24,7 @@ from memory_store.testing import MemoryLedger
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool, ProviderSpec
+from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.redaction import ArgumentsKept
@@ -214,10 +215,11 @@ async def open_house(
         timeout_ms=timeout_ms,
     )
     transport = None if base_url else httpx.MockTransport(handle)
+    clock = Clock()
     async with ProviderPool([spec], transport=transport) as pool:
         chat = ChatGateway(
-            ledger=ledger,
-            clock=Clock(),
+            books=Books(ledger=ledger, clock=clock),
+            clock=clock,
             tiers=(tier(),) if tiers is None else tiers,
             rules=rules,
             providers=pool,

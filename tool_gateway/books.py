@@ -1,0 +1,87 @@
+"""The ledger as a governed path uses it, with a posture for each of its failures.
+
+Admission fails closed: what cannot be held is denied. An ending that fails leaves the hold
+to the reaper, and the result stands. Each failure is counted.
+"""
+
+from collections.abc import Mapping
+
+import anyio
+
+from governor.admission import AdmissionRequest
+from governor.call import CallRecord
+from governor.denial import Denied
+from governor.events import KeyReused, Replayed, Reserved, Settled
+from governor.ids import ReservationId
+from governor.scope import ScopeChain
+from tool_gateway import telemetry
+from tool_gateway.denials import ledger_unavailable, overloaded
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.ports import Clock, Ledger
+
+SETTLE_SECONDS_MAX = 10
+OVERLOAD_RETRY_MS = 1_000
+_DOWN = (LedgerUnavailableError, LedgerOverloadedError)
+
+
+class Books:
+    """Holds, endings and records of calls, whatever kind of call it is."""
+
+    def __init__(self, *, ledger: Ledger, clock: Clock) -> None:
+        """Take the ports."""
+        self._ledger = ledger
+        self._clock = clock
+
+    async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
+        """Hold the estimate, or say why not; a ledger that fails is a denial."""
+        with telemetry.tracer.start_as_current_span("flyball.admit"):
+            try:
+                return await self._ledger.admit(request)
+            except LedgerOverloadedError:
+                return overloaded(OVERLOAD_RETRY_MS)
+            except LedgerUnavailableError:
+                telemetry.count_failure("admit")
+                return ledger_unavailable()
+
+    async def forward(self, reservation_id: ReservationId) -> bool:
+        """Mark the hold before the first upstream byte; False means that nothing may leave."""
+        try:
+            await self._ledger.forward(reservation_id, now_ms=self._clock.now_ms())
+        except _DOWN:
+            telemetry.count_failure("forward")
+            return False
+        return True
+
+    async def end(self, reservation_id: ReservationId, record: CallRecord) -> Settled | None:
+        """End the hold: settled at the record's usage, released where it has none.
+
+        Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
+        dead ledger cannot hang the client. What this misses, the reaper expires.
+        """
+        with (
+            anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True),
+            telemetry.tracer.start_as_current_span("flyball.settle"),
+        ):
+            try:
+                if record.usage is None:
+                    await self._ledger.release(reservation_id, record)
+                    return None
+                return await self._ledger.settle(reservation_id, record.usage, record)
+            except _DOWN:
+                pass
+        telemetry.count_failure("settle")
+        return None
+
+    async def note_denied(self, record: CallRecord) -> None:
+        """Keep the record of a call that was not started."""
+        try:
+            await self._ledger.record(record)
+        except _DOWN:
+            telemetry.count_failure("record")
+
+    async def standing(self, chain: ScopeChain) -> list[Mapping[str, object]] | None:
+        """Return what remains of the chain's budgets; None while nobody can say."""
+        try:
+            return list(await self._ledger.standing(chain, now_ms=self._clock.now_ms()))
+        except _DOWN:
+            return None
