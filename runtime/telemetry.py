@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 # Instruments of the libraries beneath us carry labels that clients choose.
 _OURS_ONLY = (
+    View(meter_name="fastapi*", instrument_name="*", aggregation=DropAggregation()),
     View(meter_name="mcp*", instrument_name="*", aggregation=DropAggregation()),
     View(meter_name="opentelemetry*", instrument_name="*", aggregation=DropAggregation()),
 )
