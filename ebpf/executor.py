@@ -16,7 +16,7 @@ from ebpf.domains.hybrid import HybridDomains
 from ebpf.domains.observed import ObservedDomains
 from ebpf.errors import DomainError
 from ebpf.launching import Launched, launch, server_argv
-from ebpf.supervision import Captured, final_cause, supervise
+from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import ExecutionLimits
@@ -87,8 +87,7 @@ class LocalExecutor:
     async def sweep(self) -> int:
         """Kill and remove what an earlier, dead sidecar of this state directory left behind.
 
-        Returns how many domains that were. To be called once before the first command, and
-        once after the last, when it takes away the empty directory of the instance.
+        Returns how many domains that were. To be called once, before the first command.
 
         Raises:
             DomainError: one could not be emptied or removed.
@@ -207,10 +206,12 @@ def _result(
 async def _discard(name: str, domain: Domain, launched: Launched | None) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-        try:
+        if launched is None:
             await domain.kill()
-        finally:
-            if launched is not None:
+        else:
+            try:
+                await end_tree(launched, domain)
+            finally:
                 await launched.aclose()
         await domain.remove()
         return

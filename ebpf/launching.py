@@ -98,6 +98,17 @@ class Launched:
             self._interpret()
         await self.process.wait()
 
+    async def stop(self) -> None:
+        """Kill the process that was started, unless it is a keeper.
+
+        It may not have entered its domain yet, and killing the domain would miss it. A
+        keeper is needed while its tree is cut down, and ends by itself after that.
+        """
+        if not self.keeper and self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+
     async def aclose(self) -> None:
         """Give the pipes back; the process must have been killed."""
         os.close(self._status_fd)

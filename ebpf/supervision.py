@@ -124,13 +124,23 @@ async def supervise(
                     await ending.wait()
                 ending.by(EndCause.WALL)
                 watchers.cancel_scope.cancel()
-            await domain.kill()
+            await end_tree(launched, domain)
             readers.cancel_scope.deadline = anyio.current_time() + DRAIN_SECONDS_MAX
         pipes.cancel_scope.cancel()
     if ending.error is not None:
         raise ending.error
     assert ending.cause is not None
     return ending.cause, captured
+
+
+async def end_tree(launched: Launched, domain: Domain) -> None:
+    """Kill all that was started, in this order, because only a launcher enters a domain.
+
+    Raises:
+        DomainError: some process survived.
+    """
+    await launched.stop()
+    await domain.kill()
 
 
 async def _feed(sink: ByteSendStream, stdin: bytes) -> None:

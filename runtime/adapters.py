@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from governor.admission import AdmissionRequest
 from governor.call import CallRecord
 from governor.denial import Denied
+from governor.errors import InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import ArchiveId, CallId, ReservationId
 from governor.scope import ScopeChain
@@ -18,14 +19,17 @@ from memory_store.errors import (
     ArchiveNotFoundError,
     ArchiveTooLargeError,
     NotFoundError,
+    StoreError,
     StoreOverloadedError,
     StoreUnavailableError,
+    UnknownReservationError,
 )
 from memory_store.ledger import SqlLedger
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
     ArchiveUnavailableError,
+    HoldEndedError,
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
@@ -39,7 +43,9 @@ def _ledger_words() -> Iterator[None]:
         yield
     except StoreOverloadedError as error:
         raise LedgerOverloadedError from error
-    except StoreUnavailableError as error:
+    except (InvalidTransitionError, UnknownReservationError) as error:
+        raise HoldEndedError from error
+    except StoreError as error:
         raise LedgerUnavailableError from error
 
 
@@ -153,6 +159,5 @@ def _balance_json(view: BalanceView) -> dict[str, object]:
         "used": view.used,
         "reserved": view.reserved,
         "remaining": view.remaining,
-        "overrun": view.overrun,
         "resets_at_ms": view.resets_at_ms,
     }

@@ -94,6 +94,7 @@ def agents_app(
     """Return the application of the agents' listener."""
     routes: list[BaseRoute] = [Route("/mcp", endpoint=front), *model_routes]
     app: ASGIApp = Starlette(routes=routes)
-    app = AgentAuth(app, authenticate=authenticate, open_to=open_to)
+    # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)
+    app = AgentAuth(app, authenticate=authenticate, open_to=open_to)
     return HostGuard(app, allowed_hosts=allowed_hosts)

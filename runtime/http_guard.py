@@ -40,7 +40,7 @@ class HostGuard:
                 detail="This Host is not served here; add it to listen.allowed_hosts.",
             )
         for origin in header_values(scope, b"origin"):
-            if _bare(urlsplit(origin).netloc) not in self._allowed:
+            if _origin_host(origin) not in self._allowed:
                 return Problem(
                     status=HTTPStatus.FORBIDDEN,
                     code=INVALID_REQUEST,
@@ -118,6 +118,14 @@ def _first_then(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return next_message
+
+
+def _origin_host(origin: str) -> str:
+    """Return the host of an origin, empty where it has none that can be read."""
+    try:
+        return _bare(urlsplit(origin).netloc)
+    except ValueError:
+        return ""
 
 
 def _bare(host: str) -> str:

@@ -16,12 +16,13 @@ from governor.ids import ReservationId
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
 from tool_gateway.denials import ledger_unavailable, overloaded
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.ports import Clock, Ledger
 
 SETTLE_SECONDS_MAX = 10
 OVERLOAD_RETRY_MS = 1_000
 _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
+_MISSED = (*_DOWN, HoldEndedError)
 
 
 class Books:
@@ -47,7 +48,7 @@ class Books:
         """Mark the hold before the first upstream byte; False means that nothing may leave."""
         try:
             await self._ledger.forward(reservation_id, now_ms=self._clock.now_ms())
-        except _DOWN:
+        except _MISSED:
             telemetry.count_failure("forward")
             return False
         return True
@@ -56,7 +57,8 @@ class Books:
         """End the hold: settled at the record's usage, released where it has none.
 
         Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
-        dead ledger cannot hang the client. What this misses, the reaper expires.
+        dead ledger cannot hang the client. What this misses, the reaper expires; what the
+        reaper was first to end (a clock that stepped, a machine that slept) stays as it is.
         """
         with (
             anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True),
@@ -67,7 +69,7 @@ class Books:
                     await self._ledger.release(reservation_id, record)
                     return None
                 return await self._ledger.settle(reservation_id, record.usage, record)
-            except _DOWN:
+            except _MISSED:
                 pass
         telemetry.count_failure("settle")
         return None

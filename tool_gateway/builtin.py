@@ -9,9 +9,10 @@ from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import ArchiveId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
+from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
-from tool_gateway.ports import Clock, Ledger, ResultArchive, Slice
+from tool_gateway.ports import ResultArchive, Slice
 from tool_gateway.results import (
     ARCHIVE_META,
     Outcome,
@@ -86,11 +87,10 @@ class Builtins:
     name = BUILTIN
     unmeasurable: Mapping[Unit, str] = {Unit.CPU_MS: "it runs inside the sidecar"}
 
-    def __init__(self, *, archive: ResultArchive, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, *, archive: ResultArchive, books: Books) -> None:
         """Take the ports."""
         self._archive = archive
-        self._ledger = ledger
-        self._clock = clock
+        self._books = books
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -100,7 +100,12 @@ class Builtins:
         """Answer one of the built-in tools."""
         if call.tool == MEMORY_READ:
             return await self._read(call)
-        standing = await self._ledger.standing(call.chain, now_ms=self._clock.now_ms())
+        standing = await self._books.standing(call.chain)
+        if standing is None:
+            text = "The ledger does not answer; what remains cannot be said. Try again."
+            return Outcome(
+                result=text_result(text, is_error=True), status=CallStatus.TOOL_ERROR, detail=text
+            )
         budgets = [dict(line) for line in standing]
         return Outcome(
             result=ToolResult(
@@ -129,9 +134,9 @@ class Builtins:
 
 
 def _integer(arguments: Mapping[str, object], name: str, default: int) -> int:
+    """Return an argument that the schema calls an integer; to JSON Schema 2.0 is one too."""
     value = arguments.get(name, default)
-    assert isinstance(value, int), "the argument schema lets only integers through"
-    return value
+    return int(value) if isinstance(value, (int, float)) else default
 
 
 def _shown(archive_id: ArchiveId, part: Slice, *, as_base64: bool) -> ToolResult:

@@ -33,6 +33,10 @@ class LedgerOverloadedError(GatewayError):
     """The ledger's queue is full; try again shortly."""
 
 
+class HoldEndedError(GatewayError):
+    """The hold was ended before, by time or by another; it is not ended twice."""
+
+
 class ArchiveMissError(GatewayError):
     """No archived result of that index is yours to read."""
 

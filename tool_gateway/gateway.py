@@ -1,18 +1,20 @@
 """The gateway's use cases: list the tools that a caller may use, call one of them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, UpstreamName
 from governor.scope import ScopeChain
+from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.results import ToolResult, text_result
+from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
 
@@ -33,6 +35,7 @@ class Gateway:
         *,
         stock: Stock,
         pipeline: Pipeline,
+        books: Books,
         backends: Mapping[UpstreamName, Backend],
         policy: PolicySource,
         sessions: ImplicitSessions,
@@ -42,6 +45,7 @@ class Gateway:
         """Take the parts; nothing is started."""
         self._stock = stock
         self._pipeline = pipeline
+        self._books = books
         self._backends = backends
         self._policy = policy
         self._sessions = sessions
@@ -82,11 +86,13 @@ class Gateway:
         if backend is None:
             message = f"{tool} has no backend; it is switched off"
             raise UnknownToolError(message)
-        problem = self._stock.schemas.problem_with(entry.exposed, arguments)
-        if problem is not None:
-            return text_result(f"{tool} was not called: {problem}", is_error=True)
-
         session_name, chain = self.session_of(caller, context)
+        problem = _unsendable(arguments) or self._stock.schemas.problem_with(
+            entry.exposed, arguments
+        )
+        if problem is not None:
+            refused = text_result(f"{tool} was not called: {problem}", is_error=True)
+            return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
         key = context.idempotency_key
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
@@ -98,6 +104,22 @@ class Gateway:
             if key is None
             else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
         )
-        return await self._pipeline.run(
+        result = await self._pipeline.run(
             call, session_name=session_name, entry=entry, backend=backend
         )
+        # A session that only meets denials goes idle: one that was killed must be able to end.
+        if context.session_name is None and DENIAL_META not in result.meta:
+            self._sessions.touch(caller.token_id)
+        return result
+
+
+def _unsendable(arguments: Mapping[str, object]) -> str | None:
+    """Return why the arguments cannot be sent or stored as text, None if they can.
+
+    JSON can escape half of a surrogate pair, which no UTF-8 text can hold.
+    """
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "arguments: a string holds half of a surrogate pair, which is not text"
+    return None

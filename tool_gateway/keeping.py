@@ -10,12 +10,25 @@ from governor.policy import ToolRule
 from tool_gateway import telemetry
 from tool_gateway.archiving import archive_form, indexed, is_oversize
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
+from tool_gateway.errors import (
+    ArchiveDamagedError,
+    ArchiveMissError,
+    ArchiveUnavailableError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+)
 from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
 from tool_gateway.results import CALL_META, ToolResult, text_result
 
 SNAPSHOT_MEDIA_TYPE = "application/vnd.flyball.result+json"
 SLICE_BYTES = 1024 * 1024
+_UNREADABLE = (
+    ArchiveMissError,
+    ArchiveDamagedError,
+    ArchiveUnavailableError,
+    LedgerUnavailableError,
+    LedgerOverloadedError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +70,13 @@ class ResultKeeper:
         original = seen.original.call_id
         if seen.original.is_live:
             return _told("in_progress", f"Call {original} with this key still runs.", original)
-        archive_id = await self._ledger.replay_of(original)
-        if archive_id is None:
-            return _told("not_kept", f"Call {original} ended; its result was not kept.", original)
         try:
+            archive_id = await self._ledger.replay_of(original)
+            if archive_id is None:
+                text = f"Call {original} ended; its result was not kept."
+                return _told("not_kept", text, original)
             wire = json.loads(await self._whole(archive_id, call))
-        except (ArchiveMissError, ArchiveDamagedError, ArchiveUnavailableError) as error:
+        except _UNREADABLE as error:
             return _told("not_kept", f"Call {original} ended; {error}", original)
         return ToolResult(
             content=tuple(wire["content"]),

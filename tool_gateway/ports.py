@@ -36,7 +36,8 @@ class Clock(Protocol):
 class Ledger(Protocol):
     """Where budgets are held and calls are recorded.
 
-    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError; forward, settle
+    and release also HoldEndedError, when the hold was ended before.
     """
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:

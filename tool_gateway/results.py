@@ -10,6 +10,7 @@ from governor.usage import Usage
 
 Json = Mapping[str, object]
 
+OUR_META = "flyball/"
 DENIAL_META = "flyball/denial"
 BUDGET_META = "flyball/budget"
 CALL_META = "flyball/call"

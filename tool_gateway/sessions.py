@@ -5,6 +5,7 @@ from collections import OrderedDict
 from tool_gateway.ports import Clock
 
 TOKENS_MAX = 10_000
+PREFIX = "implicit"
 
 
 class ImplicitSessions:
@@ -21,9 +22,15 @@ class ImplicitSessions:
         now_ms = self._clock.now_ms()
         name, seen_ms = self._open.get(token_id, ("", 0))
         if not name or now_ms - seen_ms > self._idle_ms:
-            name = self._clock.fresh("implicit")
-        self._open[token_id] = (name, now_ms)
+            name = self._clock.fresh(PREFIX)
+            self._open[token_id] = (name, now_ms)
+            if len(self._open) > TOKENS_MAX:
+                self._open.popitem(last=False)
         self._open.move_to_end(token_id)
-        if len(self._open) > TOKENS_MAX:
-            self._open.popitem(last=False)
         return name
+
+    def touch(self, token_id: str) -> None:
+        """Take note that the token's session did something just now."""
+        name, _ = self._open.get(token_id, ("", 0))
+        if name:
+            self._open[token_id] = (name, self._clock.now_ms())

@@ -117,14 +117,14 @@ def command_of(arguments: Mapping[str, object], environment: Mapping[str, str]) 
 def _clamped(limits: ExecutionLimits, arguments: Mapping[str, object]) -> ExecutionLimits:
     """Return the limits with the caller's own, shorter time limit."""
     asked = arguments.get("timeout_ms")
-    if not isinstance(asked, int) or asked >= limits.wall_ms:
+    if not isinstance(asked, (int, float)) or asked >= limits.wall_ms:
         return limits
     return ExecutionLimits(
         memory_bytes=limits.memory_bytes,
         pids=limits.pids,
         cpu_millis=limits.cpu_millis,
         cpu_ms=limits.cpu_ms,
-        wall_ms=asked,
+        wall_ms=int(asked),
         output_bytes=limits.output_bytes,
     )
 

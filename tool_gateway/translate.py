@@ -1,12 +1,12 @@
 """MCP wire types to gateway values and back; `Any` ends here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import mcp_types
 
 from governor.ids import UpstreamName
 from tool_gateway.catalog import ToolEntry, exposed_name
-from tool_gateway.results import ToolResult
+from tool_gateway.results import OUR_META, ToolResult
 
 
 def entries_of(
@@ -39,8 +39,13 @@ def result_of(wire: mcp_types.CallToolResult) -> ToolResult:
         content=tuple(body.get("content", ())),
         structured=body.get("structuredContent"),
         is_error=bool(body.get("isError", False)),
-        meta=body.get("_meta", {}),
+        meta=_foreign(body.get("_meta", {})),
     )
+
+
+def _foreign(meta: Mapping[str, object]) -> dict[str, object]:
+    """Return an upstream's `_meta` without the keys that are ours to set."""
+    return {key: value for key, value in meta.items() if not key.startswith(OUR_META)}
 
 
 def wire_of(result: ToolResult) -> mcp_types.CallToolResult:

@@ -6,7 +6,6 @@ and the domain killed. `cgroup.kill` reaches every process at once, whatever it 
 its session, its parent or its signal handlers.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,15 @@ import anyio.to_thread
 
 from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
+from ebpf.domains.groups import (
+    find_groups,
+    kill_group,
+    read,
+    read_field,
+    remove_group,
+    remove_groups,
+    write,
+)
 from ebpf.domains.hierarchies import UNIFIED, Hierarchy
 from ebpf.errors import DomainError
 from governor.limits import ExecutionLimits
@@ -23,13 +31,8 @@ from governor.limits import ExecutionLimits
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", UNIFIED)
 
 POLL_SECONDS = 0.05
-KILL_SECONDS_MAX = 10.0
-REMOVE_SECONDS_MAX = 5.0
-_WAIT_SECONDS_FIRST = 0.001
-_WAIT_SECONDS_MAX = 0.05
 _CPU_PERIOD_US = 100_000
 _CPU_QUOTA_US_MIN = 1_000  # the kernel's own floor: one hundredth of a processor
-_SEARCH_DEPTH_MAX = 12
 
 # Memory and swap together are charged before memory alone, and the kernel counts only the
 # refusals of memory alone. With this much more room above, those come first: a kill can be
@@ -46,46 +49,6 @@ _PROBE_ANSWERS = (
 )
 
 
-def write(path: Path, value: str) -> None:
-    """Write one control file.
-
-    Raises:
-        DomainError: the kernel refused.
-    """
-    try:
-        control = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(control, value.encode())
-        finally:
-            os.close(control)
-    except OSError as error:
-        message = f"{path.parent.name}: {path.name} cannot be set to {value}"
-        raise DomainError(message) from error
-
-
-def read(path: Path) -> str:
-    """Return the text of one control file.
-
-    Raises:
-        DomainError: it cannot be read.
-    """
-    try:
-        return path.read_text()
-    except OSError as error:
-        message = f"{path.parent.name}: {path.name} cannot be read"
-        raise DomainError(message) from error
-
-
-def read_field(path: Path, name: str) -> int:
-    """Return the number after `name` in a control file of `name value` lines."""
-    for line in read(path).splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    message = f"{path.parent.name}: {path.name} has no {name}"
-    raise DomainError(message)
-
-
 class HybridDomain:
     """The directories of one command, one in each hierarchy."""
 
@@ -93,7 +56,9 @@ class HybridDomain:
         """Stand for directories that exist, whose name `made` holds until they are removed."""
         self._directories = directories
         self._made = made
-        self.entry = Entry(join=tuple(str(path / "cgroup.procs") for path in directories.values()))
+        # Controllers that are mounted together share a directory, which is entered once.
+        self._groups = tuple(dict.fromkeys(directories.values()))
+        self.entry = Entry(join=tuple(str(path / "cgroup.procs") for path in self._groups))
 
     def set_limits(self, limits: ExecutionLimits) -> None:
         """Put the limits that the kernel knows in force.
@@ -155,57 +120,12 @@ class HybridDomain:
         await kill_group(self._directories[UNIFIED])
 
     async def remove(self) -> None:
-        """Remove the directories."""
-        await remove_groups(tuple(self._directories.values()))
-        self._made.discard(self._directories[UNIFIED].name)
-
-
-async def kill_group(directory: Path) -> None:
-    """Kill all that is in a v2 group and beneath it.
-
-    Raises:
-        DomainError: it was still populated at the end of the wait.
-    """
-    wait = _WAIT_SECONDS_FIRST
-    with anyio.move_on_after(KILL_SECONDS_MAX):
-        while True:
-            # Again each time: a launcher that was about to enter may have entered since.
-            write(directory / "cgroup.kill", "1")
-            if not read_field(directory / "cgroup.events", "populated"):
-                return
-            await anyio.sleep(wait)
-            wait = min(wait * 2, _WAIT_SECONDS_MAX)
-    message = f"{directory.name}: processes survived cgroup.kill for {KILL_SECONDS_MAX} s"
-    raise DomainError(message)
-
-
-async def remove_groups(directories: tuple[Path, ...]) -> None:
-    """Remove control groups, waiting for the kernel to let go of their last members.
-
-    Raises:
-        DomainError: one could not be removed within the bound.
-    """
-    left = list(directories)
-    wait = _WAIT_SECONDS_FIRST
-    with anyio.move_on_after(REMOVE_SECONDS_MAX):
-        while left:
-            left = [path for path in left if not _removed(path)]
-            if left:
-                await anyio.sleep(wait)
-                wait = min(wait * 2, _WAIT_SECONDS_MAX)
-    if left:
-        message = f"{left[0].name}: still busy in {', '.join(str(path.parent) for path in left)}"
-        raise DomainError(message)
-
-
-def _removed(path: Path) -> bool:
-    try:
-        path.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False  # busy; whoever asked tries again, within its bound
-    return True
+        """Remove the directories, and their parents after the last domain of all."""
+        await remove_groups(self._groups)
+        self._made.discard(self._groups[0].name)
+        if not self._made:
+            for group in self._groups:
+                remove_group(group.parent)  # stays where a dead sidecar's domains are inside
 
 
 def check_hybrid(hierarchies: Mapping[str, Hierarchy], *, instance: str) -> None:
@@ -234,7 +154,7 @@ def check_hybrid(hierarchies: Mapping[str, Hierarchy], *, instance: str) -> None
     finally:
         for name in CONTROLLERS:
             own = hierarchies[name].own / base
-            if not (_removed(own / "probe") and _removed(own)):
+            if not (remove_group(own / "probe") and remove_group(own)):
                 message = f"{own}: the probe's control group cannot be removed"
                 raise DomainError(message)
 
@@ -255,14 +175,17 @@ class HybridDomains:
             for controller, hierarchy in self._hierarchies.items():
                 base = hierarchy.own / self._base
                 base.mkdir(exist_ok=True)
-                (base / name).mkdir()
+                if base / name not in directories.values():
+                    (base / name).mkdir()
                 directories[controller] = base / name
             domain = HybridDomain(directories, made=self._made)
             if limits is not None:
                 domain.set_limits(limits)
         except (OSError, DomainError) as error:
             for path in directories.values():
-                _removed(path)  # nothing has entered yet
+                remove_group(path)  # nothing has entered yet
+            for hierarchy in self._hierarchies.values():
+                remove_group(hierarchy.own / self._base)
             if isinstance(error, DomainError):
                 raise
             message = f"{name}: its control groups cannot be made"
@@ -286,21 +209,12 @@ class HybridDomains:
                     await kill_group(group)
             await remove_groups(groups)
         for base in bases:
-            _removed(base)  # stays where a live domain is inside
+            remove_group(base)  # stays where a live domain is inside
         return len(strays)
 
-    def _find_bases(self) -> tuple[Path, ...]:
-        found: list[Path] = []
-        for hierarchy in self._hierarchies.values():
-            level = [hierarchy.mount]
-            for _ in range(_SEARCH_DEPTH_MAX):
-                level = [child for parent in level for child in _child_groups(parent)]
-                found += [path for path in level if path.name == self._base]
-        return tuple(found)
-
-
-def _child_groups(directory: Path) -> list[Path]:
-    try:
-        return [path for path in directory.iterdir() if path.is_dir() and not path.is_symlink()]
-    except OSError:
-        return []  # removed while we looked, or not ours to read
+    def _find_bases(self) -> list[Path]:
+        return [
+            base
+            for hierarchy in self._hierarchies.values()
+            for base in find_groups(hierarchy.mount, self._base)
+        ]

@@ -82,7 +82,7 @@ def _enter(spec: "LaunchSpec") -> None:
     try:
         if spec["governed"]:
             os.setsid()
-        os.umask(_UMASK)
+            os.umask(_UMASK)
         for procs in spec["join"]:
             group = os.open(procs, os.O_WRONLY | os.O_CLOEXEC)
             os.write(group, b"0")  # whoever writes 0 moves itself
@@ -126,9 +126,9 @@ def _change_directory(cwd: str | None) -> None:
 
 
 def _execute(spec: "LaunchSpec") -> None:
-    given = spec["env"]
-    # A server's environment is the one that its client started the launcher with.
-    env = dict(os.environ) if given is None else given  # noqa: TID251
+    env = spec["env"]
+    if env is None:
+        env = _initial_environment()
     if spec["marker"] is not None:
         name, value = spec["marker"]
         env[name] = value
@@ -144,6 +144,16 @@ def _execute(spec: "LaunchSpec") -> None:
             refused = refused or error
     last = refused or FileNotFoundError(2, os.strerror(2), argv[0])
     raise _StepError(STEP_EXEC, last)
+
+
+def _initial_environment() -> "dict[str, str]":
+    """Return what a server's client gave it; in `os.environ` Python may have set a locale."""
+    if sys.platform != "linux":
+        return dict(os.environ)  # noqa: TID251 - the nearest that other systems have
+    with open("/proc/self/environ", "rb") as block:  # noqa: PTH123 - pathlib costs every launch
+        entries = os.fsdecode(block.read()).split("\0")
+    pairs = [entry.partition("=") for entry in entries if "=" in entry]
+    return {name: value for name, _, value in pairs}
 
 
 def _candidates(command: str, path: str) -> "list[str]":

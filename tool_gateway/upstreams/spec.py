@@ -12,7 +12,7 @@ class StdioSpec:
 
     name: UpstreamName
     command: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
     prefixed: bool = True
     start_ms_max: int = 30_000
@@ -24,7 +24,7 @@ class HttpSpec:
 
     name: UpstreamName
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     prefixed: bool = True
     start_ms_max: int = 30_000
 

@@ -6,6 +6,8 @@ from collections import deque
 from types import TracebackType
 from typing import Self, TextIO
 
+from tool_gateway.redaction import redact_text
+
 LINES_MAX = 100
 LINE_CHARS_MAX = 500
 
@@ -39,8 +41,8 @@ class StderrRing:
         self.writer.close()
 
     def tail(self, lines: int = 3) -> str:
-        """Return the last lines, as one line of text."""
-        return " | ".join(list(self._lines)[-lines:])
+        """Return the last lines, as one line of text without what looks like a credential."""
+        return redact_text(" | ".join(list(self._lines)[-lines:]))
 
     def _drain(self, reading: int) -> None:
         with os.fdopen(reading, "r", encoding="utf-8", errors="replace") as stream:

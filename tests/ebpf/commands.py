@@ -1,0 +1,110 @@
+"""What the suites of `ebpf` share: commands, limits, and a way to hear from a command."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import psutil
+from anyio.abc import Process
+
+from ebpf.executor import Command
+from governor.limits import ExecutionLimits
+
+MIB = 1024 * 1024
+ROOT = Path(__file__).resolve().parents[2]
+PATH = "/usr/local/bin:/usr/bin:/bin"
+# Commands run as another user, who may not reach the interpreter of this checkout.
+PYTHON = next((path for path in ("/usr/bin/python3", sys.executable) if Path(path).exists()), "")
+
+
+def limits(
+    *,
+    memory_bytes: int | None = 256 * MIB,
+    pids: int | None = 64,
+    cpu_millis: int | None = None,
+    cpu_ms: int | None = 20_000,
+    wall_ms: int = 20_000,
+    output_bytes: int = MIB,
+) -> ExecutionLimits:
+    return ExecutionLimits(
+        memory_bytes=memory_bytes,
+        pids=pids,
+        cpu_millis=cpu_millis,
+        cpu_ms=cpu_ms,
+        wall_ms=wall_ms,
+        output_bytes=output_bytes,
+    )
+
+
+def shell(
+    script: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> Command:
+    return Command(argv=("/bin/sh", "-c", script), cwd=cwd, env=env or {"PATH": PATH}, stdin=stdin)
+
+
+def python(source: str) -> Command:
+    return Command(argv=(PYTHON, "-S", "-c", source), cwd=None, env={}, stdin=b"")
+
+
+# Detached from its session, its parent and every polite signal; writes its pid and stays.
+DAEMON = "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > {to}; exec sleep 1000' &)"
+
+
+# A sidecar of its own, to be killed while it runs a command.
+OWNER = """
+import sys
+from pathlib import Path
+import anyio
+from ebpf.capability import probe_host
+from ebpf.executor import LocalExecutor
+from tests.ebpf.commands import limits, shell
+host = probe_host(force_rlimit=sys.argv[3] == "rlimit")
+executor = LocalExecutor(host=host, state_dir=Path(sys.argv[1]), user="nobody")
+anyio.run(executor.run, "left", shell(sys.argv[2] + "; sleep 1000"), limits())
+"""
+
+
+async def start_owner(state_dir: Path, script: str, *, backend: str) -> Process:
+    """Start another sidecar of this state directory, which runs `script`."""
+    return await anyio.open_process(
+        [sys.executable, "-c", OWNER, str(state_dir), script, backend],
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        cwd=ROOT,
+    )
+
+
+class Pipe:
+    """A named pipe that commands of any user can open; each end waits for the other."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "pipe"
+        os.mkfifo(self.path)
+        self.path.chmod(0o666)
+
+    async def receive(self) -> str:
+        return await anyio.to_thread.run_sync(self.path.read_text, abandon_on_cancel=True)
+
+    async def send(self, text: str) -> None:
+        await anyio.to_thread.run_sync(self.path.write_text, text, abandon_on_cancel=True)
+
+
+async def wait_until_gone(pid: int) -> None:
+    """Return when a process has ended.
+
+    Raises:
+        psutil.TimeoutExpired: it did not within ten seconds.
+    """
+    try:
+        await anyio.to_thread.run_sync(psutil.Process(pid).wait, 10)
+    except psutil.NoSuchProcess:
+        return
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,171 @@
+"""The limits of one command, held by the kernel."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ebpf.capability import CapabilityState, Host, probe_host
+from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor
+from governor.call import Enforcement
+from tests.ebpf.commands import MIB, Pipe, limits, python, shell
+
+pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
+
+
+async def test_a_command_over_its_memory_dies_alone_and_its_peak_is_told(
+    executor: LocalExecutor, pipe: Pipe
+) -> None:
+    neighbour: list[CommandResult] = []
+
+    async def run_neighbour() -> None:
+        command = shell(f"read line < {pipe.path}; echo $line")
+        neighbour.append(await executor.run("neighbour", command, limits()))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_neighbour)
+            hog = python(f"held = b'x' * {200 * MIB}")
+            killed = await executor.run("hog", hog, limits(memory_bytes=64 * MIB))
+            # The pipe opens only if the neighbour is alive to read it.
+            await pipe.send("alive\n")
+
+    assert killed.cause is EndCause.MEMORY
+    assert killed.memory_peak_bytes is not None
+    assert 60 * MIB < killed.memory_peak_bytes <= 64 * MIB
+    assert neighbour[0].cause is EndCause.EXITED
+    assert neighbour[0].stdout == b"alive\n"
+
+
+async def test_the_rest_of_a_tree_is_killed_with_the_process_that_took_the_memory(
+    executor: LocalExecutor,
+) -> None:
+    hog = f"/usr/bin/env python3 -S -c \"held = b'x' * {200 * MIB}\"; sleep 1000"
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell(hog), limits(memory_bytes=64 * MIB))
+
+    assert result.cause is EndCause.MEMORY
+    assert result.wall_ms < 10_000
+
+
+async def test_a_command_that_ends_just_after_the_kernels_kill_was_ended_by_memory(
+    executor: LocalExecutor,
+) -> None:
+    hog = f"/usr/bin/env python3 -S -c \"held = b'x' * {200 * MIB}\"; exit 0"
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell(hog), limits(memory_bytes=64 * MIB))
+
+    assert result.cause is EndCause.MEMORY
+
+
+async def test_a_process_that_kills_itself_was_not_killed_for_memory(
+    executor: LocalExecutor,
+) -> None:
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell("kill -KILL $$"), limits())
+
+    assert result.cause is EndCause.SIGNALLED
+    assert result.signal == 9
+
+
+async def test_reading_more_than_the_memory_limit_from_disk_is_no_excess(
+    executor: LocalExecutor, open_dir: Path
+) -> None:
+    script = (
+        f"dd if=/dev/zero of={open_dir}/file bs=1M count=100 2>&1 && cat {open_dir}/file | wc -c"
+    )
+
+    with anyio.fail_after(60):
+        result = await executor.run("call", shell(script), limits(memory_bytes=32 * MIB))
+
+    assert result.cause is EndCause.EXITED
+    assert result.stdout.split()[-1] == str(100 * MIB).encode()
+
+
+async def test_a_fork_bomb_is_refused_its_forks_and_gone_at_the_end(
+    executor: LocalExecutor,
+) -> None:
+    bomb = python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n")
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", bomb, limits(pids=16, wall_ms=700))
+
+    assert result.cause is EndCause.WALL
+    assert result.pids_limit_hits > 0
+
+
+async def test_a_command_over_its_cpu_time_is_killed_soon_after(executor: LocalExecutor) -> None:
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell("while :; do :; done"), limits(cpu_ms=300))
+
+    assert result.cause is EndCause.CPU
+    assert result.cpu_ms is not None
+    assert 300 < result.cpu_ms < 2_000
+
+
+async def test_a_cpu_rate_holds_a_command_back(executor: LocalExecutor) -> None:
+    spin = shell("while :; do :; done")
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", spin, limits(cpu_millis=100, wall_ms=2_000))
+
+    assert result.cause is EndCause.WALL
+    assert result.cpu_ms is not None
+    assert result.cpu_ms < 600
+
+
+async def test_a_command_over_its_wall_time_is_killed(executor: LocalExecutor) -> None:
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell("trap '' TERM; sleep 1000"), limits(wall_ms=200))
+
+    assert result.cause is EndCause.WALL
+    assert result.signal == 9
+    assert 200 <= result.wall_ms < 5_000
+
+
+async def test_a_flood_of_output_is_cut_and_its_producer_killed(executor: LocalExecutor) -> None:
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell("yes >&2"), limits(output_bytes=100_000))
+
+    assert result.cause is EndCause.OUTPUT
+    assert len(result.stderr) == 100_000
+    assert result.stderr_dropped_bytes > 0
+
+
+async def test_input_environment_and_exit_code_pass_unchanged(executor: LocalExecutor) -> None:
+    command = Command(
+        argv=("/bin/sh", "-c", "/usr/bin/env; cat; exit 7"),
+        cwd=None,
+        env={"ONLY": "this"},
+        stdin=b"input" * 100_000,
+    )
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", command, limits())
+
+    assert result.exit_code == 7
+    assert result.stdout.startswith(b"ONLY=this\nPWD=/\n")
+    assert result.stdout.endswith(b"input" * 100_000)
+    assert len(result.stdout) == len(b"ONLY=this\nPWD=/\n") + 500_000
+
+
+async def test_every_limit_is_enforced_and_said_to_be(executor: LocalExecutor) -> None:
+    promised = executor.isolation_for(limits(cpu_millis=500), None)
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", shell("true"), limits(cpu_millis=500))
+
+    assert promised.enforcement is Enforcement.ENFORCED
+    assert promised.contained
+    assert result.isolated == promised
+    assert result.unmeasured == {}
+
+
+def test_a_probe_leaves_nothing_behind(host: Host) -> None:
+    again = probe_host()
+
+    assert again.capability("memory").state is CapabilityState.ENFORCED
+    own = {hierarchy.own for hierarchy in host.hierarchies.values()}
+    assert not [path for place in own for path in place.glob("flyball-probe-*")]
