@@ -1,21 +1,25 @@
 """The archive: results too large for a model's context, kept whole in files."""
 
-import hashlib
-import os
 import secrets
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, Row, select
 
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId
+from memory_store.archive_files import ArchiveFiles, entry_of
+from memory_store.archive_rows import ArchiveRow, Removed, known_among, place, remove_before
 from memory_store.errors import (
     ArchiveCorruptError,
     ArchiveNotFoundError,
     ArchiveTooLargeError,
+    StoreOverloadedError,
     StoreUnavailableError,
 )
 from memory_store.reader import Reader
@@ -24,7 +28,10 @@ from memory_store.writer import Writer
 
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
 SLICE_BYTES_MAX = 1024 * 1024
+TENANT_BYTES_MAX = 1024 * 1024 * 1024
 _FILES_AT_ONCE = 4
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +56,28 @@ class ArchiveSlice:
 
 
 class Archive:
-    """Keeps content byte for byte, each tenant in a folder of its own."""
+    """Keeps content byte for byte, up to `tenant_bytes_max` for each tenant.
 
-    def __init__(self, folder: Path, *, writer: Writer, reader: Reader) -> None:
-        self._folder = folder
+    A row never names a file that is not there: a file is stored before its row and removed
+    after it. So a crash in between leaves at most a file that no row names, and these are
+    what `sweep` is for.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        writer: Writer,
+        reader: Reader,
+        tenant_bytes_max: int = TENANT_BYTES_MAX,
+    ) -> None:
+        self._files = ArchiveFiles(folder)
         self._writer = writer
         self._reader = reader
+        self._tenant_bytes_max = tenant_bytes_max
         self._slots = anyio.CapacityLimiter(_FILES_AT_ONCE)
+        # Entries whose file may be there already while the writer has not seen their row.
+        self._arriving: set[ArchiveId] = set()
 
     async def put(
         self,
@@ -70,30 +92,42 @@ class Archive:
     ) -> ArchiveEntry:
         """Return the entry, once file and row are stored.
 
-        A crash between the two leaves a file that nothing names, never a row without a file.
+        Where the tenant's quota is used up, its oldest entries give way.
 
         Raises:
-            ArchiveTooLargeError: the content is above `CONTENT_BYTES_MAX`.
+            ArchiveTooLargeError: the content is above what one entry, or the tenant, may have.
             StoreUnavailableError: the disk or the database refused.
+            StoreOverloadedError: too much waits to be written; nothing was stored.
         """
-        if len(content) > CONTENT_BYTES_MAX:
-            message = f"{len(content)} bytes are above the {CONTENT_BYTES_MAX} of one entry"
+        bytes_max = min(CONTENT_BYTES_MAX, self._tenant_bytes_max)
+        if len(content) > bytes_max:
+            message = f"{len(content)} bytes are above the {bytes_max} of one entry"
             raise ArchiveTooLargeError(message)
         archive_id = ArchiveId(f"arc_{secrets.token_hex(16)}")
-        path = self._path(tenant, archive_id)
-        sha256 = await anyio.to_thread.run_sync(_write, path, content, limiter=self._slots)
-        row = {
-            "archive_id": archive_id,
-            "tenant": tenant,
-            "agent": agent,
-            "session": session,
-            "call_id": call_id,
-            "sha256": sha256,
-            "size_bytes": len(content),
-            "media_type": media_type,
-            "created_at_ms": now_ms,
-        }
-        await self._writer.run(lambda connection: connection.execute(insert(archives), row).close())
+        path = self._files.path(tenant, archive_id)
+        self._arriving.add(archive_id)
+        try:
+            sha256 = await self._in_thread(self._files.write, path, content)
+            await self._place(
+                ArchiveRow(
+                    archive_id=archive_id,
+                    tenant=tenant,
+                    agent=agent,
+                    session=session,
+                    call_id=call_id,
+                    sha256=sha256,
+                    size_bytes=len(content),
+                    media_type=media_type,
+                    created_at_ms=now_ms,
+                )
+            )
+        except StoreOverloadedError:
+            # No row can follow, so the file need not wait for the sweep. After any other
+            # error one may: a COMMIT that failed can prove to be stored.
+            await self._discard([path])
+            raise
+        finally:
+            self._arriving.discard(archive_id)
         return ArchiveEntry(
             archive_id=archive_id, sha256=sha256, size_bytes=len(content), media_type=media_type
         )
@@ -110,20 +144,17 @@ class Archive:
         """Return at most `SLICE_BYTES_MAX` bytes from `offset`, of a file that proved intact.
 
         Raises:
-            ArchiveNotFoundError: there is no such entry, or it is another agent's.
+            ArchiveNotFoundError: there is no such entry (any more), or it is another agent's.
             ArchiveCorruptError: the file is missing or not what was stored.
         """
-        query = select(archives).where(
-            archives.c.archive_id == archive_id,
-            archives.c.tenant == tenant,
-            archives.c.agent == agent,
-        )
-        row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
-        if row is None:
-            raise ArchiveNotFoundError
-        content = await anyio.to_thread.run_sync(
-            _read_intact, self._path(tenant, archive_id), row, limiter=self._slots
-        )
+        row = await self._row(archive_id, tenant, agent)
+        path = self._files.path(tenant, archive_id)
+        try:
+            content = await self._in_thread(partial(self._files.read, path, sha256=row.sha256))
+        except ArchiveCorruptError:
+            # A file goes after its row: if that is gone too, the entry was removed meanwhile.
+            await self._row(archive_id, tenant, agent)
+            raise
         start = max(0, offset)
         end = start + max(0, min(length, SLICE_BYTES_MAX))
         return ArchiveSlice(
@@ -134,46 +165,80 @@ class Archive:
             media_type=row.media_type,
         )
 
-    def _path(self, tenant: TenantId, archive_id: ArchiveId) -> Path:
-        # A tenant's id may hold anything; its hash is a safe name and keeps tenants apart.
-        tenant_folder = hashlib.blake2b(tenant.encode(), digest_size=16).hexdigest()
-        return self._folder / tenant_folder / archive_id
+    async def remove(self, *, before_ms: int) -> int:
+        """Remove the entries older than `before_ms`; return how many they were.
+
+        Raises:
+            StoreUnavailableError: the database refused, or the disk; then rows are gone
+                whose files the sweep has to remove.
+        """
+        work = partial(remove_before, before_ms=before_ms)
+        count = 0
+        while removed := await self._writer.run(work, may_be_dropped=True):
+            await self._in_thread(self._files.remove, self._paths(removed))
+            count += len(removed)
+        return count
+
+    async def sweep(self, *, before_ms: int) -> int:
+        """Remove the files older than `before_ms` that no row names; return how many they were.
+
+        Raises:
+            StoreUnavailableError: the disk or the database refused.
+        """
+        count = 0
+        with closing(self._files.written_before(before_ms)) as batches:
+            while files := await self._in_thread(next, batches, ()):
+                orphans = await self._orphans_among(files)
+                await self._in_thread(self._files.remove, orphans)
+                count += len(orphans)
+        return count
+
+    async def _orphans_among(self, files: Sequence[Path]) -> Sequence[Path]:
+        """Return those of `files` that no row names, nor ever will."""
+        known = await self._reader.run(lambda connection: _known(connection, files))
+        suspects = [path for path in files if path not in known]
+        # A file whose row is still to come is either arriving, or its row was handed to the
+        # writer before this question, which takes its turn behind it. So the answer holds
+        # however long that took, whatever the clocks say.
+        suspects = [path for path in suspects if entry_of(path) not in self._arriving]
+        if not suspects:
+            return ()
+        known = await self._writer.run(lambda connection: _known(connection, suspects))
+        return [path for path in suspects if path not in known]
+
+    async def _place(self, row: ArchiveRow) -> None:
+        is_stored = False
+        while not is_stored:
+            placement = await self._writer.run(
+                partial(place, row=row, bytes_max=self._tenant_bytes_max)
+            )
+            await self._discard(self._paths(placement.evicted))
+            is_stored = placement.is_stored
+
+    async def _discard(self, paths: Collection[Path]) -> None:
+        """Remove files as far as possible; what is left is for the sweep."""
+        if paths:
+            with suppress(StoreUnavailableError):
+                await self._in_thread(self._files.remove, paths)
+
+    async def _row(self, archive_id: ArchiveId, tenant: TenantId, agent: PrincipalId) -> Row[Any]:
+        query = select(archives).where(
+            archives.c.archive_id == archive_id,
+            archives.c.tenant == tenant,
+            archives.c.agent == agent,
+        )
+        row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            raise ArchiveNotFoundError
+        return row
+
+    def _paths(self, removed: Collection[Removed]) -> list[Path]:
+        return [self._files.path(entry.tenant, entry.archive_id) for entry in removed]
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._slots)
 
 
-def _write(path: Path, content: bytes) -> str:
-    """Store `content` so that `path` is either whole or absent, and return its SHA-256."""
-    temporary = path.with_suffix(".tmp")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - Path cannot open a descriptor
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _fsync_folder(path.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StoreUnavailableError from error
-    return hashlib.sha256(content).hexdigest()
-
-
-def _fsync_folder(folder: Path) -> None:
-    # The name is in the folder, and is as durable as that.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _read_intact(path: Path, row: Any) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ArchiveCorruptError from None
-    except OSError as error:
-        raise StoreUnavailableError from error
-    if hashlib.sha256(content).hexdigest() != row.sha256:
-        raise ArchiveCorruptError
-    return content
+def _known(connection: Connection, files: Collection[Path]) -> frozenset[Path]:
+    names = known_among(connection, [path.name for path in files])
+    return frozenset(path for path in files if path.name in names)

@@ -73,7 +73,7 @@ class SessionOwnerError(StoreError):
 
 
 class ArchiveTooLargeError(StoreError):
-    """The content is larger than one archive entry may be."""
+    """The content is larger than one archive entry, or the tenant's archive, may be."""
 
 
 class ArchiveCorruptError(StoreError):

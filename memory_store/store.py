@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Engine, text
 
-from memory_store.archive import Archive
+from memory_store.archive import TENANT_BYTES_MAX, Archive
 from memory_store.audit import AuditLog
 from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
@@ -22,6 +22,7 @@ from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.principals import PrincipalBook
 from memory_store.reader import Reader
+from memory_store.retention import Retention
 from memory_store.schema import upgrade
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
@@ -42,6 +43,7 @@ class Store:
     tenants: TenantBook
     principals: PrincipalBook
     archive: Archive
+    retention: Retention
     audit: AuditLog
     writer: Writer
     reader: Reader
@@ -60,7 +62,10 @@ class Store:
 
 @asynccontextmanager
 async def open_store(
-    state_dir: Path, *, durability: Durability = Durability.POWER
+    state_dir: Path,
+    *,
+    durability: Durability = Durability.POWER,
+    archive_bytes_max_per_tenant: int = TENANT_BYTES_MAX,
 ) -> AsyncIterator[Store]:
     """Yield the store in `state_dir`, which is made if it is not there.
 
@@ -75,6 +80,12 @@ async def open_store(
         identities = Identities()
         writer = Writer(writing, forget=live.forget_all)
         reader = Reader(reading)
+        archive = Archive(
+            state_dir / ARCHIVE_NAME,
+            writer=writer,
+            reader=reader,
+            tenant_bytes_max=archive_bytes_max_per_tenant,
+        )
         writer.start()
         try:
             yield Store(
@@ -84,7 +95,8 @@ async def open_store(
                 budgets=BudgetBook(writer=writer, reader=reader, live=live),
                 tenants=TenantBook(writer=writer, reader=reader, identities=identities),
                 principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
-                archive=Archive(state_dir / ARCHIVE_NAME, writer=writer, reader=reader),
+                archive=archive,
+                retention=Retention(writer=writer, reader=reader, archive=archive),
                 audit=AuditLog(reader=reader),
                 writer=writer,
                 reader=reader,

@@ -250,7 +250,18 @@ archives = Table(
     Column("sha256", Text, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("media_type", Text, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False, index=True),
+    Index("ix_archives_tenant_created_at_ms", "tenant", "created_at_ms"),
+)
+
+# What adding up a tenant's entries would give, kept so that no insert has to add them up.
+archive_totals = Table(
+    "archive_totals",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("total_bytes", BigInteger, nullable=False),
+    _whole("total_bytes"),
+    sqlite_with_rowid=False,
 )
 
 audit = Table(

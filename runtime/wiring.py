@@ -23,9 +23,11 @@ from runtime.agents import agents_app, open_caller
 from runtime.clock import SystemClock
 from runtime.configuration.model import Config
 from runtime.configuration.translate import (
+    archive_bytes_max_of,
     budgets_of,
     policy_of,
     providers_of,
+    retention_ms_of,
     tier_rules_of,
     tiers_of,
     upstreams_of,
@@ -39,7 +41,7 @@ from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
-from runtime.reaper import reap_for_ever
+from runtime.reaper import purge_for_ever, reap_for_ever
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
@@ -100,7 +102,11 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
-            open_store(state_dir, durability=Durability(config.store.durability))
+            open_store(
+                state_dir,
+                durability=Durability(config.store.durability),
+                archive_bytes_max_per_tenant=archive_bytes_max_of(config),
+            )
         )
         ground = _ground(config, policy, store)
         host = probe_host()
@@ -124,6 +130,8 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         tasks.start_soon(reap_for_ever, store.ledger, ground.clock, name="reaper")
+        keep_ms = retention_ms_of(config)
+        tasks.start_soon(purge_for_ever, store.retention, ground.clock, keep_ms, name="retention")
         await stack.enter_async_context(fleet.connected())
 
         readiness = Readiness(store=store, fleet=fleet)
@@ -150,10 +158,11 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
 
 def _check_open_access(config: Config) -> None:
     host = config.listen.agents.rpartition(":")[0].strip("[]")
-    if config.auth.mode == "none" and not is_loopback(host):
+    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
         raise ListenError(
-            'auth.mode = "none" is for loopback only; '
-            f"listen.agents = {config.listen.agents!r} can be reached from other machines"
+            'auth.mode = "none" is for loopback without a proxy; with '
+            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
+            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
         )
 
 
@@ -196,10 +205,11 @@ def _gateway(
         running=ground.running,
         arguments_kept=ground.kept,
     )
-    builtins = builtin.Builtins(archive=ground.archive, ledger=ground.ledger, clock=ground.clock)
+    builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
     return Gateway(
         stock=stock,
         pipeline=pipeline,
+        books=ground.books,
         backends={
             **fleet.backends,
             builtin.BUILTIN: builtins,

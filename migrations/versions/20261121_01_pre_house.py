@@ -22,6 +22,7 @@ def upgrade() -> None:
     _turns()
     _calls()
     _archives()
+    _archive_totals()
     _audit()
 
 
@@ -316,7 +317,25 @@ def _archives() -> None:
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("archive_id", name=op.f("pk_archives")),
     )
+    op.create_index(op.f("ix_archives_created_at_ms"), "archives", ["created_at_ms"], unique=False)
     op.create_index(op.f("ix_archives_session"), "archives", ["session"], unique=False)
+    op.create_index(
+        "ix_archives_tenant_created_at_ms", "archives", ["tenant", "created_at_ms"], unique=False
+    )
+
+
+def _archive_totals() -> None:
+    op.create_table(
+        "archive_totals",
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("total_bytes", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "total_bytes BETWEEN 0 AND 9223372036854775807",
+            name=op.f("ck_archive_totals_total_bytes_whole"),
+        ),
+        sa.PrimaryKeyConstraint("tenant", name=op.f("pk_archive_totals")),
+        sqlite_with_rowid=False,
+    )
 
 
 def _audit() -> None:

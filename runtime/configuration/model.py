@@ -8,12 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.scope import ScopeKind
+from tool_gateway.builtin import BUILTIN
+from tool_gateway.shell import LOCAL
 
 Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
 Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
+_BUILT_IN = frozenset({BUILTIN, LOCAL})
 _PORT_MAX = 65_535
 _MIB = 1024 * 1024
 
@@ -69,9 +72,12 @@ class StoreTable(Table):
 
 
 class Records(Table):
-    """What is kept of a call's arguments."""
+    """What is kept of calls and their results, and for how long."""
 
     arguments: Literal["redacted", "full", "hash"] = "redacted"
+    # The bounds, a century and a pebibyte, keep what follows from them an integer of SQLite's.
+    retention_days: Annotated[int, Field(gt=0, le=36_525)] = 30
+    archive_mib_per_tenant: Annotated[int, Field(gt=0, le=1024**3)] = 1024
 
 
 class Local(Table):
@@ -100,6 +106,8 @@ class Upstream(Table):
     def _is_safe(cls, value: str) -> str:
         if not _UPSTREAM_NAME.match(value):
             raise ValueError("use letters, digits, '-' and single '_': it becomes a tool's prefix")
+        if value in _BUILT_IN:
+            raise ValueError("this name belongs to the built-in tools; choose another")
         return value
 
     @field_validator("url")

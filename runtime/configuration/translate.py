@@ -33,6 +33,7 @@ from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
+_DAY_MS = 24 * 60 * 60 * 1000
 # Local commands are off unless a rule of the operator's own comes before this one.
 _SHELL_OFF = Match(tool=SHELL_RUN)
 
@@ -102,6 +103,16 @@ def tier_rules_of(config: Config) -> tuple[TierRule, ...]:
         )
         for rule in config.tier_rule
     )
+
+
+def retention_ms_of(config: Config) -> int:
+    """Return how long records are kept."""
+    return config.records.retention_days * _DAY_MS
+
+
+def archive_bytes_max_of(config: Config) -> int:
+    """Return how much of the archive each tenant may have."""
+    return config.records.archive_mib_per_tenant * _MIB
 
 
 def window_of(table: str | WindowTable) -> Window:

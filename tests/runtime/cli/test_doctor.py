@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from ebpf.capability import BackendKind, Capability, CapabilityState, Host
+from runtime import examination
+from tests.runtime.cli.conftest import Flyball
+
+FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
+
+
+@pytest.fixture
+def config(folder: Path) -> Path:
+    path = folder / "flyball.toml"
+    path.write_text(FREE_PORTS, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def known_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose capabilities are the same wherever the test runs."""
+    capabilities = (
+        Capability(name="memory", state=CapabilityState.ENFORCED, by="memory.max"),
+        Capability(name="landlock", state=CapabilityState.ABSENT, by="", why="not in this kernel"),
+    )
+    host = Host(backend=BackendKind.HYBRID, capabilities=capabilities, is_root=True, landlock_abi=0)
+    monkeypatch.setattr(examination, "probe_host", lambda: host)
+
+
+def test_doctor_says_in_json_what_this_very_host_can_do(flyball: Flyball, config: Path) -> None:
+    ended = flyball("doctor", "--json")
+
+    said = json.loads(ended.out)
+    assert ended.status == 0
+    assert set(said) == {"ok", "capabilities", "config"}
+    assert said["ok"] is True
+    assert said["config"][config.name]["ok"] is True
+    assert {"memory", "pids", "cpu_rate", "cpu_time", "wall", "kill_tree"} <= {
+        row["name"] for row in said["capabilities"]
+    }
+    for row in said["capabilities"]:
+        assert set(row) == {"name", "state", "by", "why"}
+        assert row["state"] in {"enforced", "observed", "absent"}
+        # Less than enforced is never left unexplained.
+        assert row["state"] == "enforced" or row["why"]
+
+
+@pytest.mark.usefixtures("config", "known_host")
+def test_doctor_says_in_words_what_it_found(flyball: Flyball) -> None:
+    ended = flyball("doctor")
+
+    assert ended.status == 0
+    lines = ended.out.splitlines()
+    assert "  memory        enforced  by memory.max" in lines
+    assert "  landlock      absent    by -: not in this kernel" in lines
+    assert "  ok   listen.agents: 127.0.0.1:0 is free" in lines
+    assert lines[-1] == "Everything works."
+
+
+@pytest.mark.usefixtures("known_host")
+def test_a_broken_configuration_is_marked_and_ends_with_1(flyball: Flyball, config: Path) -> None:
+    config.write_text("[lissten]\n", encoding="utf-8")
+
+    ended = flyball("doctor")
+
+    assert ended.status == 1
+    fault = "flyball.toml: lissten: there is no such key; did you mean 'listen'?"
+    assert f"  BAD  flyball.toml: {fault}" in ended.out.splitlines()
+    assert ended.out.endswith("Mend what is marked BAD.\n")
+    # The host was looked at all the same.
+    assert "memory" in ended.out
+
+
+@pytest.mark.usefixtures("known_host")
+def test_a_broken_configuration_is_told_in_json_too(flyball: Flyball, config: Path) -> None:
+    config.write_text("[lissten]\n", encoding="utf-8")
+
+    ended = flyball("doctor", "--json")
+
+    said = json.loads(ended.out)
+    assert ended.status == 1
+    assert said["ok"] is False
+    assert said["config"]["flyball.toml"]["ok"] is False
+    assert "did you mean 'listen'?" in said["config"]["flyball.toml"]["told"]
+
+
+@pytest.mark.usefixtures("known_host")
+def test_a_configuration_that_is_missing_is_a_finding_and_no_crash(flyball: Flyball) -> None:
+    ended = flyball("doctor")
+
+    assert ended.status == 1
+    assert "no such file. `flyball init` writes one" in ended.out

@@ -1,0 +1,139 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ebpf.errors import CapabilityMissingError
+from memory_store.errors import StateDirectoryBusyError
+from runtime.cli import init, main
+from runtime.errors import ConfigError, RuntimeFaultError
+from runtime.settings import Settings
+from runtime.version import VERSION
+from tests.runtime.cli.conftest import Flyball
+
+
+def test_an_unknown_command_is_refused_with_those_that_there_are(flyball: Flyball) -> None:
+    ended = flyball("serve")
+
+    assert ended.status == 2
+    assert ended.out == ""
+    for name in ("up", "init", "doctor", "token", "tour"):
+        assert name in ended.err
+
+
+def test_no_command_at_all_is_refused_with_the_usage(flyball: Flyball) -> None:
+    ended = flyball()
+
+    assert ended.status == 2
+    assert ended.err.startswith("usage: flyball")
+
+
+def test_the_version_is_this_distributions(flyball: Flyball) -> None:
+    ended = flyball("--version")
+
+    assert ended.status == 0
+    assert ended.out == f"flyball {VERSION}\n"
+
+
+@pytest.mark.parametrize("command", ["up", "init", "doctor", "token", "tour"])
+def test_every_command_has_json_and_a_line_of_help(flyball: Flyball, command: str) -> None:
+    ended = flyball(command, "--help")
+
+    assert ended.status == 0
+    assert "--json" in ended.out
+    assert "--config FILE" in ended.out
+    assert "--state DIR" in ended.out
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("flyball.toml: no such file"),
+        RuntimeFaultError("which token?"),
+        StateDirectoryBusyError(),
+        CapabilityMissingError("there is no user 'x'"),
+    ],
+)
+def test_what_stops_a_command_is_told_without_a_traceback_and_ends_with_2(
+    error: Exception, flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(init, "run", fail)
+
+    in_words, in_json = flyball("init"), flyball("init", "--json")
+
+    assert (in_words.status, in_words.out, in_words.err) == (2, "", f"flyball: {error}\n")
+    assert (in_json.status, in_json.err) == (2, "")
+    assert json.loads(in_json.out) == {"ok": False, "error": str(error)}
+
+
+def test_ctrl_c_ends_a_command_quietly_with_130(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(init, "run", interrupted)
+
+    ended = flyball("init")
+
+    assert (ended.status, ended.out, ended.err) == (130, "", "")
+
+
+def test_a_fault_of_ours_is_not_hidden_behind_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(init, "run", broken)
+
+    with pytest.raises(ZeroDivisionError):
+        main(["init"])
+
+
+def test_what_the_command_line_names_goes_before_the_environment(
+    flyball: Flyball, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Settings] = []
+
+    def look(_arguments: object, settings: Settings) -> int:
+        seen.append(settings)
+        return 0
+
+    monkeypatch.setattr(init, "run", look)
+    monkeypatch.setenv("FLYBALL_CONFIG", "/etc/flyball.toml")
+    monkeypatch.setenv("FLYBALL_STATE", "/var/lib/flyball")
+
+    flyball("init")
+    flyball("init", "--config", "mine.toml", "--state", "mine")
+
+    assert [settings.config for settings in seen] == [Path("/etc/flyball.toml"), Path("mine.toml")]
+    assert [settings.state for settings in seen] == [Path("/var/lib/flyball"), folder / "mine"]
+
+
+def test_windows_is_refused_with_the_way_around(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    in_words, in_json = flyball("doctor"), flyball("doctor", "--json")
+
+    assert in_words.status == in_json.status == 2
+    assert "WSL2" in in_words.err
+    assert "WSL2" in json.loads(in_json.out)["error"]
+
+
+@pytest.mark.requirement("package.one-command")
+def test_the_package_can_be_run_as_a_module() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "runtime", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert ended.stdout == f"flyball {VERSION}\n"

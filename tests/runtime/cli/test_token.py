@@ -1,0 +1,186 @@
+"""`flyball token` against a real sidecar, and without one."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from anyio import to_thread
+
+from runtime.configuration.model import Config, Listen
+from runtime.listeners import Listeners, bind
+from runtime.serving import serving
+from tests.runtime.cli.conftest import Ended, Flyball
+
+pytestmark = pytest.mark.anyio
+
+STATE = "state"
+
+
+@pytest.fixture
+async def sidecar(folder: Path) -> AsyncIterator[Listeners]:
+    """A sidecar on free ports; the configuration beside it names the ports that it got."""
+    config = Config(listen=Listen(agents="127.0.0.1:0", admin="127.0.0.1:0"))
+    async with serving(config, state_dir=folder / STATE) as (_, listeners):
+        admin = listeners.admin_url.removeprefix("http://")
+        write(folder, f'[listen]\nadmin = "{admin}"\n')
+        yield listeners
+
+
+@pytest.fixture
+def token(flyball: Flyball) -> Callable[..., Ended]:
+    """Runs `flyball token`, in JSON or in words, beside the sidecar that it talks to."""
+
+    async def run(*words: str, as_json: bool = True) -> Ended:
+        more = ("--json",) if as_json else ()
+        with anyio.fail_after(20):
+            return await to_thread.run_sync(
+                lambda: flyball("token", *words, "--state", STATE, *more)
+            )
+
+    return run
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "flyball.toml").write_text(text, encoding="utf-8")
+
+
+async def is_let_in(sidecar: Listeners, secret: str) -> bool:
+    """Tell whether an agent gets past the door with `secret`."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(
+            f"{sidecar.agents_url}/v1/models", headers={"Authorization": f"Bearer {secret}"}
+        )
+    assert answer.status_code in {200, 401}
+    return answer.status_code == 200
+
+
+async def test_a_token_is_made_listed_rotated_and_revoked(
+    sidecar: Listeners, token: Callable[..., Ended]
+) -> None:
+    made = json.loads((await token("make", "agent")).out)
+    assert await is_let_in(sidecar, made["secret"])
+
+    listed = await token("list", "agent")
+    assert made["id"] in {item["id"] for item in json.loads(listed.out)["items"]}
+    assert made["secret"] not in listed.out
+
+    rotated = json.loads((await token("rotate", "agent", made["id"])).out)
+    assert not await is_let_in(sidecar, made["secret"])
+    assert await is_let_in(sidecar, rotated["secret"])
+
+    revoked = await token("revoke", "agent", rotated["id"])
+    assert revoked.status == 0
+    assert not await is_let_in(sidecar, rotated["secret"])
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_a_secret_is_shown_once_and_later_by_its_last_four(
+    token: Callable[..., Ended],
+) -> None:
+    made = await token("make", "agent", as_json=False)
+    secret, remark = made.out.splitlines()
+    token_id = remark.split()[1].rstrip(";")
+
+    listed = await token("list", "agent", as_json=False)
+    revoked = await token("revoke", "agent", token_id, as_json=False)
+    after = await token("list", "agent", as_json=False)
+
+    assert "the secret is not shown again" in remark
+    assert f"{token_id}  …{secret[-4:]}  valid" in listed.out.splitlines()
+    assert secret not in listed.out
+    assert revoked.out == f"{token_id} is revoked.\n"
+    assert f"{token_id}  …{secret[-4:]}  revoked" in after.out.splitlines()
+
+
+@pytest.mark.usefixtures("sidecar")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("make", "nobody"),
+        ("list", "nobody"),
+        ("rotate", "agent", "tok_nosuch"),
+        ("revoke", "agent", "tok_nosuch"),
+    ],
+)
+async def test_what_the_sidecar_refuses_is_told_in_its_own_words(
+    words: tuple[str, ...], token: Callable[..., Ended]
+) -> None:
+    ended = await token(*words, as_json=False)
+
+    assert ended.status == 2
+    assert ended.out == ""
+    assert ended.err.startswith("flyball: ")
+    assert words[-1] in ended.err
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_an_admin_token_that_is_not_accepted_is_told(
+    folder: Path, token: Callable[..., Ended]
+) -> None:
+    await anyio.Path(folder / STATE / "admin.token").write_text("fbt_wrong\n", encoding="utf-8")
+
+    ended = await token("list", "agent")
+
+    assert ended.status == 2
+    assert json.loads(ended.out)["ok"] is False
+    assert "fbt_wrong" not in ended.out
+
+
+@pytest.mark.parametrize("action", ["rotate", "revoke"])
+async def test_a_token_that_is_not_named_is_asked_for(
+    action: str, token: Callable[..., Ended]
+) -> None:
+    ended = await token(action, "agent", as_json=False)
+
+    assert ended.status == 2
+    assert ended.err == "flyball: which token? `flyball token list agent` shows their ids\n"
+
+
+async def test_without_a_first_start_there_is_no_admin_token_to_use(
+    token: Callable[..., Ended],
+) -> None:
+    ended = await token("list", "agent", as_json=False)
+
+    assert ended.status == 2
+    assert "admin.token: No such file or directory" in ended.err
+    assert "`flyball up` writes it at its first start" in ended.err
+
+
+async def test_without_a_running_sidecar_the_address_is_named_and_how_to_start_one(
+    folder: Path, token: Callable[..., Ended]
+) -> None:
+    bound = bind("127.0.0.1:0", Listen())
+    nobody_there = bound.url
+    bound.listening.close()
+    write(folder, f'[listen]\nadmin = "{nobody_there.removeprefix("http://")}"\n')
+    await anyio.Path(folder / STATE).mkdir()
+    await anyio.Path(folder / STATE / "admin.token").write_text("fbt_made-up\n", encoding="utf-8")
+
+    ended = await token("list", "agent")
+
+    assert ended.status == 2
+    assert json.loads(ended.out) == {
+        "ok": False,
+        "error": f"no sidecar answers at {nobody_there}: start one with `flyball up`",
+    }
+
+
+async def test_a_configuration_that_is_broken_is_told_before_anybody_is_asked(
+    folder: Path, token: Callable[..., Ended]
+) -> None:
+    write(folder, "[lissten]\n")
+
+    ended = await token("list", "agent", as_json=False)
+
+    assert ended.status == 2
+    assert "did you mean 'listen'?" in ended.err
+
+
+async def test_an_action_that_there_is_not_is_refused(token: Callable[..., Ended]) -> None:
+    ended = await token("steal", "agent")
+
+    assert ended.status == 2
+    assert "make" in ended.err

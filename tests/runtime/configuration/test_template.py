@@ -1,0 +1,105 @@
+"""What `flyball init` writes works as it stands, and so does every example in it."""
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+from runtime.cli.init import template
+from runtime.configuration.load import parse_config
+from runtime.configuration.model import Config, RuleTerms
+from runtime.configuration.translate import (
+    budgets_of,
+    policy_of,
+    providers_of,
+    tier_rules_of,
+    tiers_of,
+    upstreams_of,
+)
+from runtime.first_start import TENANT
+
+# A commented line that is TOML once its "# " is gone, as against a sentence.
+EXAMPLE = re.compile(r"^# (?=\[|[a-z_]+ = )")
+
+
+def uncommented(text: str) -> str:
+    """Return `text` with every example in force, each in the table that it stands in."""
+    return "\n".join(EXAMPLE.sub("", line) for line in text.splitlines())
+
+
+def test_the_template_is_valid_as_it_stands() -> None:
+    config = parse_config(template(), source="the template")
+
+    assert [upstream.name for upstream in config.upstream] == ["time", "git"]
+    assert [budget.id for budget in config.budget] == ["each-session"]
+
+
+def test_the_template_states_the_defaults() -> None:
+    stated, defaults = parse_config(template(), source="the template"), Config()
+
+    assert stated.listen == defaults.listen
+    assert stated.auth == defaults.auth
+    assert stated.session == defaults.session
+    assert stated.store == defaults.store
+    assert stated.records == defaults.records
+    assert stated.local == defaults.local
+    assert stated.default.limits == defaults.default.limits
+    assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
+
+
+def test_the_template_allows_no_local_commands() -> None:
+    policy = policy_of(parse_config(template(), source="the template"))
+
+    assert [(rule.match.tool, rule.allow) for rule in policy.rules] == [("shell_run", False)]
+
+
+def test_every_example_is_valid_once_uncommented() -> None:
+    # The template names files and variables that the example's machine would have.
+    text = uncommented(template())
+
+    config = parse_config(text, source="the template, uncommented")
+
+    assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
+    assert [rule.name for rule in config.rule] == ["shell"]
+    assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
+    assert [provider.name for provider in config.provider] == ["openai"]
+    assert [tier.name for tier in config.tier] == ["low", "high"]
+    assert [rule.tier for rule in config.tier_rule] == ["high"]
+    assert config.listen.trusted_proxy
+
+
+def test_every_example_can_be_put_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISSUES_AUTHORIZATION", "Bearer made-up")
+    monkeypatch.setenv("OPENAI_API_KEY", "made-up")
+    config = parse_config(uncommented(template()), source="the template, uncommented")
+
+    assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
+    assert len(upstreams_of(config)) == 3
+    assert len(budgets_of(config, tenant=TENANT)) == 2
+    assert len(providers_of(config)) == 1
+    assert [tier.price is not None for tier in tiers_of(config)] == [True, True]
+    assert len(tier_rules_of(config)) == 1
+
+
+def test_no_line_that_reads_like_toml_stays_commented() -> None:
+    left = [
+        line
+        for line in uncommented(template()).splitlines()
+        if line.startswith("#") and re.search(r"\w = |^# *\[\[?\w+\]\]? *(#|$)", line)
+    ]
+
+    assert left == []
+
+
+def test_examples_that_say_a_default_say_the_true_one() -> None:
+    raw: dict[str, Any] = tomllib.loads(uncommented(template()))
+
+    assert raw["listen"]["body_bytes_max"] == Config().listen.body_bytes_max
+    assert raw["default"]["archive_above_bytes"] == RuleTerms().archive_above_bytes
+    assert raw["default"]["cost_microusd"] == RuleTerms().cost_microusd
+    limits = RuleTerms().limits
+    assert raw["rule"][0]["limits"] == limits.model_dump(
+        include={"memory_mib", "pids", "cpus", "wall_ms"}
+    )
+    assert raw["rule"][0]["isolation"] == RuleTerms().isolation

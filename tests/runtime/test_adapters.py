@@ -1,0 +1,166 @@
+"""The store's failures reach the gateway in the gateway's own words."""
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+
+import pytest
+
+from governor.amounts import Unit
+from governor.ids import ArchiveId, CallId, PrincipalId, ReservationId, SessionId, TenantId
+from governor.scope import ScopeChain, ScopeKind
+from governor.window import Fixed
+from memory_store.accounts import BalanceView
+from memory_store.errors import (
+    ArchiveCorruptError,
+    ArchiveNotFoundError,
+    ArchiveTooLargeError,
+    NotFoundError,
+    StoreError,
+    StoreOverloadedError,
+    StoreUnavailableError,
+)
+from runtime.adapters import StoreArchive, StoreLedger
+from tool_gateway.errors import (
+    ArchiveDamagedError,
+    ArchiveMissError,
+    ArchiveUnavailableError,
+    GatewayError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+)
+
+pytestmark = pytest.mark.anyio
+
+CHAIN = ScopeChain(
+    tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ses_run-1")
+)
+CALL = CallId("call_1")
+HOLD = ReservationId("res_1")
+ENTRY = ArchiveId("arc_1")
+
+
+class Failing:
+    """Every part of a store at once; whatever is asked of it fails in one way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, _name: str) -> Callable[..., Awaitable[None]]:
+        async def fail(*_arguments: object, **_named: object) -> None:
+            raise self._error
+
+        return fail
+
+
+def ledger_that(error: Exception) -> StoreLedger:
+    return StoreLedger(ledger=Failing(error), calls=Failing(error))
+
+
+def archive_that(error: Exception) -> StoreArchive:
+    return StoreArchive(Failing(error))
+
+
+LEDGER_WAYS: dict[str, Callable[[StoreLedger], Awaitable[object]]] = {
+    "admit": lambda ledger: ledger.admit(None),
+    "forward": lambda ledger: ledger.forward(HOLD, now_ms=1),
+    "settle": lambda ledger: ledger.settle(HOLD, None, None),
+    "release": lambda ledger: ledger.release(HOLD, None),
+    "record": lambda ledger: ledger.record(None),
+    "replay_of": lambda ledger: ledger.replay_of(CALL),
+    "standing": lambda ledger: ledger.standing(CHAIN, now_ms=1),
+}
+
+
+@pytest.mark.requirement("ledger.down-denies")
+@pytest.mark.parametrize("way", LEDGER_WAYS)
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (StoreUnavailableError(), LedgerUnavailableError),
+        (StoreOverloadedError(), LedgerOverloadedError),
+    ],
+)
+async def test_a_failing_ledger_is_said_in_the_gateways_words_whatever_is_asked(
+    way: str, theirs: StoreError, ours: type[GatewayError]
+) -> None:
+    with pytest.raises(ours) as caught:
+        await LEDGER_WAYS[way](ledger_that(theirs))
+
+    assert caught.value.__cause__ is theirs
+
+
+async def test_a_call_that_has_no_record_yet_has_nothing_to_replay() -> None:
+    assert await ledger_that(NotFoundError()).replay_of(CALL) is None
+
+
+async def put(archive: StoreArchive) -> object:
+    return await archive.put(b"x", chain=CHAIN, call_id=CALL, media_type="text/plain", now_ms=1)
+
+
+async def read(archive: StoreArchive) -> object:
+    return await archive.read(ENTRY, chain=CHAIN, offset=0, length=1)
+
+
+@pytest.mark.requirement("archive.down-passes-result")
+@pytest.mark.parametrize(
+    "theirs", [StoreUnavailableError(), StoreOverloadedError(), ArchiveTooLargeError("too big")]
+)
+async def test_an_archive_that_cannot_take_a_result_says_so_in_the_gateways_words(
+    theirs: StoreError,
+) -> None:
+    with pytest.raises(ArchiveUnavailableError) as caught:
+        await put(archive_that(theirs))
+
+    assert caught.value.__cause__ is theirs
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (ArchiveNotFoundError(), ArchiveMissError),
+        (ArchiveCorruptError(), ArchiveDamagedError),
+        (StoreUnavailableError(), ArchiveUnavailableError),
+    ],
+)
+async def test_an_archive_that_cannot_answer_says_why_in_the_gateways_words(
+    theirs: StoreError, ours: type[GatewayError]
+) -> None:
+    with pytest.raises(ours) as caught:
+        await read(archive_that(theirs))
+
+    assert caught.value.__cause__ is theirs
+
+
+@pytest.mark.requirement("budget.remaining-is-shown")
+async def test_a_balance_has_the_fields_of_the_admin_api() -> None:
+    view = BalanceView(
+        budget_id="daily",
+        scope=ScopeKind.AGENT,
+        subject="ada",
+        unit=Unit.TURNS,
+        limit=9,
+        used=4,
+        reserved=3,
+        overrun=1,
+        window=Fixed(86_400_000),
+        resets_at_ms=86_400_000,
+        is_quota=False,
+    )
+
+    async def balances(**_asked: object) -> tuple[BalanceView, ...]:
+        return (view,)
+
+    ledger = StoreLedger(ledger=SimpleNamespace(balances=balances), calls=Failing(StoreError()))
+    (shown,) = await ledger.standing(CHAIN, now_ms=1)
+
+    assert shown == {
+        "budget_id": "daily",
+        "scope": "agent",
+        "unit": "turns",
+        "limit": 9,
+        "used": 4,
+        "reserved": 3,
+        "remaining": 2,
+        "overrun": 1,
+        "resets_at_ms": 86_400_000,
+    }

@@ -1,0 +1,224 @@
+"""What `flyball doctor` looks at and what it makes of it."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ebpf.capability import BackendKind, Capability, CapabilityState, Host
+from runtime import examination
+from runtime.configuration.load import config_version, load_config
+from runtime.configuration.model import Listen
+from runtime.examination import Examination, Finding, examine
+from runtime.listeners import bind
+from runtime.settings import Settings
+
+ABSENT = Capability(
+    name="memory", state=CapabilityState.ABSENT, by="nothing", why="no control groups"
+)
+FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
+
+Examined = Callable[[str], Mapping[str, Finding]]
+
+
+@pytest.fixture(autouse=True)
+def bare_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that can enforce nothing, without making domains to be sure."""
+    host = Host(backend=BackendKind.RLIMIT, capabilities=(ABSENT,), is_root=False, landlock_abi=0)
+    monkeypatch.setattr(examination, "probe_host", lambda: host)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(config=tmp_path / "flyball.toml", state=tmp_path / "state")
+
+
+@pytest.fixture
+def examined(settings: Settings) -> Examined:
+    """Examines with a configuration and returns the findings by what they are about."""
+
+    def by_name(text: str) -> Mapping[str, Finding]:
+        settings.config.write_text(FREE_PORTS + text, encoding="utf-8")
+        return {finding.what: finding for finding in examine(settings).findings}
+
+    return by_name
+
+
+def test_a_sound_installation_has_no_fault_and_names_its_version(
+    examined: Examined, settings: Settings
+) -> None:
+    findings = examined("")
+
+    assert [finding.what for finding in findings.values() if not finding.is_ok] == []
+    assert set(findings) == {
+        str(settings.config),
+        "listen.agents",
+        "listen.admin",
+        "state",
+        "packages",
+        "owners",
+    }
+    version = config_version(load_config(settings.config))
+    assert findings[str(settings.config)].told == f"valid, version {version}"
+
+
+def test_a_capability_that_is_absent_is_told_and_is_no_fault(settings: Settings) -> None:
+    settings.config.write_text(FREE_PORTS, encoding="utf-8")
+
+    examined = examine(settings)
+
+    assert examined.is_ok
+    assert examined.capabilities == (ABSENT,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[lissten]\n", "did you mean 'listen'?"),
+        ("[default]\nlimits = { wall_ms = 1 }\nestimate = { wall_ms = 2 }\n", "estimate_wall_ms"),
+        ('[[upstream]]\nname = "a"\ncommand = ["a"]\nenv_from = ["NO_SUCH"]\n', "NO_SUCH"),
+        (
+            '[[provider]]\nname = "a"\nbase_url = "http://a.test"\napi_key_from = "NO_SUCH"\n',
+            "NO_SUCH",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_a_fault_in_its_own_words(
+    text: str,
+    said: str,
+    examined: Examined,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_SUCH", raising=False)
+
+    finding = examined(text)[str(settings.config)]
+
+    assert not finding.is_ok
+    assert said in finding.told
+
+
+def test_a_configuration_that_is_not_there_is_a_fault_that_names_init(settings: Settings) -> None:
+    findings = {finding.what: finding for finding in examine(settings).findings}
+
+    assert "flyball init" in findings[str(settings.config)].told
+    # What does not depend on the configuration is looked at all the same.
+    assert findings["packages"].is_ok
+
+
+@pytest.mark.requirement("input.upstream-cannot-start")
+def test_a_program_that_is_not_installed_is_a_fault_with_the_fix(examined: Examined) -> None:
+    finding = examined('[[upstream]]\nname = "a"\ncommand = ["no-such-server"]\n')["upstream a"]
+
+    assert not finding.is_ok
+    assert finding.told == "no-such-server is not on PATH; install it or give its full path"
+
+
+def test_a_program_that_is_there_is_shown_by_its_path(examined: Examined) -> None:
+    text = f'[[upstream]]\nname = "a"\ncommand = ["{sys.executable}"]\n'
+
+    finding = examined(text)["upstream a"]
+
+    assert finding.is_ok
+    assert finding.told == sys.executable
+
+
+def test_an_upstream_that_runs_elsewhere_is_not_looked_for_here(examined: Examined) -> None:
+    assert "upstream a" not in examined('[[upstream]]\nname = "a"\nurl = "http://a.test/mcp"\n')
+
+
+def test_a_port_in_use_is_a_fault_of_its_listener_alone(settings: Settings) -> None:
+    bound = bind("127.0.0.1:0", Listen())
+    with bound.listening as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings.config.write_text(
+            f'[listen]\nagents = "{address}"\nadmin = "127.0.0.1:0"\n', encoding="utf-8"
+        )
+
+        findings = {finding.what: finding for finding in examine(settings).findings}
+
+    assert not findings["listen.agents"].is_ok
+    assert address in findings["listen.agents"].told
+    assert findings["listen.admin"].is_ok
+
+
+def test_the_examination_leaves_the_ports_free(settings: Settings) -> None:
+    with bind("127.0.0.1:0", Listen()).listening as probe:
+        port = probe.getsockname()[1]
+    settings.config.write_text(
+        f'[listen]\nagents = "127.0.0.1:{port}"\nadmin = "127.0.0.1:0"\n', encoding="utf-8"
+    )
+
+    examine(settings)
+
+    bind(f"127.0.0.1:{port}", Listen()).listening.close()
+
+
+@pytest.mark.parametrize(("mode", "is_ok"), [(0o700, True), (0o750, False), (0o701, False)])
+def test_a_state_directory_that_others_can_enter_is_a_fault_with_the_fix(
+    mode: int, examined: Examined, settings: Settings, *, is_ok: bool
+) -> None:
+    settings.state.mkdir()
+    settings.state.chmod(mode)
+
+    finding = examined("")["state"]
+
+    assert finding.is_ok is is_ok
+    assert (f"chmod 700 {settings.state}" in finding.told) is not is_ok
+
+
+def test_the_examination_makes_no_state_directory(examined: Examined, settings: Settings) -> None:
+    finding = examined("")["state"]
+
+    assert finding.is_ok
+    assert not settings.state.exists()
+
+
+@pytest.mark.requirement("package.exactly-five")
+def test_a_package_that_shadows_one_of_ours_is_a_fault_with_both_places(
+    examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+
+    def shadowed(name: str) -> object:
+        if name == "ebpf":
+            return SimpleNamespace(origin="/elsewhere/ebpf/__init__.py")
+        return real(name)
+
+    monkeypatch.setattr(examination.importlib.util, "find_spec", shadowed)
+
+    finding = examined("")["packages"]
+
+    assert not finding.is_ok
+    assert "/elsewhere" in finding.told
+
+
+def test_another_distribution_of_our_names_is_a_fault_that_names_it(
+    examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = {"governor": ["flyball", "some-governor"], "runtime": ["flyball"]}
+    monkeypatch.setattr(examination, "packages_distributions", lambda: owners)
+
+    finding = examined("")["owners"]
+
+    assert not finding.is_ok
+    assert finding.told.startswith("some-governor ships a package of the same name")
+
+
+@pytest.mark.parametrize("is_ok", [True, False])
+def test_the_public_json_has_the_agreed_shape(*, is_ok: bool) -> None:
+    examined = Examination(
+        capabilities=(ABSENT,),
+        findings=(Finding(what="state", is_ok=is_ok, told="yours alone"),),
+    )
+
+    assert examined.shape() == {
+        "ok": is_ok,
+        "capabilities": [
+            {"name": "memory", "state": "absent", "by": "nothing", "why": "no control groups"}
+        ],
+        "config": {"state": {"ok": is_ok, "told": "yours alone"}},
+    }

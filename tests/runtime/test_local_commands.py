@@ -1,0 +1,238 @@
+"""Local commands as the gateway sees them: what a model is told, what is charged."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ebpf.command import Command as DomainCommand
+from ebpf.command import CommandResult, EndCause
+from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
+from governor.amounts import Amounts, Unit
+from governor.call import CallStatus, Enforcement, Isolated
+from governor.limits import ExecutionLimits
+from runtime.local_commands import LocalCommands, explanation_of
+from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.ports import Command
+
+MIB = 1024 * 1024
+LIMITS = ExecutionLimits(
+    memory_bytes=64 * MIB, pids=7, cpu_millis=500, cpu_ms=1500, wall_ms=2500, output_bytes=4096
+)
+FENCED = Isolated(enforcement=Enforcement.ENFORCED, contained=True, by="hybrid")
+COMMAND = Command(argv=("/bin/true",), cwd=None, env={"A": "b"}, stdin=b"in")
+
+# How a command of each cause ended, and the words that its explanation must have.
+ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
+    EndCause.EXITED: ({"exit_code": 3}, ("exit code 3",)),
+    EndCause.SIGNALLED: ({"signal": 11}, ("signal 11", "peak 12.5 MiB")),
+    EndCause.MEMORY: ({"signal": 9}, ("memory limit of 64 MiB", "peak 12.5 MiB", "memory_mib")),
+    EndCause.PIDS: ({"signal": 9}, ("more than 7 processes", "pids")),
+    EndCause.CPU: ({"signal": 9}, ("1500 ms of processor time", "peak 12.5 MiB")),
+    EndCause.WALL: ({"signal": 9}, ("2500 ms, its time limit", "peak 12.5 MiB")),
+    EndCause.OUTPUT: ({"signal": 9}, ("more than 4096 bytes", "Filter the output")),
+}
+STATUSES = {
+    EndCause.EXITED: CallStatus.TOOL_ERROR,
+    EndCause.SIGNALLED: CallStatus.TOOL_ERROR,
+    EndCause.MEMORY: CallStatus.LIMIT_HIT,
+    EndCause.PIDS: CallStatus.LIMIT_HIT,
+    EndCause.CPU: CallStatus.LIMIT_HIT,
+    EndCause.WALL: CallStatus.TIMED_OUT,
+    EndCause.OUTPUT: CallStatus.LIMIT_HIT,
+}
+
+
+def ended(
+    cause: EndCause = EndCause.EXITED,
+    *,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    cpu_ms: int | None = 40,
+    memory_peak_bytes: int | None = 25 * MIB // 2,
+    pids_limit_hits: int = 0,
+    unmeasured: Mapping[Unit, str] | None = None,
+) -> CommandResult:
+    return CommandResult(
+        cause=cause,
+        exit_code=exit_code,
+        signal=signal,
+        stdout=b"out",
+        stderr=b"err",
+        stdout_dropped_bytes=0,
+        stderr_dropped_bytes=0,
+        wall_ms=50,
+        cpu_ms=cpu_ms,
+        memory_peak_bytes=memory_peak_bytes,
+        pids_limit_hits=pids_limit_hits,
+        isolated=FENCED,
+        unmeasured=unmeasured or {},
+    )
+
+
+class Executor:
+    """An executor that ends each command as a test says."""
+
+    def __init__(self, ending: CommandResult | EbpfError) -> None:
+        self._ending = ending
+        self.ran: list[tuple[str, DomainCommand, ExecutionLimits]] = []
+        self.asked_cwd: list[str | None] = []
+        self.ended_servers: list[str] = []
+
+    async def run(
+        self, name: str, command: DomainCommand, limits: ExecutionLimits
+    ) -> CommandResult:
+        self.ran.append((name, command, limits))
+        if isinstance(self._ending, EbpfError):
+            raise self._ending
+        return self._ending
+
+    def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
+        self.asked_cwd.append(cwd)
+        return FENCED
+
+    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+        return ("enter", name, *argv)
+
+    async def end_server(self, name: str) -> None:
+        self.ended_servers.append(name)
+
+
+def commands(ending: CommandResult | EbpfError) -> tuple[LocalCommands, Executor]:
+    executor = Executor(ending)
+    return LocalCommands(executor, workdir="/srv/work"), executor
+
+
+def test_the_table_of_endings_has_every_cause() -> None:
+    assert set(ENDINGS) == set(STATUSES) == set(EndCause)
+
+
+@pytest.mark.parametrize("cause", EndCause)
+def test_every_ending_is_explained_with_its_limit_and_the_peak(cause: EndCause) -> None:
+    figures, words = ENDINGS[cause]
+
+    said = explanation_of(ended(cause, **figures), LIMITS)
+
+    assert [word for word in words if word not in said] == []
+
+
+def test_a_command_that_went_well_is_not_explained() -> None:
+    assert explanation_of(ended(exit_code=0), LIMITS) == ""
+
+
+@pytest.mark.parametrize("cause", EndCause)
+def test_a_peak_that_nobody_measured_is_not_made_up(cause: EndCause) -> None:
+    figures, _ = ENDINGS[cause]
+
+    said = explanation_of(ended(cause, memory_peak_bytes=None, **figures), LIMITS)
+
+    assert "peak" not in said
+    assert "None" not in said
+
+
+@pytest.mark.parametrize(("exit_code", "expected"), [(0, ""), (1, "exit code 1; ")])
+def test_processes_that_the_kernel_refused_are_told_however_it_ended(
+    exit_code: int, expected: str
+) -> None:
+    said = explanation_of(ended(exit_code=exit_code, pids_limit_hits=3), LIMITS)
+
+    assert said == f"{expected}3 process starts were refused by the limit of 7"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cause", EndCause)
+async def test_every_ending_has_its_status(cause: EndCause) -> None:
+    figures, _ = ENDINGS[cause]
+    local, _ = commands(ended(cause, **figures))
+
+    outcome = await local.run("call_1", COMMAND, LIMITS)
+
+    assert outcome.status is STATUSES[cause]
+    assert outcome.explanation == explanation_of(ended(cause, **figures), LIMITS)
+
+
+@pytest.mark.anyio
+async def test_a_command_that_exits_with_zero_is_ok() -> None:
+    local, _ = commands(ended(exit_code=0))
+
+    outcome = await local.run("call_1", COMMAND, LIMITS)
+
+    assert (outcome.status, outcome.exit_code) == (CallStatus.OK, 0)
+    assert (outcome.stdout, outcome.stderr) == (b"out", b"err")
+    assert outcome.isolated == FENCED
+
+
+@pytest.mark.anyio
+async def test_the_measured_processor_time_is_what_is_charged() -> None:
+    local, _ = commands(ended(exit_code=0))
+
+    usage = (await local.run("call_1", COMMAND, LIMITS)).usage
+
+    assert usage.measured == Amounts({Unit.CPU_MS: 40})
+    assert usage.memory_peak_bytes == 25 * MIB // 2
+
+
+@pytest.mark.anyio
+async def test_processor_time_that_nobody_measured_is_unknown_and_not_zero() -> None:
+    why = {Unit.CPU_MS: "it ended before the first sample"}
+    local, _ = commands(ended(exit_code=0, cpu_ms=None, memory_peak_bytes=None, unmeasured=why))
+
+    usage = (await local.run("call_1", COMMAND, LIMITS)).usage
+
+    assert Unit.CPU_MS not in usage.measured
+    assert usage.unmeasured == why
+    assert usage.memory_peak_bytes is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("asked", "ran_in"), [(None, "/srv/work"), ("/srv/other", "/srv/other")])
+async def test_a_command_that_names_no_directory_runs_in_the_configured_one(
+    asked: str | None, ran_in: str
+) -> None:
+    local, executor = commands(ended(exit_code=0))
+    command = Command(argv=COMMAND.argv, cwd=asked, env=COMMAND.env, stdin=COMMAND.stdin)
+
+    await local.run("call_1", command, LIMITS)
+    isolated = local.isolation_for(LIMITS, cwd=asked)
+
+    expected = DomainCommand(argv=("/bin/true",), cwd=ran_in, env={"A": "b"}, stdin=b"in")
+    assert executor.ran == [("call_1", expected, LIMITS)]
+    # What is promised before the run is promised for the directory of the run.
+    assert executor.asked_cwd == [ran_in]
+    assert isolated == FENCED
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("upstream.refused-is-released")
+@pytest.mark.parametrize("error", [LaunchError("no such program"), CapabilityMissingError("no")])
+async def test_a_command_that_never_ran_was_provably_not_reached(error: EbpfError) -> None:
+    local, _ = commands(error)
+
+    with pytest.raises(UpstreamNotReachedError) as caught:
+        await local.run("call_1", COMMAND, LIMITS)
+
+    assert str(caught.value) == str(error)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.anyio
+async def test_a_domain_that_fails_around_a_command_is_a_failure_that_may_have_cost() -> None:
+    error = DomainError("the domain could not be emptied")
+    local, _ = commands(error)
+
+    with pytest.raises(GatewayError) as caught:
+        await local.run("call_1", COMMAND, LIMITS)
+
+    assert type(caught.value) is UpstreamFailedError
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.anyio
+async def test_a_server_is_started_and_ended_in_a_domain_of_its_own() -> None:
+    local, executor = commands(ended())
+
+    argv = local.wrap_server("git", ["mcp-server-git"])
+    await local.end_server("git")
+
+    assert argv == ("enter", "git", "mcp-server-git")
+    assert executor.ended_servers == ["git"]
