@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -21,7 +21,7 @@ from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import ExecutionLimits
 
-__all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor"]
+__all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured"]
 
 # More than killing and removing a domain may take, each with a bound of its own.
 CLEANUP_SECONDS_MAX = 20.0
@@ -54,8 +54,18 @@ class LocalExecutor:
         """Return what would stand around a command with these limits in this directory."""
         return self._isolated(limits, self._containment(cwd))
 
-    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandResult:
+    async def run(
+        self,
+        name: str,
+        command: Command,
+        limits: ExecutionLimits,
+        *,
+        told: Callable[[Measured], None] | None = None,
+    ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
+
+        `told` hears what the command had used when its last process was gone, also when the
+        run is cancelled and there is no result to read it from.
 
         Raises:
             LaunchError: the command never ran.
@@ -82,7 +92,7 @@ class LocalExecutor:
                 isolated=self._isolated(limits, containment),
             )
         finally:
-            await _discard(name, domain, launched)
+            await _discard(name, domain, launched, told=told)
 
     async def sweep(self) -> int:
         """Kill and remove what an earlier, dead sidecar of this state directory left behind.
@@ -203,7 +213,13 @@ def _result(
     )
 
 
-async def _discard(name: str, domain: Domain, launched: Launched | None) -> None:
+async def _discard(
+    name: str,
+    domain: Domain,
+    launched: Launched | None,
+    *,
+    told: Callable[[Measured], None] | None = None,
+) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
         if launched is None:
@@ -213,6 +229,8 @@ async def _discard(name: str, domain: Domain, launched: Launched | None) -> None
                 await end_tree(launched, domain)
             finally:
                 await launched.aclose()
+            if told is not None:
+                told(domain.measure())
         await domain.remove()
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"

@@ -124,7 +124,11 @@ async def supervise(
                     await ending.wait()
                 ending.by(EndCause.WALL)
                 watchers.cancel_scope.cancel()
-            await end_tree(launched, domain)
+            # Not raised in here: a group of tasks would wrap it into an error of its own kind.
+            try:
+                await end_tree(launched, domain)
+            except EbpfError as error:
+                ending.error = ending.error or error
             readers.cancel_scope.deadline = anyio.current_time() + DRAIN_SECONDS_MAX
         pipes.cancel_scope.cancel()
     if ending.error is not None:

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause
 from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
-from ebpf.executor import LocalExecutor
+from ebpf.executor import LocalExecutor, Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
 from governor.limits import ExecutionLimits
 from governor.usage import Usage
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
-from tool_gateway.ports import Command, CommandOutcome
+from tool_gateway.ports import Command, CommandOutcome, Meter
 
 _MIB = 1024 * 1024
 
@@ -19,10 +19,12 @@ _MIB = 1024 * 1024
 class LocalCommands:
     """Runs commands through the executor and says in words how they ended."""
 
-    def __init__(self, executor: LocalExecutor, *, workdir: str) -> None:
-        """Take the executor and where commands run that name no directory."""
+    def __init__(self, executor: LocalExecutor, *, workdir: str, at_once_max: int) -> None:
+        """Take the executor, where commands run that name no directory, and how many may run."""
         self._executor = executor
         self._workdir = workdir
+        self._at_once = 0
+        self._at_once_max = at_once_max
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -33,13 +35,21 @@ class LocalCommands:
         """Return what would stand around a command with these limits."""
         return self._executor.isolation_for(limits, cwd=cwd or self._workdir)
 
-    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandOutcome:
-        """Run the command; its whole process tree is gone when this returns.
+    async def run(
+        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+    ) -> CommandOutcome:
+        """Run the command; its whole process tree is gone when this returns or is cancelled.
 
         Raises:
             UpstreamNotReachedError: the command could not be started.
             UpstreamFailedError: its domain failed around it.
         """
+        if self._at_once >= self._at_once_max:
+            raise UpstreamNotReachedError(
+                f"{self._at_once_max} local commands run already (local.at_once_max); "
+                "try again when one has ended"
+            )
+        self._at_once += 1
         try:
             ended = await self._executor.run(
                 name,
@@ -50,11 +60,14 @@ class LocalCommands:
                     stdin=command.stdin,
                 ),
                 limits,
+                told=lambda measured: _note(meter, measured),
             )
         except (LaunchError, CapabilityMissingError) as error:
             raise UpstreamNotReachedError(str(error)) from error
         except EbpfError as error:
             raise UpstreamFailedError(str(error)) from error
+        finally:
+            self._at_once -= 1
         return CommandOutcome(
             status=_status(ended),
             exit_code=ended.exit_code,
@@ -125,6 +138,14 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.TIMED_OUT
         case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT:
             return CallStatus.LIMIT_HIT
+
+
+def _note(meter: Meter, measured: Measured) -> None:
+    if measured.cpu_ms is not None:
+        meter.usage = Usage(
+            measured=Amounts({Unit.CPU_MS: measured.cpu_ms}),
+            memory_peak_bytes=measured.memory_peak_bytes,
+        )
 
 
 def _usage(ended: CommandResult) -> Usage:

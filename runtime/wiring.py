@@ -119,7 +119,11 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
             now_ms=ground.clock.now_ms(),
         )
 
-        local = LocalCommands(executor, workdir=config.local.workdir or tempfile.gettempdir())
+        local = LocalCommands(
+            executor,
+            workdir=config.local.workdir or tempfile.gettempdir(),
+            at_once_max=config.local.at_once_max,
+        )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
         gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)

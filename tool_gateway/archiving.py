@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from dataclasses import replace
 
 from governor.ids import ArchiveId
 from governor.policy import ToolRule
@@ -22,7 +23,7 @@ def archive_form(result: ToolResult) -> tuple[bytes, str]:
     text = result.sole_text
     if text is not None and (result.structured is None or _says(text, result.structured)):
         return text.encode(), "text/plain; charset=utf-8"
-    wire = result.to_wire()
+    wire = replace(result, closing=None).to_wire()
     wire.pop("_meta", None)
     return json.dumps(wire, ensure_ascii=False).encode(), "application/json"
 
@@ -61,6 +62,7 @@ def indexed(
     return ToolResult(
         content=(text_block(head.decode()), text_block(note)),
         is_error=result.is_error,
+        closing=result.closing,
         meta={**result.meta, ARCHIVE_META: {**entry, "cut": True, "head_bytes": len(head)}},
     )
 

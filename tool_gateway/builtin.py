@@ -12,7 +12,7 @@ from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
-from tool_gateway.ports import ResultArchive, Slice
+from tool_gateway.ports import Meter, ResultArchive, Slice
 from tool_gateway.results import (
     ARCHIVE_META,
     Outcome,
@@ -96,7 +96,7 @@ class Builtins:
         """Return None: nothing local is started."""
         return None
 
-    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
         """Answer one of the built-in tools."""
         if call.tool == MEMORY_READ:
             return await self._read(call)

@@ -1,6 +1,6 @@
 """One call on its way through the pipeline, and the record that stays of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
@@ -10,7 +10,7 @@ from governor.ids import ArchiveId
 from governor.policy import ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.ports import Backend
+from tool_gateway.ports import Backend, Meter
 from tool_gateway.results import Outcome, ToolResult
 
 
@@ -39,6 +39,7 @@ class Progress:
     """What is known of a running call; its first values are the honest ones if it never ends."""
 
     status: CallStatus = CallStatus.CANCELLED
+    meter: Meter = field(default_factory=Meter)
     outcome: Outcome | None = None
     detail: str = "the client went away"
     never_left: bool = False

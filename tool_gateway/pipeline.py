@@ -146,7 +146,7 @@ class Pipeline:
                 )
                 return
             try:
-                outcome = await job.backend.run(job.call, job.rule.limits)
+                outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
                 progress.never_left = True
                 progress.status, progress.detail = CallStatus.RELEASED, str(error)
@@ -162,12 +162,14 @@ class Pipeline:
                 raise
             else:
                 progress.outcome, progress.detail = outcome, outcome.detail
-                progress.status = outcome.status
+                progress.status, progress.result = outcome.status, outcome.result
+            if not progress.never_left:
                 kept = await self._keeper.keep(
-                    outcome.result, call=job.call, entry=job.entry, rule=job.rule
+                    progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
                 progress.result, progress.archive_id = kept.result, kept.archive_id
-        if progress.result is None:
+                return
+        if running.scope.cancelled_caught:
             # The scope was cancelled: an administrator or the shutdown stopped the call.
             progress.status = CallStatus.CANCELLED
             progress.detail = running.stopped_why or "stopped"
@@ -225,7 +227,7 @@ def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Us
         job.rule,
         held=reserved.amount,
         wall_ms=wall_ms,
-        backend=None if progress.outcome is None else progress.outcome.usage,
+        backend=progress.meter.usage if progress.outcome is None else progress.outcome.usage,
         unmeasurable=job.backend.unmeasurable,
     )
 

@@ -111,6 +111,13 @@ class ResultArchive(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Meter:
+    """What a backend has measured of a call so far: it stands if the call is cut off."""
+
+    usage: Usage | None = None
+
+
 class Backend(Protocol):
     """Whatever runs a call: an upstream MCP server, a local command, a built-in."""
 
@@ -128,8 +135,8 @@ class Backend(Protocol):
         """Return what would stand around the call; None where nothing local runs."""
         ...
 
-    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
-        """Run the call.
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
+        """Run the call; what is measured on the way is noted on `meter`.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.
@@ -173,8 +180,10 @@ class CommandRunner(Protocol):
         """Return what would stand around a command with these limits."""
         ...
 
-    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandOutcome:
-        """Run the command; its whole process tree is gone when this returns.
+    async def run(
+        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+    ) -> CommandOutcome:
+        """Run the command; its whole process tree is gone when this returns or is cancelled.
 
         Raises:
             UpstreamNotReachedError: the command could not be started.

@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 _TEXT_CHARS_MAX = 200
+_TEXT_CHARS_READ = 2_000
 _ITEMS_MAX = 50
 _DEPTH_MAX = 6
 _SECRET_NAME = re.compile(
@@ -19,8 +20,12 @@ _SECRET_TEXT = re.compile(
     r"\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}"
     r"|AKIA[0-9A-Z]{16}|fbt_[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.\S+)"
 )
+_ASSIGNED = re.compile(
+    r"(?i)\b((?:password|passwd|passphrase|secret|token|api[_-]?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)"
+    r"[^\s\"'&;,]{1,200}"
+)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_URL_USER = re.compile(r"(\w+://)[^/\s:@]+:[^/\s@]+@")
+_URL_USER = re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 HIDDEN = "[redacted]"
 
 
@@ -53,6 +58,7 @@ def redact_text(text: str) -> str:
     """Return `text` without the parts that look like credentials."""
     text = _SECRET_TEXT.sub(HIDDEN, text)
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
     return _URL_USER.sub(rf"\1{HIDDEN}@", text)
 
 
@@ -61,7 +67,7 @@ def _redacted(value: object, depth: int) -> object:
         return "…"
     if isinstance(value, Mapping):
         return {
-            redact_text(str(key)): HIDDEN
+            redact_text(str(key)[:_TEXT_CHARS_MAX]): HIDDEN
             if _SECRET_NAME.search(str(key))
             else _redacted(item, depth + 1)
             for key, item in list(value.items())[:_ITEMS_MAX]
@@ -69,8 +75,9 @@ def _redacted(value: object, depth: int) -> object:
     if isinstance(value, (list, tuple)):
         return [_redacted(item, depth + 1) for item in value[:_ITEMS_MAX]]
     if isinstance(value, str):
-        clean = redact_text(value)
-        if len(clean) > _TEXT_CHARS_MAX:
+        # Cut first: the patterns look at what may be kept, never at megabytes.
+        clean = redact_text(value[:_TEXT_CHARS_READ])
+        if len(clean) > _TEXT_CHARS_MAX or len(value) > _TEXT_CHARS_READ:
             return f"{clean[:_TEXT_CHARS_MAX]}… ({len(value)} characters)"
         return clean
     return value

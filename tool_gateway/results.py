@@ -21,13 +21,15 @@ ARCHIVE_META = "flyball/archive"
 class ToolResult:
     """A tool's answer: content blocks, structured content and `_meta` as the wire has them.
 
-    `structured` is None when the tool gave none.
+    `structured` is None when the tool gave none. `closing` is a last line that the model
+    must see whatever is cut before it: how a command ended, for one.
     """
 
     content: tuple[Json, ...]
     structured: object = None
     is_error: bool = False
     meta: Json = field(default_factory=dict)
+    closing: str | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -45,6 +47,10 @@ class ToolResult:
             return str(self.content[0]["text"])
         return None
 
+    @property
+    def _last(self) -> tuple[Json, ...]:
+        return () if self.closing is None else (text_block(self.closing),)
+
     def with_meta(self, **entries: object) -> "ToolResult":
         """Return the result with `entries` added to `_meta`; None values are left out."""
         added = {key: value for key, value in entries.items() if value is not None}
@@ -53,7 +59,7 @@ class ToolResult:
     def to_wire(self) -> dict[str, object]:
         """Return the result as the body of a `tools/call` response."""
         wire: dict[str, object] = {
-            "content": [dict(block) for block in self.content],
+            "content": [dict(block) for block in (*self.content, *self._last)],
             "isError": self.is_error,
         }
         if self.structured is not None:

@@ -7,7 +7,7 @@ from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.ports import Command, CommandOutcome, CommandRunner
+from tool_gateway.ports import Command, CommandOutcome, CommandRunner, Meter
 from tool_gateway.results import Json, Outcome, ToolResult, text_block
 
 SHELL_RUN = ToolName("shell_run")
@@ -31,7 +31,7 @@ _INPUT_SCHEMA: Json = {
             "minItems": 1,
             "description": "A program and its arguments, run without a shell.",
         },
-        "cwd": {**_WORD, "description": "Working directory; absolute."},
+        "cwd": {**_WORD, "pattern": "^/", "description": "Working directory; absolute."},
         "env": {
             "type": "object",
             "additionalProperties": _WORD,
@@ -86,10 +86,11 @@ class Shell:
         cwd = call.arguments.get("cwd")
         return self._runner.isolation_for(limits, cwd=cwd if isinstance(cwd, str) else None)
 
-    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
         """Run the command and answer with its output and how it ended."""
         command = command_of(call.arguments, self._environment)
-        ended = await self._runner.run(call.call_id, command, _clamped(limits, call.arguments))
+        limits = _clamped(limits, call.arguments)
+        ended = await self._runner.run(call.call_id, command, limits, meter)
         return Outcome(
             result=_result(ended),
             status=ended.status,
@@ -134,11 +135,10 @@ def _result(ended: CommandOutcome) -> ToolResult:
     parts = [ended.stdout.decode(errors="replace")]
     if ended.stderr:
         parts.append("[stderr]\n" + ended.stderr.decode(errors="replace"))
-    if ended.explanation:
-        parts.append(f"[{ended.explanation}]")
     text = "\n".join(part for part in parts if part)
     return ToolResult(
         content=(text_block(text),),
+        closing=f"[{ended.explanation}]" if ended.explanation else None,
         is_error=ended.status is not CallStatus.OK,
         meta={SHELL_META: {"exit_code": ended.exit_code, "status": ended.status.value}},
     )

@@ -85,6 +85,7 @@ class Local(Table):
 
     user: str = "nobody"
     workdir: str | None = None
+    at_once_max: Positive = 32
 
 
 class Upstream(Table):

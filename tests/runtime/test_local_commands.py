@@ -1,6 +1,6 @@
 """Local commands as the gateway sees them: what a model is told, what is charged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -8,12 +8,13 @@ import pytest
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
+from ebpf.executor import Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.limits import ExecutionLimits
 from runtime.local_commands import LocalCommands, explanation_of
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
-from tool_gateway.ports import Command
+from tool_gateway.ports import Command, Meter
 
 MIB = 1024 * 1024
 LIMITS = ExecutionLimits(
@@ -70,6 +71,9 @@ def ended(
     )
 
 
+MEASURED = Measured(cpu_ms=7, memory_peak_bytes=4096)
+
+
 class Executor:
     """An executor that ends each command as a test says."""
 
@@ -80,8 +84,15 @@ class Executor:
         self.ended_servers: list[str] = []
 
     async def run(
-        self, name: str, command: DomainCommand, limits: ExecutionLimits
+        self,
+        name: str,
+        command: DomainCommand,
+        limits: ExecutionLimits,
+        *,
+        told: Callable[[Measured], None] | None = None,
     ) -> CommandResult:
+        if told is not None:
+            told(MEASURED)
         self.ran.append((name, command, limits))
         if isinstance(self._ending, EbpfError):
             raise self._ending
@@ -100,7 +111,7 @@ class Executor:
 
 def commands(ending: CommandResult | EbpfError) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
-    return LocalCommands(executor, workdir="/srv/work"), executor
+    return LocalCommands(executor, workdir="/srv/work", at_once_max=2), executor
 
 
 def test_the_table_of_endings_has_every_cause() -> None:
@@ -145,7 +156,7 @@ async def test_every_ending_has_its_status(cause: EndCause) -> None:
     figures, _ = ENDINGS[cause]
     local, _ = commands(ended(cause, **figures))
 
-    outcome = await local.run("call_1", COMMAND, LIMITS)
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
 
     assert outcome.status is STATUSES[cause]
     assert outcome.explanation == explanation_of(ended(cause, **figures), LIMITS)
@@ -155,7 +166,7 @@ async def test_every_ending_has_its_status(cause: EndCause) -> None:
 async def test_a_command_that_exits_with_zero_is_ok() -> None:
     local, _ = commands(ended(exit_code=0))
 
-    outcome = await local.run("call_1", COMMAND, LIMITS)
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
 
     assert (outcome.status, outcome.exit_code) == (CallStatus.OK, 0)
     assert (outcome.stdout, outcome.stderr) == (b"out", b"err")
@@ -166,7 +177,7 @@ async def test_a_command_that_exits_with_zero_is_ok() -> None:
 async def test_the_measured_processor_time_is_what_is_charged() -> None:
     local, _ = commands(ended(exit_code=0))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS)).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
 
     assert usage.measured == Amounts({Unit.CPU_MS: 40})
     assert usage.memory_peak_bytes == 25 * MIB // 2
@@ -177,7 +188,7 @@ async def test_processor_time_that_nobody_measured_is_unknown_and_not_zero() -> 
     why = {Unit.CPU_MS: "it ended before the first sample"}
     local, _ = commands(ended(exit_code=0, cpu_ms=None, memory_peak_bytes=None, unmeasured=why))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS)).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
 
     assert Unit.CPU_MS not in usage.measured
     assert usage.unmeasured == why
@@ -192,7 +203,7 @@ async def test_a_command_that_names_no_directory_runs_in_the_configured_one(
     local, executor = commands(ended(exit_code=0))
     command = Command(argv=COMMAND.argv, cwd=asked, env=COMMAND.env, stdin=COMMAND.stdin)
 
-    await local.run("call_1", command, LIMITS)
+    await local.run("call_1", command, LIMITS, Meter())
     isolated = local.isolation_for(LIMITS, cwd=asked)
 
     expected = DomainCommand(argv=("/bin/true",), cwd=ran_in, env={"A": "b"}, stdin=b"in")
@@ -209,7 +220,7 @@ async def test_a_command_that_never_ran_was_provably_not_reached(error: EbpfErro
     local, _ = commands(error)
 
     with pytest.raises(UpstreamNotReachedError) as caught:
-        await local.run("call_1", COMMAND, LIMITS)
+        await local.run("call_1", COMMAND, LIMITS, Meter())
 
     assert str(caught.value) == str(error)
     assert caught.value.__cause__ is error
@@ -221,7 +232,7 @@ async def test_a_domain_that_fails_around_a_command_is_a_failure_that_may_have_c
     local, _ = commands(error)
 
     with pytest.raises(GatewayError) as caught:
-        await local.run("call_1", COMMAND, LIMITS)
+        await local.run("call_1", COMMAND, LIMITS, Meter())
 
     assert type(caught.value) is UpstreamFailedError
     assert caught.value.__cause__ is error

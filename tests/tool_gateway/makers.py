@@ -39,7 +39,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import Archived, Slice
+from tool_gateway.ports import Archived, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -210,13 +210,15 @@ class FakeBackend:
     name: str = "files"
     unmeasurable: Mapping[Unit, str] = field(default_factory=lambda: {Unit.CPU_MS: "elsewhere"})
     isolated: Isolated | None = None
+    measured: Usage | None = None
     ran: list[ToolCall] = field(default_factory=list)
     started: anyio.Event = field(default_factory=anyio.Event)
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         return self.isolated
 
-    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
+        meter.usage = self.measured
         self.ran.append(call)
         self.started.set()
         return await self.behave()
@@ -239,8 +241,9 @@ class House:
         self.running = RunningCalls()
         self.entry = ENTRY
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
+        self.books = Books(ledger=self.ledger, clock=self.clock)
         self.pipeline = Pipeline(
-            books=Books(ledger=self.ledger, clock=self.clock),
+            books=self.books,
             keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: self.policy,

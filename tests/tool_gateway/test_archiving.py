@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from governor.call import CallStatus, ToolCall
 from governor.ids import ArchiveId, PrincipalId
 from governor.policy import Match, ToolRule
-from tests.governor.makers import Books, budget
+from tests.governor.makers import Books as FoldedBooks
+from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, LIMITS, FakeArchive, FakeClock, FakeLedger, a_call
 from tool_gateway.archiving import archive_form, cut_to_characters, indexed, is_oversize
+from tool_gateway.books import Books
 from tool_gateway.builtin import GOVERNOR_STATUS, MEMORY_READ, Builtins
-from tool_gateway.ports import Archived
+from tool_gateway.ports import Archived, Meter
 from tool_gateway.results import ARCHIVE_META, Outcome, ToolResult, text_block, text_result
 
 ARCHIVED = Archived(archive_id=ArchiveId("arc_1"), sha256="0" * 64, total_bytes=0)
@@ -33,8 +35,8 @@ def rule(above: int = 100, *, drop: bool = False) -> ToolRule:
 
 
 def builtins(archive: FakeArchive) -> Builtins:
-    ledger = FakeLedger(Books((budget("calls", tool_calls=10),)))
-    return Builtins(archive=archive, ledger=ledger, clock=FakeClock())
+    ledger = FakeLedger(FoldedBooks((budget("calls", tool_calls=10),)))
+    return Builtins(archive=archive, books=Books(ledger=ledger, clock=FakeClock()))
 
 
 async def keep(content: bytes) -> tuple[Builtins, ArchiveId]:
@@ -53,7 +55,7 @@ async def read_all(tool: Builtins, index: str, **arguments: object) -> bytes:
     """Read on from where each answer ends, as a model does."""
     whole, offset = b"", 0
     while True:
-        outcome = await tool.run(reading(index, offset=offset, **arguments), LIMITS)
+        outcome = await tool.run(reading(index, offset=offset, **arguments), LIMITS, Meter())
         shown = str(outcome.result.content[0]["text"])
         as_base64 = arguments.get("encoding") == "base64"
         whole += base64.b64decode(shown) if as_base64 else shown.encode()
@@ -96,7 +98,7 @@ async def test_the_head_and_what_is_read_on_from_it_are_the_whole(text: str, abo
 
     shown = indexed(result, archived, rule(above), has_output_schema=False)
     head = str(shown.content[0]["text"]).encode()
-    outcome = await tool.run(reading(index, offset=len(head), max_bytes=10_000), LIMITS)
+    outcome = await tool.run(reading(index, offset=len(head), max_bytes=10_000), LIMITS, Meter())
 
     assert head + str(outcome.result.content[0]["text"]).encode() == text.encode()
     assert len(head) <= max(1, above // 4)
@@ -119,7 +121,7 @@ def test_a_cut_takes_at_most_the_bytes_of_one_character(text: str, at: int) -> N
 async def test_a_range_that_begins_inside_a_character_says_how_to_read_it() -> None:
     tool, index = await keep("€uro".encode())
 
-    outcome = await tool.run(reading(index, offset=1), LIMITS)
+    outcome = await tool.run(reading(index, offset=1), LIMITS, Meter())
 
     assert outcome.result.is_error
     assert "base64" in (outcome.result.sole_text or "")
@@ -129,7 +131,7 @@ async def test_a_range_that_begins_inside_a_character_says_how_to_read_it() -> N
 async def test_a_range_beyond_the_end_is_empty_and_says_so() -> None:
     tool, index = await keep(b"abc")
 
-    outcome = await tool.run(reading(index, offset=50), LIMITS)
+    outcome = await tool.run(reading(index, offset=50), LIMITS, Meter())
 
     assert outcome.result.content[0]["text"] == ""
     assert "this is the end" in str(outcome.result.content[1]["text"])
@@ -140,8 +142,8 @@ async def test_another_agents_result_is_answered_like_an_unknown_one() -> None:
     tool, index = await keep(b"mine")
     eve = replace(CHAIN, agent=PrincipalId("eve"))
 
-    theirs = await tool.run(replace(reading(index), chain=eve), LIMITS)
-    unknown = await tool.run(reading("arc_404"), LIMITS)
+    theirs = await tool.run(replace(reading(index), chain=eve), LIMITS, Meter())
+    unknown = await tool.run(reading("arc_404"), LIMITS, Meter())
 
     assert theirs.status is unknown.status is CallStatus.TOOL_ERROR
     assert theirs.detail == unknown.detail
@@ -152,7 +154,7 @@ async def test_another_agents_result_is_answered_like_an_unknown_one() -> None:
 @pytest.mark.anyio
 async def test_the_status_tool_shows_every_budget_as_text_and_as_structure() -> None:
     outcome = await builtins(FakeArchive()).run(
-        replace(a_call(), tool=GOVERNOR_STATUS, arguments={}), LIMITS
+        replace(a_call(), tool=GOVERNOR_STATUS, arguments={}), LIMITS, Meter()
     )
 
     assert outcome == Outcome(result=outcome.result)
@@ -176,6 +178,17 @@ def test_structured_content_that_says_more_than_the_text_is_kept_with_it() -> No
 
     assert archive_form(same) == (b'{"rows": 2}', "text/plain; charset=utf-8")
     assert json.loads(archive_form(more)[0])["structuredContent"] == {"rows": 2}
+
+
+def test_how_a_command_ended_is_shown_whatever_is_cut_and_is_no_part_of_its_output() -> None:
+    result = replace(text_result("x" * 500), closing="[exit code 3]")
+    content, _ = archive_form(result)
+    archived = Archived(archive_id=ArchiveId("arc_1"), sha256="0", total_bytes=len(content))
+
+    shown = indexed(result, archived, rule(100), has_output_schema=False).to_wire()
+
+    assert content == b"x" * 500
+    assert shown["content"][-1] == text_block("[exit code 3]")
 
 
 @pytest.mark.parametrize(("text", "oversize"), [("x" * 100, False), ("x" * 101, True)])

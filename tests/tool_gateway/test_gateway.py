@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -33,12 +34,26 @@ def gateway(house: House, backends: dict[UpstreamName, Backend] | None = None) -
     return Gateway(
         stock=stock,
         pipeline=house.pipeline,
+        books=house.books,
         backends={ENTRY.backend: house.backend} if backends is None else backends,
         policy=lambda: house.policy,
         sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
         session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
         clock=house.clock,
     )
+
+
+@pytest.mark.anyio
+async def test_half_a_surrogate_pair_is_refused_before_anything_is_held() -> None:
+    house = House(budget("calls", tool_calls=10))
+    arguments = {"text": json.loads('"\\ud800"')}
+
+    answer = await gateway(house).call(ADA, SILENT, tool=TYPED.exposed, arguments=arguments)
+
+    assert answer.is_error
+    assert "half of a surrogate pair" in (answer.sole_text or "")
+    assert house.backend.ran == []
+    assert house.ledger.remaining() == 10
 
 
 @pytest.mark.anyio

@@ -80,13 +80,28 @@ def test_a_token_keeps_its_unnamed_session_until_it_has_been_idle() -> None:
     first = sessions.name_for("tok_1")
     clock.at_ms += IDLE_MS
     second = sessions.name_for("tok_1")
+    sessions.touch("tok_1")
     clock.at_ms += IDLE_MS
     third = sessions.name_for("tok_1")
+    sessions.touch("tok_1")
     clock.at_ms += IDLE_MS + 1
     fourth = sessions.name_for("tok_1")
 
     assert first == second == third
     assert fourth != third
+
+
+def test_a_session_that_is_only_asked_for_goes_idle_all_the_same() -> None:
+    """A killed session meets only denials; asking must not keep it for ever."""
+    clock = FakeClock()
+    sessions = ImplicitSessions(clock=clock, idle_ms=IDLE_MS)
+
+    first = sessions.name_for("tok_1")
+    clock.at_ms += IDLE_MS
+    sessions.name_for("tok_1")
+    clock.at_ms += 1
+
+    assert sessions.name_for("tok_1") != first
 
 
 def test_two_tokens_never_share_an_unnamed_session() -> None:

@@ -3,11 +3,12 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.events import Released, Settled
 from governor.ids import SessionId
 from governor.limits import Isolation
+from governor.usage import Usage
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, RULE, FakeBackend, House, a_call, measured
 from tool_gateway import books
@@ -402,6 +403,20 @@ async def test_with_the_archive_down_the_model_gets_the_whole_result() -> None:
 
 
 @pytest.mark.requirement("session.closed-denies")
+async def test_what_was_measured_before_a_call_was_stopped_is_what_it_is_charged() -> None:
+    house = House(budget("cpu", cpu_ms=10_000), behave=never_answer)
+    house.backend.unmeasurable = {}
+    house.backend.measured = Usage(measured=Amounts({Unit.CPU_MS: 7}))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(house.run)
+            await house.backend.started.wait()
+            house.running.stop_all(why="the end")
+
+    assert house.ledger.remaining(Unit.CPU_MS) == 10_000 - 7
+
+
 async def test_ending_a_session_stops_its_calls_and_settles_them() -> None:
     house = House(CALLS, behave=never_answer)
     neighbour = FakeBackend(never_answer)

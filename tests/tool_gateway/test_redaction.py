@@ -139,3 +139,20 @@ def test_equal_hashes_mean_equal_calls(one: dict[str, object], other: dict[str, 
     equal = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
     assert (payload_hash("tool", one) == payload_hash("tool", other)) is equal
+
+
+def test_a_long_text_is_not_searched_beyond_what_is_kept() -> None:
+    """Base64 has no word boundary for megabytes: a pattern must not walk all of it twice."""
+    kept = render_arguments("t", {"data": "A" * 4_000_000}, ArgumentsKept.REDACTED)
+
+    assert len(kept) < 300
+    assert "(4000000 characters)" in kept
+
+
+@pytest.mark.parametrize(
+    "line", ["login --password: hunter2", "export TOKEN=abc123def", "curl -d 'api_key=zzz999'"]
+)
+def test_a_secret_that_is_assigned_inside_a_command_is_hidden(line: str) -> None:
+    kept = render_arguments("t", {"command": line}, ArgumentsKept.REDACTED)
+
+    assert not any(word in kept for word in ("hunter2", "abc123def", "zzz999"))

@@ -9,7 +9,7 @@ from governor.call import CallStatus, Enforcement, Isolated
 from governor.limits import ExecutionLimits
 from governor.usage import Usage
 from tests.tool_gateway.makers import LIMITS, a_call
-from tool_gateway.ports import Command, CommandOutcome
+from tool_gateway.ports import Command, CommandOutcome, Meter
 from tool_gateway.shell import ENTRY, SHELL_META, SHELL_RUN, Shell, command_of
 
 HELD = Isolated(enforcement=Enforcement.ENFORCED, contained=True, by="cgroup v2")
@@ -37,7 +37,9 @@ class FakeRunner:
         self.asked_cwd = cwd
         return HELD
 
-    async def run(self, name: str, command: Command, limits: ExecutionLimits) -> CommandOutcome:
+    async def run(
+        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+    ) -> CommandOutcome:
         self.commands.append((name, command, limits))
         return self.ended
 
@@ -98,7 +100,9 @@ async def test_a_call_may_shorten_its_time_and_never_lengthen_it(
 ) -> None:
     runner = FakeRunner()
 
-    await Shell(runner=runner, environment={}).run(call(argv=["x"], timeout_ms=asked_ms), LIMITS)
+    await Shell(runner=runner, environment={}).run(
+        call(argv=["x"], timeout_ms=asked_ms), LIMITS, Meter()
+    )
 
     ((name, _, limits),) = runner.commands
     assert name == "call_7"
@@ -115,9 +119,12 @@ async def test_the_answer_is_the_output_and_then_how_it_ended() -> None:
         explanation="memory: 64 MiB reached",
     )
 
-    outcome = await Shell(runner=FakeRunner(ended), environment={}).run(call(argv=["x"]), LIMITS)
+    outcome = await Shell(runner=FakeRunner(ended), environment={}).run(
+        call(argv=["x"]), LIMITS, Meter()
+    )
 
-    assert outcome.result.sole_text == "out\n[stderr]\nhalf a \ufffd\n[memory: 64 MiB reached]"
+    assert outcome.result.sole_text == "out\n[stderr]\nhalf a \ufffd"
+    assert outcome.result.closing == "[memory: 64 MiB reached]"
     assert outcome.result.is_error
     assert outcome.result.meta == {SHELL_META: {"exit_code": None, "status": "limit_hit"}}
     assert (outcome.status, outcome.isolated) == (CallStatus.LIMIT_HIT, HELD)

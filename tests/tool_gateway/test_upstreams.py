@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import mcp_types
 import pytest
 import uvicorn
 from mcp.server.mcpserver import MCPServer
@@ -19,8 +20,10 @@ from governor.call import CallStatus, ToolCall
 from governor.ids import ToolName, UpstreamName
 from tests.tool_gateway.makers import LIMITS, a_call
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.ports import Meter
 from tool_gateway.results import Outcome
 from tool_gateway.stock import Stock
+from tool_gateway.translate import result_of
 from tool_gateway.upstreams import connection
 from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.fleet import UpstreamFleet
@@ -72,7 +75,7 @@ class Upstreams:
         self, tool: str, *, at: UpstreamName = LOCAL, wall_ms: int = 20_000, **arguments: object
     ) -> Outcome:
         call: ToolCall = replace(a_call(**arguments), tool=ToolName(f"{at}__{tool}"))
-        return await self.fleet.backends[at].run(call, replace(LIMITS, wall_ms=wall_ms))
+        return await self.fleet.backends[at].run(call, replace(LIMITS, wall_ms=wall_ms), Meter())
 
 
 def stdio(*extra: str, name: UpstreamName = LOCAL) -> StdioSpec:
@@ -312,3 +315,28 @@ async def test_an_answer_that_breaks_off_fails_its_own_call_and_no_other(content
             remote.let_go.set()
 
     assert [outcome.result.sole_text for outcome in outcomes] == ["held to the end"]
+
+
+@pytest.mark.requirement("upstream.fault-is-contained")
+async def test_a_server_that_changes_its_tools_is_listed_again_and_keeps_running() -> None:
+    spec = StdioSpec(name=LOCAL, command=SERVER)
+    async with Upstreams(spec).connected() as upstreams:
+        before = await upstreams.call("pid")
+        grown = await upstreams.call("grow")
+        [connected] = upstreams.fleet.connections
+        await connected._on_message(mcp_types.ToolListChangedNotification())
+        while "local__late" not in {entry.exposed for entry in upstreams.stock.catalog}:
+            await anyio.sleep(0.01)
+        after = await upstreams.call("late")
+        still = await upstreams.call("pid")
+
+    assert before.result.sole_text == grown.result.sole_text == still.result.sole_text
+    assert after.result.sole_text == "late"
+
+
+async def test_an_upstream_cannot_set_the_keys_of_the_house() -> None:
+    wire = mcp_types.CallToolResult.model_validate(
+        {"content": [], "_meta": {"flyball/denial": {"reason": "x"}, "theirs": 1}}
+    )
+
+    assert result_of(wire).meta == {"theirs": 1}

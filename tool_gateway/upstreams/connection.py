@@ -10,12 +10,16 @@ import mcp_types
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import ServerPlacement
+from tool_gateway.redaction import redact_text
 from tool_gateway.results import ToolResult
 from tool_gateway.translate import entries_of, result_of
 from tool_gateway.upstreams.http import MARK, NOT_REACHED, contained_client
@@ -32,6 +36,8 @@ READY_SECONDS_MAX = 5.0
 # A connection that lasted this long was no crash loop: it is replaced without a pause.
 STEADY_SECONDS = 10.0
 TOOL_PAGES_MAX = 100
+END_SECONDS_MAX = 30.0
+DETAIL_CHARS_MAX = 300
 
 
 class UpstreamState(StrEnum):
@@ -60,6 +66,8 @@ class UpstreamConnection:
         self._stderr_tail = ""
         self._settled = anyio.Event()  # set once READY or DOWN is known
         self._lost = anyio.Event()
+        self._relist = anyio.Event()
+        self._told = ""
 
     @property
     def name(self) -> UpstreamName:
@@ -74,12 +82,12 @@ class UpstreamConnection:
         """Connect, and connect again whenever the connection is lost."""
         pause = 0.0
         while True:
-            self._lost = anyio.Event()
+            self._lost, self._relist = anyio.Event(), anyio.Event()
             began, was_ready = anyio.current_time(), False
             try:
-                async with self._connected():
+                async with self._connected() as client:
                     was_ready = True
-                    await self._lost.wait()
+                    await self._keep_listed(client)
                 words = "the connection was lost"
             # A task's top: no fault of one upstream may end the others.
             except* Exception as group:  # noqa: BLE001
@@ -88,6 +96,45 @@ class UpstreamConnection:
             pause = 0.0 if steady else min(max(pause * 2, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
             self._note_loss(words, soon_back=was_ready and pause < READY_SECONDS_MAX)
             await anyio.sleep(pause)
+
+    async def _keep_listed(self, client: Client) -> None:
+        """List the tools again whenever they change, until the connection is lost."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._list_on_change, client)
+            tasks.start_soon(self._hear_changes, client)
+            await self._lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _hear_changes(self, client: Client) -> None:
+        """Subscribe to changes of the tools, where the server's protocol has it so.
+
+        An older server sends them unasked; `_on_message` hears those.
+        """
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (
+            tools and tools.list_changed
+        ):
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._relist.set()
+        except (MCPError, SubscriptionLost, TimeoutError) as error:
+            logger.info("upstream %s: its changes are no longer heard: %s", self.name, error)
+
+    async def _list_on_change(self, client: Client) -> None:
+        while True:
+            await self._relist.wait()
+            # Announcements come in bursts; what follows within the pause is seen by one list.
+            await anyio.sleep(PAUSE_SECONDS_MIN)
+            self._relist = anyio.Event()
+            try:
+                with anyio.fail_after(self.spec.start_ms_max / 1000):
+                    self.entries = await self._list_tools(client)
+            except (MCPError, TimeoutError, ValidationError) as error:
+                logger.warning("upstream %s: its tools cannot be listed: %s", self.name, error)
+                continue
+            self._on_tools()
 
     async def call(
         self, tool: ToolName, arguments: dict[str, object], *, wall_ms: int
@@ -108,6 +155,9 @@ class UpstreamConnection:
                 )
         except MCPError as error:
             raise self._explained(error) from error
+        except (ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            message = f"{self.name} answered what the protocol does not allow: {error}"
+            raise UpstreamFailedError(message[:DETAIL_CHARS_MAX]) from error
         except RuntimeError as error:
             # The SDK checks structured content against the declared schema.
             message = f"{self.name} answered against its own output schema: {error}"
@@ -142,7 +192,8 @@ class UpstreamConnection:
         if error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated":
             self._lose()
             return UpstreamFailedError(f"upstream {self.name} had ended the session")
-        return UpstreamFailedError(f"upstream {self.name}: [{error.code}] {error.message}")
+        said = redact_text(error.message)[:DETAIL_CHARS_MAX]
+        return UpstreamFailedError(f"upstream {self.name}: [{error.code}] {said}")
 
     def _lose(self) -> None:
         """Send no further call over this connection; the next ones wait for its successor."""
@@ -159,11 +210,14 @@ class UpstreamConnection:
         else:
             self.state = UpstreamState.DOWN
             self._settled.set()
-        logger.warning("upstream %s is %s: %s", self.name, self.state, self.problem)
+        # One that stays down is tried again and again, and told once.
+        if self.problem != self._told:
+            self._told = self.problem
+            logger.warning("upstream %s is %s: %s", self.name, self.state, self.problem)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[None]:
-        """Hold the connection open and announce the tools; tidy up whatever it started."""
+    async def _connected(self) -> AsyncIterator[Client]:
+        """Yield the open connection, its tools announced; tidy up whatever it started."""
         try:
             with anyio.fail_after(self.spec.start_ms_max / 1000) as starting:
                 async with self._client_for(self.spec) as client:
@@ -171,14 +225,14 @@ class UpstreamConnection:
                     starting.deadline = float("inf")
                     self._client = client
                     self.protocol_version = client.protocol_version
-                    self.state, self.problem = UpstreamState.READY, ""
+                    self.state, self.problem, self._told = UpstreamState.READY, "", ""
                     self._settled.set()
                     self._on_tools()
-                    yield
+                    yield client
         finally:
             self._client = None
             if isinstance(self.spec, StdioSpec):
-                with anyio.CancelScope(shield=True):
+                with anyio.move_on_after(END_SECONDS_MAX, shield=True):
                     await self._placement.end_server(self.name)
 
     @asynccontextmanager
@@ -223,9 +277,8 @@ class UpstreamConnection:
         return entries_of(self.name, tools, prefixed=self.spec.prefixed)
 
     async def _on_message(self, message: object) -> None:
-        # A reconnection lists the tools anew: simple, and such a change is rare.
         if isinstance(message, mcp_types.ToolListChangedNotification):
-            self._lose()
+            self._relist.set()
 
 
 def _first_words(group: BaseExceptionGroup[BaseException]) -> str:

@@ -10,13 +10,14 @@ from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.ports import Backend, ServerPlacement
+from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
 
-CONNECT_SECONDS_MAX = 30.0
+# What is not up by then is served without, and comes into the list when it is.
+CONNECT_SECONDS_MAX = 5.0
 
 
 class UpstreamBackend:
@@ -41,7 +42,7 @@ class UpstreamBackend:
         """Return None: the upstream runs already, whatever the call."""
         return None
 
-    async def run(self, call: ToolCall, limits: ExecutionLimits) -> Outcome:
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
         """Send the call and return the answer, or say that none came in time.
 
         Raises:

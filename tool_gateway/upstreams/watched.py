@@ -3,17 +3,45 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from mcp.client._transport import ReadStream, TransportStreams
+from mcp.shared.message import SessionMessage
 
 Item = TypeVar("Item")
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+class ReadStream(Protocol[Item_co]):
+    """What the SDK reads a connection's messages from."""
+
+    async def receive(self) -> Item_co:
+        """Return the next item."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        ...
+
+    async def __anext__(self) -> Item_co: ...
+
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None: ...
+
+
+Messages = SessionMessage | Exception
 
 
 @asynccontextmanager
 async def watched(
-    transport: AbstractAsyncContextManager[TransportStreams], on_closed: Callable[[], None]
-) -> AsyncIterator[TransportStreams]:
+    transport: AbstractAsyncContextManager[tuple[ReadStream[Messages], Any]],
+    on_closed: Callable[[], None],
+) -> AsyncIterator[tuple[Any, Any]]:
     """Open `transport`; `on_closed` is called when its read side ends, for whatever cause.
 
     The SDK's client notices such an end only at its next request; a gateway wants to start

@@ -40,6 +40,17 @@ def die() -> str:
 
 
 @server.tool()
+def grow() -> str:
+    """Offer one more tool."""
+
+    def late() -> str:
+        return "late"
+
+    server.add_tool(late)
+    return str(os.getpid())
+
+
+@server.tool()
 async def wait() -> str:
     await anyio.sleep_forever()
     return "never"
