@@ -9,11 +9,10 @@ from opentelemetry.sdk.metrics.view import DropAggregation, View
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
-# Instruments of the libraries beneath us carry labels that clients choose.
+# Instruments of the libraries beneath us carry labels that clients choose: ours alone are shown.
 _OURS_ONLY = (
-    View(meter_name="fastapi*", instrument_name="*", aggregation=DropAggregation()),
-    View(meter_name="mcp*", instrument_name="*", aggregation=DropAggregation()),
-    View(meter_name="opentelemetry*", instrument_name="*", aggregation=DropAggregation()),
+    View(instrument_name="*", aggregation=DropAggregation()),
+    View(instrument_name="flyball_*"),
 )
 
 

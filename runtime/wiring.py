@@ -33,6 +33,7 @@ from runtime.configuration.translate import (
     upstreams_of,
 )
 from runtime.errors import ListenError
+from runtime.failures import problem_for
 from runtime.first_start import AGENT, TENANT, TokenFiles, prepare
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
@@ -127,7 +128,12 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
         gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
-        front = McpFront(gateway, version=VERSION, body_bytes_max=config.listen.body_bytes_max)
+        front = McpFront(
+            gateway,
+            version=VERSION,
+            body_bytes_max=config.listen.body_bytes_max,
+            code_of=lambda error: problem_for(error).code,
+        )
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 

@@ -1,6 +1,6 @@
 """MCP over streamable HTTP, both eras, on the official SDK."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,16 +24,26 @@ from tool_gateway.translate import tool_for_client, wire_of
 
 # Where the authenticating middleware leaves the caller for the handlers.
 CALLER_KEY = "flyball.caller"
-CONFLICT = 409
 SESSION_IDLE_SECONDS = 1800
 
 
 class McpFront:
     """Serves a gateway to MCP clients; authentication is done before a request gets here."""
 
-    def __init__(self, gateway: Gateway, *, version: str, body_bytes_max: int) -> None:
-        """Build the server; `running` must be entered before the first request."""
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        version: str,
+        body_bytes_max: int,
+        code_of: Callable[[Exception], int],
+    ) -> None:
+        """Build the server; `running` must be entered before the first request.
+
+        `code_of` gives the JSON-RPC code of an error: the house has one table for that.
+        """
         self._gateway = gateway
+        self._code_of = code_of
         server: Server[Any] = Server(
             "flyball",
             version=version,
@@ -90,10 +100,8 @@ class McpFront:
             result = await self._gateway.call(
                 caller, context, tool=params.name, arguments=params.arguments or {}
             )
-        except (UnknownToolError, InvalidContextError) as error:
-            raise MCPError(mcp_types.INVALID_PARAMS, str(error)) from error
-        except IdempotencyConflictError as error:
-            raise MCPError(mcp_types.INVALID_REQUEST, str(error), {"status": CONFLICT}) from error
+        except (UnknownToolError, InvalidContextError, IdempotencyConflictError) as error:
+            raise MCPError(self._code_of(error), str(error)) from error
         return wire_of(result)
 
 
