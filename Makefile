@@ -11,6 +11,7 @@ help:
 	@echo "make run    start the sidecar, play the tour, serve until Ctrl-C (ARGS=--exit-after-tour)"
 	@echo "make test   every check and every test (SYSTEM=1 installs the system parts, as root)"
 	@echo "make check  the fast part: lint, types, import rules, pure tests"
+	@echo "make install, make clean    make the environment that the others share; remove it"
 
 # A stamp is newer than its lock exactly when the environment holds what the lock says.
 $(BIN)/python:
