@@ -13,6 +13,7 @@ from tests.ebpf.commands import MIB, Pipe, limits, python, shell
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
 
+@pytest.mark.requirement("limit.is-explained")
 async def test_a_command_over_its_memory_dies_alone_and_its_peak_is_told(
     executor: LocalExecutor, pipe: Pipe
 ) -> None:

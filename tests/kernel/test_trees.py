@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.anyio, pytest.mark.usefixtures("gr
 Groups = Callable[[str], list[Path]]
 
 
+@pytest.mark.requirement("process.none-outlives-call")
 async def test_a_daemon_that_left_its_session_and_ignores_signals_does_not_survive(
     executor: LocalExecutor, pipe: Pipe, groups: Groups
 ) -> None:
