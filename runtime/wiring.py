@@ -137,25 +137,12 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(reap_for_ever, store.ledger, ground.clock, name="reaper")
-        keep_ms = retention_ms_of(config)
-        tasks.start_soon(purge_for_ever, store.retention, ground.clock, keep_ms, name="retention")
+        await _keep_house(stack, ground)
         await stack.enter_async_context(fleet.connected())
 
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
-            agents=agents_app(
-                front=front,
-                model_routes=list(models.routes()),
-                authenticate=lambda secret: store.principals.authenticate(
-                    secret, now_ms=ground.clock.now_ms()
-                ),
-                open_to=open_caller(TENANT, AGENT) if config.auth.mode == "none" else None,
-                allowed_hosts=config.listen.allowed_hosts,
-                body_bytes_max=config.listen.body_bytes_max,
-            ),
+            agents=_agents(ground, front, models),
             admin=_admin(ground, readiness),
             running=ground.running,
             readiness=readiness,
@@ -245,6 +232,30 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         policy_version=lambda: ground.policy.version,
     )
     return ModelFront(chat, session_of=gateway.session_of)
+
+
+async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
+    """Start what runs beside the calls: holds that nobody ends, records past their time."""
+    store, clock = ground.store, ground.clock
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    keep_ms = retention_ms_of(ground.config)
+    tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
+
+
+def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
+    config = ground.config
+    return agents_app(
+        front=front,
+        model_routes=list(models.routes()),
+        authenticate=lambda secret: ground.store.principals.authenticate(
+            secret, now_ms=ground.clock.now_ms()
+        ),
+        open_to=open_caller(TENANT, AGENT) if config.auth.mode == "none" else None,
+        allowed_hosts=config.listen.allowed_hosts,
+        body_bytes_max=config.listen.body_bytes_max,
+    )
 
 
 def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
