@@ -6,10 +6,15 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from governor.budget import Budget
+from governor.errors import InvalidBudgetError
 from governor.ids import BudgetId, TenantId
+from governor.window import Fixed
 from memory_store.errors import AboveQuotaError, NotABudgetError, NotFoundError
 from memory_store.rows import budget_of
 from memory_store.tables import budgets
+
+# A window of more than ten years is meant to be a lifetime, and no clock counts to its end.
+WINDOW_SECONDS_MAX = 10 * 366 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,21 @@ def check_within_quota(connection: Connection, budget: Budget) -> None:
     for unit, limit in budget.limits:
         if unit in quota.budget.limits and limit > quota.budget.limits.of(unit):
             raise AboveQuotaError(unit=unit, limit=limit, quota=quota.budget.limits.of(unit))
+
+
+def check_window(budget: Budget) -> None:
+    """Return if the window of `budget` is one that can be stored and will end.
+
+    Raises:
+        InvalidBudgetError: it is longer.
+    """
+    window = budget.window
+    if isinstance(window, Fixed) and window.length_ms > WINDOW_SECONDS_MAX * 1000:
+        message = (
+            f"window.every_s: {window.length_ms // 1000} is above {WINDOW_SECONDS_MAX}, "
+            "which is ten years; a longer window is a lifetime"
+        )
+        raise InvalidBudgetError(message)
 
 
 def budget_view(row: Any) -> BudgetView:

@@ -13,6 +13,7 @@ from memory_store.audit import Actor, State, note
 from memory_store.budget_rows import (
     BudgetView,
     budget_view,
+    check_window,
     check_within_quota,
     find_budget,
     live_budget,
@@ -56,7 +57,9 @@ class BudgetBook:
             AboveQuotaError: a limit is above the tenant's quota.
             NotFoundError: there is no such tenant.
             NotABudgetError: it is a quota.
+            InvalidBudgetError: its window is longer than ten years.
         """
+        check_window(budget)
         change = _Change(action="budget.create", by=by, now_ms=now_ms)
 
         def work(connection: Connection) -> BudgetView:
@@ -81,7 +84,9 @@ class BudgetBook:
             NotFoundError: there is no such budget or tenant.
             AlreadyExistsError: the id is that of a retired budget, or of another tenant's.
             NotABudgetError: it is a quota.
+            InvalidBudgetError: its window is longer than ten years.
         """
+        check_window(budget)
         change = _Change(action="budget.put", by=by, now_ms=now_ms)
 
         def work(connection: Connection) -> BudgetView:
@@ -183,6 +188,7 @@ class BudgetBook:
         Raises:
             VersionConflictError: it was changed since `expected_version`.
             NotFoundError: there is no such tenant.
+            InvalidBudgetError: its window is longer than ten years.
         """
         quota = Budget(
             budget_id=quota_id(tenant),
@@ -193,6 +199,7 @@ class BudgetBook:
             window=Lifetime() if window is None else window,
             is_quota=True,
         )
+        check_window(quota)
         change = _Change(action="quota.put", by=by, now_ms=now_ms)
         return await self._writer.run(
             lambda connection: self._upsert(connection, quota, expected_version, change)

@@ -74,22 +74,32 @@ def insert_call(driver: sqlite3.Connection, record: CallRecord, charged: Amounts
             "status": record.status.value,
             "started_at_ms": record.started_at_ms,
             "ended_at_ms": record.ended_at_ms,
-            "arguments": record.arguments,
+            "arguments": _storable(record.arguments),
             "backend": record.backend,
             "rule": record.rule,
             "policy_version": record.policy_version,
             "estimate": amounts_json(record.estimate),
             "measured": None if usage is None else amounts_json(usage.measured),
-            "unmeasured": None if usage is None else json_of(dict(usage.unmeasured)),
+            "unmeasured": None if usage is None else _storable(json_of(dict(usage.unmeasured))),
             "memory_peak_bytes": None if usage is None else usage.memory_peak_bytes,
             "denial": None if record.denial is None else record.denial.value,
-            "detail": record.detail,
-            "isolated": None if record.isolated is None else json_of(asdict(record.isolated)),
+            "detail": _storable(record.detail),
+            "isolated": None
+            if record.isolated is None
+            else _storable(json_of(asdict(record.isolated))),
             "result_bytes": record.result_bytes,
             "archive_id": record.archive_id,
             **{unit.value: charged.of(unit) for unit in Unit},
         },
     )
+
+
+def _storable(text: str) -> str:
+    """Return `text` with what no UTF-8 holds written as escapes.
+
+    Some of it is a stranger's, and a settlement must not fail for the words of its record.
+    """
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 class CallLog:
@@ -102,7 +112,7 @@ class CallLog:
     async def record(self, record: CallRecord) -> None:
         """Keep the record of a call that was not admitted and so was charged nothing."""
         await self._writer.run(
-            lambda connection: insert_call(driver_of(connection), record, NOTHING)
+            lambda connection: insert_call(driver_of(connection), record, NOTHING), is_owed=True
         )
 
     async def get(self, call_id: CallId) -> CallView:

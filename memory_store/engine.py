@@ -1,5 +1,6 @@
 """Connections to the database file and the translation of its errors."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,11 +8,12 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
-from memory_store.errors import StoreUnavailableError
+from memory_store.errors import StoreUnavailableError, UnstorableError
+from memory_store.statement import BINDING_ERRORS, unstorable
 
 READERS_MAX = 4
 _BUSY_TIMEOUT_MS = 5_000
@@ -73,15 +75,20 @@ def translated() -> Iterator[None]:
 
     Raises:
         StoreUnavailableError: the database refused or failed.
+        UnstorableError: a value is not one that it can hold.
     """
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreUnavailableError from error
+    except (UnicodeError, OverflowError) as error:
+        # The driver cannot write half of a surrogate pair, nor an integer above 64 bits.
+        raise UnstorableError from error
 
 
 def _url(database: Path, *, mode: str) -> str:
-    return f"sqlite+pysqlite:///file:{quote(str(database))}?mode={mode}&uri=true"
+    # Bytes, because a path need not be text.
+    return f"sqlite+pysqlite:///file:{quote(os.fsencode(database))}?mode={mode}&uri=true"
 
 
 def _configure(engine: Engine, *, pragmas: tuple[str, ...], begin: str) -> None:
@@ -94,5 +101,12 @@ def _configure(engine: Engine, *, pragmas: tuple[str, ...], begin: str) -> None:
     def begin_transaction(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
+    def name_the_value(context: ExceptionContext) -> None:
+        if isinstance(context.original_exception, BINDING_ERRORS):
+            execution = context.execution_context
+            # Without it, the values were refused before there was anything to execute.
+            raise unstorable(*getattr(execution, "compiled_parameters", ()))
+
     event.listen(engine, "connect", connect)
+    event.listen(engine, "handle_error", name_the_value)
     event.listen(engine, "begin", begin_transaction)

@@ -15,6 +15,16 @@ class StoreUnavailableError(StoreError):
     """The database did not store this; nothing of it can be relied on."""
 
 
+class UnstorableError(StoreError):
+    """A value cannot be stored: it is text that no UTF-8 holds, or above 64 bits."""
+
+    def __init__(self, *, names: tuple[str, ...] = ()) -> None:
+        """Name which, where that is known; never the value."""
+        named = f"a value cannot be stored: {', '.join(names)}" if names else None
+        super().__init__(named)
+        self.names = names
+
+
 class StoreOverloadedError(StoreError):
     """More writes are waiting than the store takes; nothing was stored, try again later."""
 
@@ -66,6 +76,10 @@ class AboveQuotaError(StoreError):
 
 class NotABudgetError(StoreError):
     """A quota is written with put_quota and cannot be created, put or deleted as a budget."""
+
+
+class TokenEndedError(StoreError):
+    """The token is revoked or has expired and cannot be rotated; issue a new one."""
 
 
 class SessionOwnerError(StoreError):

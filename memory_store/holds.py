@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, null, select, update
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
@@ -77,6 +77,11 @@ _TURN = Statement(
     )
 )
 _FREE_TURN = Statement(delete(turns).where(turns.c.reservation_id == bindparam("reservation_id")))
+_FREE_KEY = Statement(
+    update(reservations)
+    .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
+    .values(idempotency_key=null(), payload_hash=null())
+)
 _MOVE = Statement(
     update(reservations)
     .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
@@ -196,6 +201,11 @@ def end_hold(driver: sqlite3.Connection, ended: Ended, *, at_ms: int) -> None:
 def free_turn(driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
     """Let the turn that a reservation opened be opened again."""
     _FREE_TURN.run(driver, {"reservation_id": reservation_id})
+
+
+def free_key(driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
+    """Let the client's key be used again: the call that it named never ran."""
+    _FREE_KEY.run(driver, {"of_reservation_id": reservation_id})
 
 
 def _insert_event(

@@ -90,7 +90,7 @@ class SqlLedger:
             hold = _hold(driver, reservation_id)
             holds.mark(driver, settlement.forward(hold.reservation))
 
-        await self._writer.run(work)
+        await self._writer.run(work, is_owed=True)
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -198,7 +198,7 @@ class SqlLedger:
             _store_end(driver, ended, record, charged(hold))
             return ended
 
-        return await self._writer.run(work)
+        return await self._writer.run(work, is_owed=True)
 
     async def _expire(self, reservation_id: ReservationId, now_ms: int, outcome: _Expiries) -> None:
         def work(connection: Connection) -> Expired:
@@ -210,10 +210,11 @@ class SqlLedger:
             if hold.reservation.state is ReservationState.HELD:
                 # It never left and is refunded, so the next call of its turn pays for it.
                 holds.free_turn(driver, reservation_id)
+                holds.free_key(driver, reservation_id)
             return expired
 
         try:
-            outcome.expired.append(await self._writer.run(work))
+            outcome.expired.append(await self._writer.run(work, is_owed=True))
         except InvalidTransitionError:
             """It ended after all while its expiry waited."""
         except StoreError as error:
@@ -255,3 +256,5 @@ def _store_end(
     holds.end_hold(driver, ended, at_ms=record.ended_at_ms)
     accounts.end(driver, ended.charges)
     insert_call(driver, record, charged)
+    if isinstance(ended, Released):
+        holds.free_key(driver, ended.reservation.reservation_id)

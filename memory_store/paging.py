@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from memory_store.errors import InvalidCursorError
 
 PAGE_LIMIT_MAX = 200
+_INT64_MAX = 2**63 - 1
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,6 +48,8 @@ def key_of(cursor: str, *, kinds: tuple[type[int] | type[str], ...]) -> Key:
     except (binascii.Error, ValueError, RecursionError):
         raise InvalidCursorError from None
     if not isinstance(parts, list) or [type(part) for part in parts] != list(kinds):
+        raise InvalidCursorError
+    if any(isinstance(part, int) and abs(part) > _INT64_MAX for part in parts):
         raise InvalidCursorError
     return tuple(parts)
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from governor.ids import PrincipalId, TenantId
 from memory_store.audit import Actor, note
-from memory_store.errors import AlreadyExistsError, NotFoundError
+from memory_store.errors import AlreadyExistsError, NotFoundError, TokenEndedError
 from memory_store.identities import Identities, Identity, Role
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
@@ -185,10 +185,13 @@ class PrincipalBook:
 
         Raises:
             NotFoundError: there is no such token.
+            TokenEndedError: it is accepted no more, so nothing can take its place.
         """
 
         def work(connection: Connection) -> IssuedToken:
             old = find_token(connection, token_id)
+            if old.has_ended_at(now_ms):
+                raise TokenEndedError
             revoke_token(connection, token_id, by=by, now_ms=now_ms)
             return insert_token(
                 connection, old.principal_id, expires_at_ms=expires_at_ms, by=by, now_ms=now_ms
@@ -207,16 +210,26 @@ class PrincipalBook:
             after_commit=self._identities.forget_all,
         )
 
-    async def list_tokens(self, principal_id: PrincipalId) -> tuple[TokenView, ...]:
+    async def get_token(self, token_id: str) -> TokenView:
+        """Return the token, whether or not it is still accepted.
+
+        Raises:
+            NotFoundError: there is no such token.
+        """
+        return await self._reader.run(lambda connection: find_token(connection, token_id))
+
+    async def list_tokens(
+        self, principal_id: PrincipalId, *, cursor: str | None = None, limit: int = 50
+    ) -> Page[TokenView]:
         """Return the principal's tokens, the latest first.
 
         Raises:
             NotFoundError: there is no such principal.
         """
 
-        def work(connection: Connection) -> tuple[TokenView, ...]:
+        def work(connection: Connection) -> Page[TokenView]:
             _existing(connection, principal_id)
-            return tokens_of(connection, principal_id)
+            return tokens_of(connection, principal_id, cursor=cursor, limit=limit)
 
         return await self._reader.run(work)
 

@@ -52,7 +52,11 @@ def charged_when_expired(hold: Hold) -> Amounts:
 
 
 def expired_record(hold: Hold, *, now_ms: int) -> CallRecord:
-    """Return the record of a call whose end nobody reported."""
+    """Return the record of a call whose end nobody reported.
+
+    The hold does not know the arguments, the rule and the backend: they stay empty.
+    """
+    was_forwarded = hold.reservation.state is ReservationState.FORWARDED
     # Only a model call holds tokens; the reservation itself does not say what was called.
     is_model = Unit.INPUT_TOKENS in hold.estimate or Unit.OUTPUT_TOKENS in hold.estimate
     return CallRecord(
@@ -69,5 +73,10 @@ def expired_record(hold: Hold, *, now_ms: int) -> CallRecord:
         rule="",
         policy_version="",
         estimate=hold.estimate,
-        detail="nobody reported how the call ended",
+        detail="nobody reported how the call ended; "
+        + (
+            "it was forwarded, so all that was held for it is charged"
+            if was_forwarded
+            else "it never left, so nothing is charged"
+        ),
     )

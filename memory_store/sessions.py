@@ -2,10 +2,12 @@
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from governor.admission import AdmissionRequest
@@ -15,10 +17,12 @@ from memory_store.errors import NotFoundError, SessionOwnerError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.statement import Statement
-from memory_store.tables import sessions
+from memory_store.tables import calls, reservations, sessions
 from memory_store.writer import Writer
 
 _ID_BYTES = 16
+# How many sessions one transaction closes, so that nobody behind it waits for long.
+CLOSED_AT_ONCE = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,8 @@ def session_id_for(agent: PrincipalId, name: str) -> SessionId:
     """
     digest = hashlib.blake2b(digest_size=_ID_BYTES)
     for part in (agent, name):
-        encoded = part.encode()
+        # Any text has an id; whether it can be stored is found out where it is.
+        encoded = part.encode(errors="surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big"))
         digest.update(encoded)
     return SessionId(f"ses_{digest.hexdigest()}")
@@ -138,16 +143,29 @@ class SessionBook:
             rows, limit=limit, item=_view, key=lambda row: (row.opened_at_ms, row.session_id)
         )
 
-    async def idle(self, *, before_ms: int, limit: int = 200) -> tuple[SessionView, ...]:
-        """Return open sessions not seen since `before_ms`, the longest idle first."""
+    async def close_idle(self, *, prefix: str, before_ms: int, by: Actor, now_ms: int) -> int:
+        """Close the sessions whose name begins with `prefix` and that rest since `before_ms`.
+
+        One rests if it was not seen and none of its calls ran since. Returns how many were
+        closed, some at a time, so that calls are admitted in between.
+        """
+        # Looked for beside the writer, because no index leads to them by name.
         query = (
-            select(sessions)
-            .where(sessions.c.closed_at_ms.is_(None), sessions.c.last_seen_at_ms < before_ms)
+            select(sessions.c.session_id)
+            .where(sessions.c.name.startswith(prefix, autoescape=True), _is_idle(before_ms))
             .order_by(sessions.c.last_seen_at_ms)
-            .limit(clamped(limit))
+            .limit(CLOSED_AT_ONCE)
         )
-        rows = await self._reader.run(lambda connection: connection.execute(query).all())
-        return tuple(_view(row) for row in rows)
+        total = 0
+        while ids := await self._reader.run(lambda connection: connection.scalars(query).all()):
+            closed = await self._writer.run(
+                partial(_close_idle, ids=ids, before_ms=before_ms, by=by, now_ms=now_ms)
+            )
+            if not closed:
+                # All of them came back meanwhile; the next sweep looks again.
+                break
+            total += closed
+        return total
 
     async def close(self, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
         """Deny every further call of the session; one that is closed stays as it is.
@@ -155,29 +173,57 @@ class SessionBook:
         Raises:
             NotFoundError: no call was ever seen of it.
         """
+        return await self._writer.run(
+            lambda connection: _close(connection, session_id, by=by, now_ms=now_ms)
+        )
 
-        def close(connection: Connection) -> SessionView:
-            before = _session(connection, session_id)
-            if before.closed_at_ms is not None:
-                return before
-            connection.execute(
-                update(sessions)
-                .where(sessions.c.session_id == session_id)
-                .values(closed_at_ms=now_ms, closed_by=by.name)
-            )
-            after = _session(connection, session_id)
-            note(
-                connection,
-                by=by,
-                at_ms=now_ms,
-                action="session.close",
-                target=session_id,
-                before=asdict(before),
-                after=asdict(after),
-            )
-            return after
 
-        return await self._writer.run(close)
+def _close(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
+    before = _session(connection, session_id)
+    if before.closed_at_ms is not None:
+        return before
+    connection.execute(
+        update(sessions)
+        .where(sessions.c.session_id == session_id)
+        .values(closed_at_ms=now_ms, closed_by=by.name)
+    )
+    after = _session(connection, session_id)
+    note(
+        connection,
+        by=by,
+        at_ms=now_ms,
+        action="session.close",
+        target=session_id,
+        before=asdict(before),
+        after=asdict(after),
+    )
+    return after
+
+
+def _close_idle(
+    connection: Connection, *, ids: Sequence[str], before_ms: int, by: Actor, now_ms: int
+) -> int:
+    # Asked again, because a session may have come back since it was looked for.
+    still_idle = connection.scalars(
+        select(sessions.c.session_id).where(sessions.c.session_id.in_(ids), _is_idle(before_ms))
+    ).all()
+    for session_id in still_idle:
+        _close(connection, SessionId(session_id), by=by, now_ms=now_ms)
+    return len(still_idle)
+
+
+def _is_idle(before_ms: int) -> ColumnElement[bool]:
+    """Tell of a session whether it is open and at rest since `before_ms`."""
+    live = select(reservations.c.session).where(reservations.c.ended_at_ms.is_(None))
+    has_ended_since = exists().where(
+        calls.c.session == sessions.c.session_id, calls.c.ended_at_ms >= before_ms
+    )
+    return (
+        sessions.c.closed_at_ms.is_(None)
+        & (sessions.c.last_seen_at_ms < before_ms)
+        & sessions.c.session_id.not_in(live)
+        & ~has_ended_since
+    )
 
 
 def _session(connection: Connection, session_id: SessionId) -> SessionView:

@@ -1,6 +1,7 @@
 """The store: one state directory, opened, wired and closed as a whole."""
 
 import os
+import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ async def open_store(
     Raises:
         StateDirectoryBusyError: another sidecar uses the directory.
         SchemaMismatchError: another version of Flyball made the database.
-        StoreUnavailableError: the database cannot be opened.
+        StoreUnavailableError: the directory cannot be used, or the database not be opened.
     """
     # Opening blocks the loop, a migration even for long; nothing is served before it.
     with _opened(state_dir, durability) as (writing, reading):
@@ -113,11 +114,7 @@ async def open_store(
 @contextmanager
 def _opened(state_dir: Path, durability: Durability) -> Iterator[tuple[Engine, Engine]]:
     """Yield the writing and the reading engine on a database of the present schema."""
-    try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"the state directory {state_dir} cannot be made"
-        raise StoreUnavailableError(message) from error
+    _make_private(state_dir)
     database = state_dir / DATABASE_NAME
     with exclusive(state_dir):
         # SQLite gives its other files the mode of this one.
@@ -130,3 +127,28 @@ def _opened(state_dir: Path, durability: Durability) -> Iterator[tuple[Engine, E
         finally:
             reading.dispose()
             writing.dispose()
+
+
+def _make_private(state_dir: Path) -> None:
+    """Make the state directory, or close an existing one to everybody else.
+
+    Raises:
+        StoreUnavailableError: it is none, is shared, or cannot be made or closed.
+    """
+    problem = "cannot be made"
+    try:
+        try:
+            state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError as error:
+            message = f"the state directory {state_dir} is a file; name a directory"
+            raise StoreUnavailableError(message) from error
+        problem = "is open to others and cannot be closed to them"
+        mode = state_dir.stat().st_mode
+        if mode & stat.S_ISVTX:
+            message = f"{state_dir} is shared by others; name a directory inside it"
+            raise StoreUnavailableError(message)
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            state_dir.chmod(stat.S_IRWXU)
+    except OSError as error:
+        message = f"the state directory {state_dir} {problem}"
+        raise StoreUnavailableError(message) from error

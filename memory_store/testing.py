@@ -100,6 +100,7 @@ class MemoryLedger:
         """Free what was held for a call that provably consumed nothing."""
         released = settlement.release(self._hold(reservation_id).reservation)
         self._end(released, record)
+        self._free_key(reservation_id)
         return released
 
     async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
@@ -215,4 +216,8 @@ class MemoryLedger:
         if hold.reservation.state is ReservationState.HELD:
             opened_by = hold.reservation.reservation_id
             self._turns = {turn: by for turn, by in self._turns.items() if by != opened_by}
+            self._free_key(opened_by)
         return expired
+
+    def _free_key(self, reservation_id: ReservationId) -> None:
+        self._keys = {key: by for key, by in self._keys.items() if by[0] != reservation_id}

@@ -12,11 +12,10 @@ from governor.ids import PrincipalId, TenantId
 from memory_store.audit import Actor, note
 from memory_store.errors import NotFoundError
 from memory_store.identities import Identity, Proof, Role
+from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.tables import principals, tenants, tokens
 
 _SECRET_BYTES = 32
-# One principal has a handful; the bound is for the listing.
-TOKENS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +38,15 @@ class TokenView:
     expires_at_ms: int | None
     revoked_at_ms: int | None
 
+    def has_ended_at(self, now_ms: int) -> bool:
+        """Tell whether the token is accepted no more."""
+        is_expired = self.expires_at_ms is not None and self.expires_at_ms <= now_ms
+        return is_expired or self.revoked_at_ms is not None
+
 
 def hash_of(secret: str) -> str:
-    """Return what is stored instead of `secret`."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    """Return what is stored instead of `secret`, which may be any text at all."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 def insert_token(
@@ -117,15 +121,25 @@ def find_token(connection: Connection, token_id: str) -> TokenView:
     return _view(row)
 
 
-def tokens_of(connection: Connection, principal_id: PrincipalId) -> tuple[TokenView, ...]:
-    """Return the principal's tokens, the latest first."""
-    rows = connection.execute(
+def tokens_of(
+    connection: Connection, principal_id: PrincipalId, *, cursor: str | None, limit: int
+) -> Page[TokenView]:
+    """Return some of the principal's tokens, the latest first."""
+    limit = clamped(limit)
+    query = (
         _tokens()
         .where(tokens.c.principal_id == principal_id)
-        .order_by(tokens.c.created_at_ms.desc(), tokens.c.token_id)
-        .limit(TOKENS_MAX)
+        .order_by(tokens.c.created_at_ms.desc(), tokens.c.token_id.desc())
+        .limit(limit + 1)
     )
-    return tuple(_view(row) for row in rows)
+    if cursor is not None:
+        created_at_ms, token_id = key_of(cursor, kinds=(int, str))
+        query = query.where(
+            (tokens.c.created_at_ms < created_at_ms)
+            | ((tokens.c.created_at_ms == created_at_ms) & (tokens.c.token_id < token_id))
+        )
+    rows = connection.execute(query).all()
+    return page_of(rows, limit=limit, item=_view, key=lambda row: (row.created_at_ms, row.token_id))
 
 
 def proof_for(connection: Connection, secret_hash: str) -> Proof | None:

@@ -20,6 +20,10 @@ from memory_store.engine import driver_of, translated
 from memory_store.errors import StoreOverloadedError, StoreUnavailableError
 
 WAITING_MAX = 4096
+# An admission that is refused can be asked for again; a settlement that is refused is a call
+# charged too little, to the gain of whoever filled the queue. So the last quarter is kept
+# for work that is owed.
+NOT_OWED_MAX = WAITING_MAX * 3 // 4
 BATCH_MAX = 256
 
 T = TypeVar("T")
@@ -75,19 +79,23 @@ class Writer:
         *,
         after_commit: Callable[[], None] = _nothing,
         may_be_dropped: bool = False,
+        is_owed: bool = False,
     ) -> T:
         """Return what `work` returned, once it is committed.
 
         `after_commit` is then called in the writer's thread, before anybody is told. Work
         that `may_be_dropped` is not begun when its caller is gone by its turn; all other
         work is done whether its caller still waits or not, because a settlement must not
-        be lost with the client that caused it.
+        be lost with the client that caused it. Work that `is_owed`, the end or the record of
+        what was begun, is refused only when the queue is full; all other work earlier.
 
         Raises:
             StoreOverloadedError: too much waits already; nothing was done.
             StoreUnavailableError: the database refused or failed; nothing was stored.
         """
-        return await self.submit(work, after_commit=after_commit, may_be_dropped=may_be_dropped)
+        return await self.submit(
+            work, after_commit=after_commit, may_be_dropped=may_be_dropped, is_owed=is_owed
+        )
 
     def submit(
         self,
@@ -95,6 +103,7 @@ class Writer:
         *,
         after_commit: Callable[[], None] = _nothing,
         may_be_dropped: bool = False,
+        is_owed: bool = False,
     ) -> asyncio.Future[T]:
         """Return the future of `work`; to be called on the loop that the writer was made on.
 
@@ -105,6 +114,8 @@ class Writer:
         if self._is_closing:
             message = "the store is closing"
             raise StoreUnavailableError(message)
+        if not is_owed and self._queue.qsize() >= NOT_OWED_MAX:
+            raise StoreOverloadedError
         future: asyncio.Future[T] = self._loop.create_future()
         piece = _Piece(
             work=work, after_commit=after_commit, may_be_dropped=may_be_dropped, future=future

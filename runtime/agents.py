@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from governor.ids import PrincipalId, TenantId
 from memory_store.errors import StoreUnavailableError
 from memory_store.identities import Identity, Role
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
@@ -75,11 +74,6 @@ class AgentAuth:
         if len(sent) != 1 or not sent[0].lower().startswith(_BEARER):
             return None
         return await self._authenticate(sent[0][len(_BEARER) :].strip())
-
-
-def open_caller(tenant: TenantId, agent: PrincipalId) -> Caller:
-    """Return who everybody is while authentication is off."""
-    return Caller(tenant=tenant, agent=agent, token_id="none")  # noqa: S106 - not a secret
 
 
 def agents_app(

@@ -1,21 +1,52 @@
 """What `flyball doctor` looks at: the host, the configuration, the installation."""
 
 import importlib.util
+import os
 import shutil
+import tempfile
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from ebpf.capability import Capability, probe_host
+from ebpf.capability import Capability, Host, probe_host
+from ebpf.errors import CapabilityMissingError
+from ebpf.executor import LocalExecutor
+from governor.call import Enforcement
+from governor.limits import Isolation
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Config
-from runtime.configuration.translate import policy_of, providers_of, upstreams_of
+from runtime.configuration.translate import (
+    budgets_of,
+    policy_of,
+    providers_of,
+    shell_rules_of,
+    tiers_of,
+    upstreams_of,
+)
 from runtime.errors import ConfigError, ListenError
+from runtime.first_start import TENANT
 from runtime.listeners import bind
 from runtime.settings import Settings
 from tool_gateway.upstreams.spec import StdioSpec
 
+_MEND_REQUIRED = (
+    "Start the sidecar as root or with control groups of its own; or set "
+    'isolation = "best_effort" in the rule, which runs commands with what there is.'
+)
+_MEND_CONTAINMENT = (
+    "Mend it with a state directory elsewhere (--state), in no directory where commands work, "
+    "and local.workdir somewhere else."
+)
 PACKAGES = ("runtime", "governor", "memory_store", "tool_gateway", "ebpf")
+
+
+class Mark(StrEnum):
+    """How good something is."""
+
+    OK = "ok"
+    WARNING = "warn"
+    BAD = "BAD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +54,13 @@ class Finding:
     """One thing that was looked at."""
 
     what: str
-    is_ok: bool
+    mark: Mark
     told: str
+
+    @property
+    def is_ok(self) -> bool:
+        """Tell whether it works; a warning does."""
+        return self.mark is not Mark.BAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,35 +92,75 @@ class Examination:
 
 def examine(settings: Settings) -> Examination:
     """Return how the host, the configuration and the installation are."""
-    findings = _configuration(settings)
-    findings.extend([_state(settings.state), *_installation()])
     host = probe_host()
+    findings = _configuration(settings, host)
+    findings.extend([_state(settings.state), *_installation()])
     return Examination(capabilities=host.capabilities, findings=tuple(findings))
 
 
-def _configuration(settings: Settings) -> list[Finding]:
+def local_command_findings(config: Config, executor: LocalExecutor, state: Path) -> list[Finding]:
+    """Return for each rule that allows local commands whether this host holds what it says."""
+    workdir = config.local.workdir or tempfile.gettempdir()
+    findings = []
+    for rule in shell_rules_of(policy_of(config)):
+        isolated = executor.isolation_for(rule.limits, workdir)
+        # The sidecar makes the directory for its own user alone; then root's commands, which
+        # run as another user, are kept out of it.
+        will_be_kept_out = os.geteuid() == 0 and not state.exists()
+        contained = isolated.contained or will_be_kept_out
+        held = isolated.enforcement is Enforcement.ENFORCED
+        mark, told = Mark.OK, f"local commands are held by {isolated.by}"
+        if rule.isolation is Isolation.REQUIRED and not (held and contained):
+            mark = Mark.BAD
+            told = (
+                f"every call is denied, since this host cannot enforce what it requires: "
+                f"{isolated.why or isolated.enforcement}.\n{_MEND_REQUIRED}"
+            )
+        elif not contained:
+            mark = Mark.WARNING
+            told = (
+                f"a command could read and change {state}, with every token, call record and "
+                f"archived result in it ({isolated.why}). {_MEND_CONTAINMENT}"
+            )
+        elif not held:
+            mark = Mark.WARNING
+            told = f"its limits are not all enforced here: {isolated.why}"
+        findings.append(Finding(what=f"rule {rule.name}", mark=mark, told=told))
+    return findings
+
+
+def _configuration(settings: Settings, host: Host) -> list[Finding]:
     """Return what was found of the configuration and what it names."""
     try:
         config = load_config(settings.config)
         policy_of(config)
+        budgets_of(config, tenant=TENANT)
+        tiers_of(config)
         providers_of(config)
         specs = upstreams_of(config)
     except ConfigError as error:
-        return [Finding(what=str(settings.config), is_ok=False, told=str(error))]
-    findings = [
-        Finding(
-            what=str(settings.config), is_ok=True, told=f"valid, version {config_version(config)}"
-        )
-    ]
+        return [_bad(str(settings.config), str(error))]
+    findings = [_ok(str(settings.config), f"valid, version {config_version(config)}")]
     for spec in specs:
         if isinstance(spec, StdioSpec):
             found = shutil.which(spec.command[0])
-            told = found or f"{spec.command[0]} is not on PATH; install it or give its full path"
-            findings.append(
-                Finding(what=f"upstream {spec.name}", is_ok=found is not None, told=told)
-            )
+            told = f"{spec.command[0]} is not on PATH; install it or give its full path"
+            what = f"upstream {spec.name}"
+            findings.append(_bad(what, told) if found is None else _ok(what, found))
     findings.extend(_listener(config, name) for name in ("agents", "admin"))
+    findings.extend(_local_commands(config, host, settings.state))
     return findings
+
+
+def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
+    """Return what was found of the user that local commands run as, and of their rules."""
+    user = config.local.user
+    try:
+        executor = LocalExecutor(host=host, state_dir=state, user=user)
+    except CapabilityMissingError as error:
+        return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
+    found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []
+    return [*found, *local_command_findings(config, executor, state)]
 
 
 def _listener(config: Config, name: str) -> Finding:
@@ -92,18 +168,21 @@ def _listener(config: Config, name: str) -> Finding:
     try:
         bind(address, config.listen).listening.close()
     except ListenError as error:
-        return Finding(what=f"listen.{name}", is_ok=False, told=str(error))
-    return Finding(what=f"listen.{name}", is_ok=True, told=f"{address} is free")
+        return _bad(f"listen.{name}", str(error))
+    return _ok(f"listen.{name}", f"{address} is free")
 
 
 def _state(state: Path) -> Finding:
     if not state.exists():
-        return Finding(what="state", is_ok=True, told=f"{state} will be made at the first start")
+        return _ok("state", f"{state} will be made at the first start")
+    if not state.is_dir():
+        return _bad("state", f"{state} is no directory; name another with --state, or move it")
     mode = state.stat().st_mode & 0o777
     if mode & 0o077:
-        told = f"{state} can be entered by others (mode {mode:o}); run: chmod 700 {state}"
-        return Finding(what="state", is_ok=False, told=told)
-    return Finding(what="state", is_ok=True, told=f"{state} is yours alone")
+        return _bad(
+            "state", f"{state} can be entered by others (mode {mode:o}); run: chmod 700 {state}"
+        )
+    return _ok("state", f"{state} is yours alone")
 
 
 def _installation() -> list[Finding]:
@@ -113,12 +192,11 @@ def _installation() -> list[Finding]:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
             parents.add(Path(spec.origin).parent.parent)
-    one_home = Finding(
-        what="packages",
-        is_ok=len(parents) == 1,
-        told=f"all in {parents.pop()}"
+    homes = ", ".join(sorted(map(str, parents)))
+    one_home = (
+        _ok("packages", f"all in {homes}")
         if len(parents) == 1
-        else f"found in {', '.join(sorted(map(str, parents)))}: another package shadows ours",
+        else _bad("packages", f"found in {homes}: another package shadows ours")
     )
     owners = packages_distributions()
     # An editable install is not in that map: missing is unknown, two owners is a clash.
@@ -126,5 +204,12 @@ def _installation() -> list[Finding]:
         owner for package in PACKAGES for owner in owners.get(package, []) if owner != "flyball"
     }
     told = f"{', '.join(sorted(others))} ships a package of the same name; uninstall it"
-    clash = Finding(what="owners", is_ok=not others, told=told if others else "no other owner")
-    return [one_home, clash]
+    return [one_home, _bad("owners", told) if others else _ok("owners", "no other owner")]
+
+
+def _ok(what: str, told: str) -> Finding:
+    return Finding(what=what, mark=Mark.OK, told=told)
+
+
+def _bad(what: str, told: str) -> Finding:
+    return Finding(what=what, mark=Mark.BAD, told=told)

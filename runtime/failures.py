@@ -97,6 +97,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.StoreError: _INTERNAL,
     store.StoreUnavailableError: _UNAVAILABLE,
     store.StoreOverloadedError: _OVERLOADED,
+    store.UnstorableError: _INVALID,
     store.SchemaMismatchError: _INTERNAL,
     store.StateDirectoryBusyError: _INTERNAL,
     store.NotFoundError: _NOT_FOUND,
@@ -108,6 +109,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     ),
     store.AboveQuotaError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Above quota"),
     store.NotABudgetError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not a budget"),
+    store.TokenEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Token ended"),
     # Another agent's session is answered like one that does not exist.
     store.SessionOwnerError: _NOT_FOUND._replace(detail="There is no such session."),
     store.ArchiveTooLargeError: Failure(
@@ -124,6 +126,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     ),
     gateway.InvalidContextError: _INVALID,
     gateway.CatalogError: _INTERNAL,
+    gateway.HoldEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     gateway.LedgerUnavailableError: _UNAVAILABLE,
     gateway.LedgerOverloadedError: _OVERLOADED,
     gateway.ArchiveMissError: _NOT_FOUND,

@@ -2,9 +2,11 @@
 
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 import uvicorn
@@ -47,6 +49,7 @@ def bind(address: str, listen: Listen) -> Bound:
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
+    _check_certificate(listen)
     protected = listen.tls_cert is not None or listen.trusted_proxy
     if not is_loopback(host) and not protected:
         raise ListenError(
@@ -71,6 +74,38 @@ def bind(address: str, listen: Listen) -> Bound:
     return Bound(listening=listening, url=f"{scheme}://{shown}:{listening.getsockname()[1]}")
 
 
+def check_free(listen: Listen) -> None:
+    """Return if both addresses can be listened on, and leave them free.
+
+    Raises:
+        ListenError: one cannot.
+    """
+    with bind(listen.agents, listen).listening, bind(listen.admin, listen).listening:
+        pass
+
+
+def _check_certificate(listen: Listen) -> None:
+    """Refuse TLS files that cannot be served, before anybody connects to them."""
+    if listen.tls_cert is None or listen.tls_key is None:
+        return
+    for key, path in (("tls_cert", listen.tls_cert), ("tls_key", listen.tls_key)):
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            raise ListenError(
+                f"listen.{key} = {path!r}: cannot be read: {error.strerror}"
+            ) from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password a key that needs one would ask for it at the terminal.
+        context.load_cert_chain(listen.tls_cert, listen.tls_key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise ListenError(
+            f"listen.tls_cert = {listen.tls_cert!r} and tls_key = {listen.tls_key!r} are no "
+            "certificate with its unencrypted key in PEM; check that they belong together"
+        ) from error
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine can reach `host`."""
     if host == "localhost":
@@ -92,27 +127,51 @@ class Listeners:
         self.admin_url = admin[0].url
         self._servers = tuple((_server(app, listen), bound) for bound, app in (agents, admin))
         self._stopping = anyio.Event()
+        self._patience = anyio.CancelScope(deadline=float("inf"))
 
     def stop(self) -> None:
         """Begin to drain; further calls change nothing."""
         self._stopping.set()
 
+    def hurry(self) -> None:
+        """Wait for no call any more: what runs when the listeners stop is cut at once."""
+        self._patience.cancel()
+
     async def serve(self, running: RunningCalls) -> None:
-        """Serve until `stop`, then let calls end, then cut what is left."""
+        """Serve until `stop`, then let calls end, then cut what is left.
+
+        A cancelled owner still drains, which is shielded and takes no more than its limits.
+        """
         async with anyio.create_task_group() as tasks:
             for server, bound in self._servers:
-                tasks.start_soon(server.serve, [bound.listening])
-            await self._stopping.wait()
-            for server, _ in self._servers:
-                server.should_exit = True
+                tasks.start_soon(serve_whole, server, bound)
+            try:
+                await self._stopping.wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._drain(running)
+
+    async def _drain(self, running: RunningCalls) -> None:
+        for server, _ in self._servers:
+            server.should_exit = True
+        with self._patience:
+            self._patience.deadline = anyio.current_time() + DRAIN_SECONDS
+            await running.all_ended()
+        if running.stop_all(why="the sidecar is shutting down"):
             with anyio.move_on_after(DRAIN_SECONDS):
                 await running.all_ended()
-            if running.stop_all(why="the sidecar is shutting down"):
-                with anyio.move_on_after(DRAIN_SECONDS):
-                    await running.all_ended()
-            await anyio.sleep(LINGER_SECONDS)
-            for server, _ in self._servers:
-                server.force_exit = True
+        await anyio.sleep(LINGER_SECONDS)
+        for server, _ in self._servers:
+            server.force_exit = True
+
+
+async def serve_whole(server: SignalFreeServer, bound: Bound) -> None:
+    """Serve until the server's `should_exit`, and never be cancelled on the way.
+
+    A cancelled server reports its own end, and that of its connections, as errors.
+    """
+    with anyio.CancelScope(shield=True):
+        await server.serve([bound.listening])
 
 
 def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:

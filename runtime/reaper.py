@@ -1,33 +1,57 @@
-"""Ends and removes by time what nobody else does: overdue holds, old records."""
+"""Ends and removes by time what nobody else does: overdue holds, idle sessions, old records."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 
-from memory_store.errors import StoreError
+from memory_store.audit import Actor
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
+from memory_store.sessions import SessionBook
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
+from tool_gateway.sessions import PREFIX
 
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
+IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
+# The gateway counts a session's rest from the end of its last call, a little after the store
+# does: a session must not be closed that the gateway would still go on with.
+IDLE_GRACE_MS = 60_000
+
+IDLE = Actor(name="idle")
 
 
 async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
     """Expire overdue holds until cancelled; a failure is counted and tried again."""
     while True:
         await anyio.sleep(EVERY_SECONDS)
-        try:
-            expired = await ledger.expire_due(now_ms=clock.now_ms())
-        except StoreError:
-            telemetry.count_failure("reaper")
-            logger.exception("overdue holds could not be ended; they will be tried again")
-            continue
-        for fact in expired:
-            logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+        with _tried("reaper", "overdue holds could not be ended"):
+            for fact in await ledger.expire_due(now_ms=clock.now_ms()):
+                logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+
+
+async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: int) -> None:
+    """Close sessions that their callers did not name and that rest for `idle_ms`.
+
+    The gateway gives such a caller a new session then. A failure is counted and tried again.
+    """
+    while True:
+        await anyio.sleep(IDLE_EVERY_SECONDS)
+        with _tried("idle_sessions", "idle sessions could not be closed"):
+            now_ms = clock.now_ms()
+            closed = await sessions.close_idle(
+                prefix=f"{PREFIX}_",
+                before_ms=now_ms - idle_ms - IDLE_GRACE_MS,
+                by=IDLE,
+                now_ms=now_ms,
+            )
+            if closed:
+                logger.info("%d idle sessions were closed", closed)
 
 
 async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> None:
@@ -36,12 +60,21 @@ async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> No
     A failure is counted and tried again.
     """
     while True:
-        now_ms = clock.now_ms()
-        try:
+        with _tried("retention", "old records could not be removed"):
+            now_ms = clock.now_ms()
             purged = await retention.purge(before_ms=now_ms - keep_ms, now_ms=now_ms)
-        except StoreError:
-            telemetry.count_failure("retention")
-            logger.exception("old records could not be removed; they will be tried again")
-        else:
             logger.info("old records were removed: %s", purged)
         await anyio.sleep(PURGE_EVERY_SECONDS)
+
+
+@contextmanager
+def _tried(part: str, problem: str) -> Iterator[None]:
+    """Count and log whatever goes wrong, so that the loop around goes on.
+
+    A loop here is the top of its task: what left it would end the sidecar.
+    """
+    try:
+        yield
+    except Exception:
+        telemetry.count_failure(part)
+        logger.exception("%s; it will be tried again", problem)

@@ -32,7 +32,10 @@ async def serving(config: Config, *, state_dir: Path) -> AsyncIterator[tuple[Sid
                 tasks.start_soon(listeners.serve, sidecar.running, name="listeners")
                 try:
                     yield sidecar, listeners
+                except BaseException:
+                    # Nobody is left to wait for calls: they are stopped and settled at once.
+                    listeners.hurry()
+                    raise
                 finally:
-                    # A cancelled owner still drains: what runs is settled, then cut.
                     sidecar.readiness.drain()
                     listeners.stop()

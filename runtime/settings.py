@@ -4,14 +4,19 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # What local commands and upstream servers may inherit; everything else stays here.
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 _PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+]
 
 
 class Settings(BaseSettings):
@@ -24,11 +29,10 @@ class Settings(BaseSettings):
     state: Annotated[Path, AfterValidator(Path.absolute)] = Field(
         default=Path(".flyball"), validate_default=True
     )
-    log_level: str = "WARNING"
+    log_level: LogLevel = "WARNING"
     model_url: str | None = Field(default=None, description="a real model server for the tour")
     model_key: SecretStr | None = None
     model_name: str = "gpt-4o-mini"
-    ci: bool = Field(default=False, validation_alias="CI")
 
 
 def secret_from_environment(name: str) -> str | None:

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -19,9 +20,10 @@ from memory_store.store import Store, open_store
 from runtime.adapters import StoreArchive, StoreLedger
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
-from runtime.agents import agents_app, open_caller
+from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.model import Config
+from runtime.configuration.open_access import open_caller_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
     budgets_of,
@@ -34,7 +36,7 @@ from runtime.configuration.translate import (
 )
 from runtime.errors import ListenError
 from runtime.failures import problem_for
-from runtime.first_start import AGENT, TENANT, TokenFiles, prepare
+from runtime.first_start import TENANT, TokenFiles, prepare
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
 from runtime.local_commands import LocalCommands
@@ -42,7 +44,7 @@ from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
-from runtime.reaper import purge_for_ever, reap_for_ever
+from runtime.reaper import close_idle_for_ever, purge_for_ever, reap_for_ever
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
@@ -142,7 +144,7 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
 
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
-            agents=_agents(ground, front, models),
+            agents=await _agents(ground, front, models),
             admin=_admin(ground, readiness),
             running=ground.running,
             readiness=readiness,
@@ -242,9 +244,12 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
+    idle_ms = ground.config.session.idle_s * 1000
+    close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
+    tasks.start_soon(close_idle, name="idle sessions")
 
 
-def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
+async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
     config = ground.config
     return agents_app(
         front=front,
@@ -252,7 +257,7 @@ def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()
         ),
-        open_to=open_caller(TENANT, AGENT) if config.auth.mode == "none" else None,
+        open_to=await open_caller_of(config.auth, ground.store.principals),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
     )

@@ -4,7 +4,7 @@ from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from runtime.admin.auth import AdministratorsOnly
-from runtime.admin.openapi import EVERYWHERE, describe_problems
+from runtime.admin.openapi import DESCRIPTION, EVERYWHERE, describe_problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.problems import answer_with_problems
 from runtime.admin.routes import (
@@ -31,6 +31,7 @@ def create_admin_app(parts: AdminParts) -> FastAPI:
     """
     app = FastAPI(
         title="Flyball administration",
+        description=DESCRIPTION,
         version=VERSION,
         openapi_url=f"{PREFIX}/openapi.json",
         # The pages that FastAPI could show load their scripts from elsewhere.

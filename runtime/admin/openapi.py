@@ -9,6 +9,17 @@ from runtime.problem_response import PROBLEM_JSON
 
 Responses = dict[int | str, dict[str, Any]]
 
+DESCRIPTION = """\
+Budgets, people, sessions, records and health of one Flyball sidecar.
+
+An administrator of any tenant administers all tenants: the tenant of an administrator says
+where it is listed, not what it may do. Give the role to those who may do everything.
+
+Times are those of the host's clock, in epoch milliseconds. A clock that jumps ahead ends
+holds and tokens early, opens the next window of a budget and purges records before their
+time; none of that is undone when it jumps back.
+"""
+
 _MEANINGS = {
     400: "The body is not JSON.",
     401: "No valid token.",

@@ -3,9 +3,15 @@
 import argparse
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from ebpf.capability import Capability
 from runtime.examination import Examination, examine
 from runtime.settings import Settings
+
+# The further lines of a finding stand under the beginning of its first.
+_NEXT_LINE = "\n" + " " * 7
 
 NAME = "doctor"
 HELP = "Say what this host can enforce and whether the configuration works."
@@ -26,18 +32,28 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _text(examination: Examination) -> str:
-    lines = ["What this host can enforce:"]
-    for capability in examination.capabilities:
-        why = f": {capability.why}" if capability.why else ""
-        lines.append(
-            f"  {capability.name:<14}{capability.state.value:<10}by {capability.by or '-'}{why}"
-        )
+    lines = ["What this host can enforce:", *_capability_lines(examination.capabilities)]
     lines.append("")
     lines.append("Configuration and installation:")
     lines.extend(
-        f"  {'ok' if finding.is_ok else 'BAD':<5}{finding.what}: {finding.told}"
+        f"  {finding.mark.value:<5}{finding.what}: " + finding.told.replace("\n", _NEXT_LINE)
         for finding in examination.findings
     )
     lines.append("")
     lines.append("Everything works." if examination.is_ok else "Mend what is marked BAD.")
     return "\n".join(lines) + "\n"
+
+
+def _capability_lines(capabilities: Sequence[Capability]) -> Iterator[str]:
+    """Yield a line for each capability, then once each reason that several of them share."""
+    reasons = [capability.why.split("; ") if capability.why else [] for capability in capabilities]
+    counts = Counter(reason for own in reasons for reason in own)
+    shared = [reason for reason, count in counts.items() if count > 1]
+    for capability, own in zip(capabilities, reasons, strict=True):
+        words = [reason for reason in own if reason not in shared]
+        marks = "".join(f" [{shared.index(reason) + 1}]" for reason in own if reason in shared)
+        why = f": {'; '.join(words)}" if words else ""
+        by = capability.by or "-"
+        yield f"  {capability.name:<14}{capability.state.value:<10}by {by}{why}{marks}"
+    for number, reason in enumerate(shared, start=1):
+        yield f"  [{number}] {reason}"

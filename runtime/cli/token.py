@@ -3,13 +3,18 @@
 import argparse
 import json
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from governor.ids import PrincipalId
+from runtime.clock import SystemClock
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.errors import RuntimeFaultError
+from runtime.first_start import ADMIN, AGENT, read_token, token_files, write_token
 from runtime.settings import Settings
 
 NAME = "token"
@@ -36,11 +41,18 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             case "make":
                 answer = _asked(client, "POST", path, json={})
             case "list":
-                answer = _asked(client, "GET", path)
+                answer = {"items": _tokens(client, path), "next": None}
             case "rotate":
+                # Looked for before: afterwards the administrator's own token may be the old one.
+                file = _file_of(client, path, arguments, settings)
                 answer = _asked(client, "POST", f"{path}/{arguments.token_id}/rotate")
+                if file is not None:
+                    answer |= _rewritten(file, answer["secret"])
             case _:
+                file = _file_of(client, path, arguments, settings)
                 answer = _asked(client, "DELETE", f"{path}/{arguments.token_id}")
+                if file is not None:
+                    answer["stale_file"] = str(file)
     if arguments.json:
         sys.stdout.write(json.dumps(answer) + "\n")
     else:
@@ -48,9 +60,47 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _file_of(
+    client: httpx.Client, path: str, arguments: argparse.Namespace, settings: Settings
+) -> Path | None:
+    """Return the token file in which the named token stands, None where it stands in none.
+
+    The file holds a secret and the API shows the end of one: they are compared by that.
+    """
+    files = token_files(settings.state)
+    file = {AGENT: files.agent, ADMIN: files.admin}.get(PrincipalId(arguments.principal))
+    secret = None if file is None else read_token(file)
+    if secret is None:
+        return None
+    for item in _tokens(client, path):
+        if item["id"] == arguments.token_id and secret.endswith(item["last_four"]):
+            return file
+    return None
+
+
+def _tokens(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """Return all tokens of a principal, page by page."""
+    page = _asked(client, "GET", path)
+    items = list(page["items"])
+    while page["next"] is not None:
+        page = _asked(client, "GET", path, params={"cursor": page["next"]})
+        items.extend(page["items"])
+    return items
+
+
+def _rewritten(file: Path, secret: str) -> dict[str, Any]:
+    """Put a new secret in its file and return what became of that."""
+    try:
+        write_token(file, secret)
+    except OSError as error:
+        # The secret is shown this once: a file that cannot be written must not lose it.
+        return {"stale_file": str(file), "problem": f"it cannot be written: {error.strerror}"}
+    return {"token_file": str(file)}
+
+
 def _client(settings: Settings) -> httpx.Client:
     config = load_config(settings.config) if settings.config.exists() else Config()
-    token_file = settings.state / "admin.token"
+    token_file = token_files(settings.state).admin
     try:
         token = token_file.read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -78,7 +128,10 @@ def _asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> di
         raise RuntimeFaultError(
             f"no sidecar answers at {client.base_url}: start one with `flyball up`"
         ) from error
-    body: dict[str, Any] = answer.json() if answer.content else {}
+    try:
+        body: dict[str, Any] = answer.json() if answer.content else {}
+    except ValueError as error:
+        raise RuntimeFaultError(f"what answers at {client.base_url} is no Flyball") from error
     if answer.is_error:
         raise RuntimeFaultError(str(body.get("detail") or body.get("title") or answer.text))
     return body
@@ -86,14 +139,43 @@ def _asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> di
 
 def _text(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     if arguments.action == "list":
-        lines = [
-            f"{item['id']}  …{item['last_four']}  {_state(item)}\n" for item in answer["items"]
-        ]
+        now_ms = SystemClock().now_ms()
+        lines = [_line(item, now_ms=now_ms) for item in answer["items"]]
         return "".join(lines) or f"{arguments.principal} has no tokens.\n"
     if "secret" in answer:
-        return f"{answer['secret']}\n(token {answer['id']}; the secret is not shown again)\n"
-    return f"{arguments.token_id} is revoked.\n"
+        shown = f"{answer['secret']}\n(token {answer['id']}; the secret is not shown again)\n"
+    else:
+        shown = f"{arguments.token_id} is revoked.\n"
+    if "token_file" in answer:
+        shown += f"{answer['token_file']} holds the new secret.\n"
+    if "stale_file" in answer:
+        shown += (
+            f"{answer['stale_file']} still holds the old secret, which works no more"
+            f"{': ' + answer['problem'] if 'problem' in answer else ''}. "
+            "`flyball up` puts a new one there when it starts again.\n"
+        )
+    return shown
 
 
-def _state(item: dict[str, Any]) -> str:
-    return "revoked" if item.get("revoked_at_ms") is not None else "valid"
+def _line(item: dict[str, Any], *, now_ms: int) -> str:
+    """Return a token as a line: which, whether it is accepted, since when, until when."""
+    expires, revoked = item["expires_at_ms"], item["revoked_at_ms"]
+    if revoked is not None:
+        state, dates = "revoked", f"revoked {_date(revoked)}"
+    elif expires is None:
+        state, dates = "valid", "never expires"
+    elif expires <= now_ms:
+        state, dates = "expired", f"expired {_date(expires)}"
+    else:
+        state, dates = "valid", f"expires {_date(expires)}"
+    made = _date(item["created_at_ms"])
+    return f"{item['id']}  …{item['last_four']}  {state:<7}  made {made}, {dates}\n"
+
+
+def _date(epoch_ms: int) -> str:
+    """Return a moment in ISO 8601, in UTC; what is further away than its years is never."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return "after the year 9999"
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

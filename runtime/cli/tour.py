@@ -9,11 +9,11 @@ from pathlib import Path
 
 import anyio
 
-from runtime.cli.up import until_signal
+from runtime.cli.stopping import stop_signals
 from runtime.settings import Settings
 from runtime.tour.play import STEPS, play
 from runtime.tour.report import Ending, StepReport, exit_code
-from runtime.tour.stage import staged
+from runtime.tour.stage import Stage, staged
 
 NAME = "tour"
 HELP = "Start a sidecar with sample upstreams, play the main job on it, keep serving."
@@ -28,33 +28,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Play the tour; return 0 if no step failed."""
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
-    )
+    """Play the tour; return 0 if no step failed, 128 and the signal's number if one cut it."""
+    logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
     return anyio.run(_tour, settings, arguments)
 
 
 async def _tour(settings: Settings, arguments: argparse.Namespace) -> int:
-    with tempfile.TemporaryDirectory(prefix="flyball-tour-") as folder:
-        async with staged(settings, Path(folder)) as stage:
-            if not arguments.json:
-                _say(f"The tour: {len(STEPS)} steps on real parts.")
-            on_report = _ignore if arguments.json else _print_report
-            reports = await play(stage, on_report)
-            code = exit_code(reports, strict=arguments.strict)
-            if arguments.json:
-                _say(json.dumps({"ok": code == 0, "steps": [_shape(r) for r in reports]}))
-            else:
-                _say(_summary(reports))
-            if not arguments.exit_after_tour:
-                _say(
-                    f"Serving MCP at {stage.agents_url}/mcp, models at {stage.agents_url}/v1, "
-                    f"the admin API at {stage.admin_url}/admin/v1 (tokens in {settings.state}/). "
-                    "Ctrl-C stops."
-                )
-                await until_signal()
+    code = 0
+    async with stop_signals() as signals:
+        with (
+            anyio.CancelScope() as touring,
+            tempfile.TemporaryDirectory(prefix="flyball-tour-") as folder,
+        ):
+            signals.do(touring.cancel)
+            async with staged(settings, Path(folder)) as stage:
+                code = await _played(stage, arguments)
+                # From here on to be stopped is the orderly end.
+                signals.do(None)
+                if not arguments.exit_after_tour and signals.first is None:
+                    _say_serving(stage, settings)
+                    await signals.asked()
+        return signals.status if touring.cancelled_caught else code
+
+
+async def _played(stage: Stage, arguments: argparse.Namespace) -> int:
+    """Play every step, show how each ended, return the tour's status."""
+    if not arguments.json:
+        _say(f"The tour: {len(STEPS)} steps on real parts.")
+    reports = await play(stage, _ignore if arguments.json else _print_report)
+    code = exit_code(reports, strict=arguments.strict)
+    if arguments.json:
+        _say(json.dumps({"ok": code == 0, "steps": [_shape(r) for r in reports]}))
+    else:
+        _say(_summary(reports))
     return code
+
+
+def _say_serving(stage: Stage, settings: Settings) -> None:
+    _say(
+        f"Serving MCP at {stage.agents_url}/mcp, models at {stage.agents_url}/v1, "
+        f"the admin API at {stage.admin_url}/admin/v1 (tokens in {settings.state}/). "
+        "Ctrl-C stops."
+    )
 
 
 def _shape(report: StepReport) -> dict[str, str | None]:

@@ -3,13 +3,16 @@
 import argparse
 import json
 import logging
-import signal
 import sys
 
 import anyio
 
+from ebpf.executor import LocalExecutor
+from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.configuration.load import load_config
-from runtime.listeners import Listeners
+from runtime.configuration.model import Config
+from runtime.examination import Mark, local_command_findings
+from runtime.listeners import DRAIN_SECONDS, Listeners
 from runtime.serving import serving
 from runtime.settings import Settings
 from runtime.wiring import Sidecar
@@ -23,37 +26,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Serve; return 0 after an orderly stop."""
+    """Serve; return 0 after an orderly stop, 128 and the signal's number before it served."""
     logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    anyio.run(_serve, settings, arguments)
-    return 0
+    return anyio.run(_serve, settings, arguments)
 
 
-async def _serve(settings: Settings, arguments: argparse.Namespace) -> None:
-    config = load_config(settings.config)
-    async with serving(config, state_dir=settings.state) as (sidecar, listeners):
-        _announce(sidecar, listeners, as_json=arguments.json)
-        await until_signal()
+async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
+    async with stop_signals() as signals:
+        with anyio.CancelScope() as starting:
+            signals.do(starting.cancel)
+            config = load_config(settings.config)
+            async with serving(config, state_dir=settings.state) as (sidecar, listeners):
+                signals.do(None)
+                if signals.first is None:
+                    _warn(sidecar, config, settings)
+                    _announce(sidecar, listeners, config, as_json=arguments.json)
+                await _until_stopped(signals, sidecar, listeners)
+        return signals.status if starting.cancelled_caught else 0
 
 
-async def until_signal() -> None:
-    """Return at the first SIGTERM or SIGINT."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            return
+async def _until_stopped(signals: StopSignals, sidecar: Sidecar, listeners: Listeners) -> None:
+    """Return at the first signal; from then on another one ends the wait for calls."""
+    await signals.asked()
+    signals.do(listeners.hurry)
+    count = len(sidecar.running)
+    if count:
+        calls = "1 call" if count == 1 else f"{count} calls"
+        sys.stderr.write(
+            f"flyball: stopping; waiting up to {DRAIN_SECONDS:.0f} s for {calls}; "
+            "Ctrl-C again ends it now\n"
+        )
 
 
-def _announce(sidecar: Sidecar, listeners: Listeners, *, as_json: bool) -> None:
+def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
+    """Say once at start what the operator allowed and this host cannot hold."""
+    executor = LocalExecutor(host=sidecar.host, state_dir=settings.state, user=config.local.user)
+    for finding in local_command_findings(config, executor, settings.state):
+        if finding.mark is Mark.WARNING:
+            sys.stderr.write(f"flyball: warning: {finding.what}: {finding.told}\n")
+
+
+def _announce(sidecar: Sidecar, listeners: Listeners, config: Config, *, as_json: bool) -> None:
+    is_open = config.auth.mode == "none"
     shown = {
         "agents": f"{listeners.agents_url}/mcp",
         "models": f"{listeners.agents_url}/v1",
         "admin": f"{listeners.admin_url}/admin/v1",
-        "agent_token_file": str(sidecar.tokens.agent),
+        "agent_token_file": None if is_open else str(sidecar.tokens.agent),
         "admin_token_file": str(sidecar.tokens.admin),
         "tools": sum(len(connection.entries) for connection in sidecar.fleet.connections),
     }
+    token = (
+        f"agents need no token: everybody on this machine is {config.auth.principal!r}"
+        if is_open
+        else f"agent token in      {shown['agent_token_file']}"
+    )
     if as_json:
         sys.stdout.write(json.dumps(shown) + "\n")
     else:
@@ -62,7 +91,7 @@ def _announce(sidecar: Sidecar, listeners: Listeners, *, as_json: bool) -> None:
             f"  MCP for agents      {shown['agents']}\n"
             f"  models for agents   {shown['models']}\n"
             f"  admin API           {shown['admin']}\n"
-            f"  agent token in      {shown['agent_token_file']}\n"
+            f"  {token}\n"
             f"  admin token in      {shown['admin_token_file']}\n"
         )
         for connection in sidecar.fleet.connections:

@@ -9,11 +9,30 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config
+from runtime.configuration.model import Config, WindowTable
 from runtime.errors import ConfigError
 
+# What a value should be, where the model's own words are about Python.
+_KINDS = {
+    "string_type": "should be a text",
+    "int_type": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "float_type": "should be a number",
+    "float_parsing": "should be a number",
+    "decimal_type": "should be a number",
+    "decimal_parsing": "should be a number",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "tuple_type": "should be a list",
+    "dict_type": "should be a table",
+    "model_type": "should be a table",
+    "model_attributes_type": "should be a table",
+}
 _FIXES = {
     "missing": "add it",
+    "model_type": "write a table: { key = value }",
+    "model_attributes_type": "write a table: { key = value }",
     "string_type": "put it in quotes",
     "int_type": "write a whole number without quotes",
     "int_from_float": "write a whole number",
@@ -26,6 +45,8 @@ _FIXES = {
     "greater_than_equal": "write a number that is large enough",
     "less_than_equal": "write a smaller number",
 }
+# What pydantic adds to a path that nobody wrote into the file.
+_NO_KEYS = ("[key]", WindowTable.__name__)
 
 
 def load_config(path: Path) -> Config:
@@ -58,8 +79,10 @@ def parse_config(text: str, *, source: str) -> Config:
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
-        lines = [f"{source}: {_explained(fault)}" for fault in error.errors()]
-        raise ConfigError("\n".join(lines)) from error
+        faults = [fault for fault in error.errors() if not _is_about_another_choice(fault)]
+        raise ConfigError("\n".join(f"{source}: {_explained(fault)}" for fault in faults)) from (
+            error
+        )
 
 
 def config_version(config: Config) -> str:
@@ -68,16 +91,26 @@ def config_version(config: Config) -> str:
 
 
 def _explained(fault: ErrorDetails) -> str:
-    where = _path(fault["loc"]) or "the file"
+    keys = [part for part in fault["loc"] if part not in _NO_KEYS]
+    where = _path(keys) or "the file"
     kind = fault["type"]
-    message = fault["msg"].removeprefix("Value error, ")
+    message = _KINDS.get(kind) or (
+        fault["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+    )
     if kind == "extra_forbidden":
-        return f"{where}: there is no such key; {_nearest(fault['loc'])}"
+        return f"{where}: there is no such key; {_nearest(keys)}"
     if kind == "missing":
         return f"{where}: is required; {_FIXES[kind]}"
     value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {fault['input']!r:.80}"
     fix = _FIXES.get(kind)
+    if kind == "tuple_type" and isinstance(fault["input"], dict):
+        fix = f"write [[{where}]], with two brackets: there can be several"
     return f"{where}{value}: {message}" + (f"; {fix}" if fix else "")
+
+
+def _is_about_another_choice(fault: ErrorDetails) -> bool:
+    """Tell whether the fault is only that a table is not the word that could stand there too."""
+    return any(str(part).startswith("literal[") for part in fault["loc"])
 
 
 def _path(parts: Sequence[int | str]) -> str:

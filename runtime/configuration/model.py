@@ -19,6 +19,8 @@ _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
 _PORT_MAX = 65_535
 _MIB = 1024 * 1024
+# Ten years; a longer window is the lifetime.
+_EVERY_S_MAX = 3_653 * 24 * 60 * 60
 
 
 class Table(BaseModel):
@@ -42,14 +44,22 @@ class Listen(Table):
     @classmethod
     def _is_address(cls, value: str) -> str:
         match = _ADDRESS.match(value)
-        if match is None or int(match[2]) > _PORT_MAX:
+        if match is None:
             raise ValueError('expected "host:port", for example "127.0.0.1:8700"')
+        if int(match[2]) > _PORT_MAX:
+            raise ValueError(f"there is no port above {_PORT_MAX}; choose a smaller one")
         return value
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together: give both or neither")
+        host, _, port = self.agents.rpartition(":")
+        admin_host, _, admin_port = self.admin.rpartition(":")
+        if host == admin_host and int(port) == int(admin_port) != 0:
+            raise ValueError(
+                f"agents and admin are both {self.agents}; give each listener a port of its own"
+            )
         return self
 
 
@@ -57,6 +67,8 @@ class Auth(Table):
     """How agents are recognised."""
 
     mode: Literal["token", "none"] = "token"
+    # Who everybody is where mode is "none"; the first start makes "agent".
+    principal: Name = "agent"
 
 
 class SessionTable(Table):
@@ -170,7 +182,7 @@ class Rule(RuleTerms):
 class WindowTable(Table):
     """A window that starts anew every `every_s` seconds."""
 
-    every_s: Positive
+    every_s: Annotated[int, Field(gt=0, le=_EVERY_S_MAX)]
 
 
 class BudgetTable(Table):
@@ -181,6 +193,13 @@ class BudgetTable(Table):
     subject: str | None = None
     limits: dict[Unit, Amount] = Field(min_length=1)
     window: Literal["lifetime"] | WindowTable = "lifetime"
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _is_window(cls, value: object) -> object:
+        if value != "lifetime" and not isinstance(value, (dict, WindowTable)):
+            raise ValueError('use "lifetime", or { every_s = 86400 } for one that starts anew')
+        return value
 
 
 class Provider(Table):

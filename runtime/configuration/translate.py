@@ -1,6 +1,8 @@
 """The file's tables as the values that the rest of the house works with."""
 
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -34,24 +36,35 @@ from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
 _DAY_MS = 24 * 60 * 60 * 1000
-# Local commands are off unless a rule of the operator's own comes before this one.
+# Local commands are off unless a rule of the operator's own names them.
 _SHELL_OFF = Match(tool=SHELL_RUN)
 
 
 def policy_of(config: Config) -> Policy:
-    """Return the rules of the file, local commands off at their end.
+    """Return the rules of the file, with local commands off where no rule names them.
 
     Raises:
         ConfigError: a rule contradicts itself.
     """
     rules = [_rule(rule, f"rule {rule.name}", _match(rule), name=rule.name) for rule in config.rule]
-    off = RuleTerms(allow=False)
-    rules.append(_rule(off, "built-in rule", _SHELL_OFF, name="local-commands-off"))
+    # A pattern such as "*" is about tools in general and must not switch local commands on by
+    # the way. So the rules for shell_run come first, then the one that switches it off, then
+    # the others. The first two parts cover shell_run alone: which rule governs any other tool
+    # stays as it was. Among the rules for shell_run the file's order stays too; a pattern that
+    # forbids takes its place there, or what it forbids would be allowed by a later rule.
+    shell = [_narrowed(rule) for rule in rules if _is_about_shell(rule)]
+    off = _rule(RuleTerms(allow=False), "built-in rule", _SHELL_OFF, name="local-commands-off")
+    others = [rule for rule in rules if rule.match.tool != SHELL_RUN]
     return Policy(
         version=config_version(config),
-        rules=tuple(rules),
+        rules=(*shell, off, *others),
         fallback=_rule(config.default, "default", Match(), name="default"),
     )
+
+
+def shell_rules_of(policy: Policy) -> tuple[ToolRule, ...]:
+    """Return the rules that allow local commands."""
+    return tuple(rule for rule in policy.rules if rule.allow and rule.match.tool == SHELL_RUN)
 
 
 def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
@@ -64,7 +77,11 @@ def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
 
 
 def budgets_of(config: Config, *, tenant: TenantId) -> tuple[Budget, ...]:
-    """Return the budgets to make at the first start."""
+    """Return the budgets to make at the first start.
+
+    Raises:
+        ConfigError: a budget contradicts itself.
+    """
     return tuple(_budget(table, tenant) for table in config.budget)
 
 
@@ -88,7 +105,11 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
 
 
 def tiers_of(config: Config) -> tuple[ModelTier, ...]:
-    """Return the model tiers, cheapest first as the file lists them."""
+    """Return the model tiers, cheapest first as the file lists them.
+
+    Raises:
+        ConfigError: a price cannot be charged.
+    """
     return tuple(_tier(tier) for tier in config.tier)
 
 
@@ -122,6 +143,18 @@ def window_of(table: str | WindowTable) -> Window:
 
 def _match(rule: Rule) -> Match:
     return Match(tool=rule.tool, tenant=rule.tenant, agent=rule.agent)
+
+
+def _is_about_shell(rule: ToolRule) -> bool:
+    """Tell whether a rule decides about shell_run: it names it, or forbids it with others."""
+    if rule.match.tool == SHELL_RUN:
+        return True
+    return not rule.allow and fnmatchcase(SHELL_RUN, rule.match.tool)
+
+
+def _narrowed(rule: ToolRule) -> ToolRule:
+    """Return the rule as it is for shell_run alone."""
+    return replace(rule, match=replace(rule.match, tool=SHELL_RUN))
 
 
 def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
@@ -213,18 +246,21 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
 
 def _tier(table: Tier) -> ModelTier:
     price = None
-    if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
-        price = ModelPrice(
-            input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
-            output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
+    try:
+        if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
+            price = ModelPrice(
+                input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
+                output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
+            )
+        return ModelTier(
+            name=TierName(table.name),
+            provider=table.provider,
+            model=table.model,
+            price=price,
+            output_tokens_max=table.output_tokens_max,
         )
-    return ModelTier(
-        name=TierName(table.name),
-        provider=table.provider,
-        model=table.model,
-        price=price,
-        output_tokens_max=table.output_tokens_max,
-    )
+    except GovernorError as error:
+        raise ConfigError(f"tier {table.name}: {error}") from error
 
 
 def _micro(usd: Decimal) -> int:

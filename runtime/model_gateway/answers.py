@@ -11,6 +11,7 @@ from tool_gateway.denials import denial_json
 BAD_REQUEST = 400
 FORBIDDEN = 403
 NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
 CONFLICT = 409
 TOO_MANY_REQUESTS = 429
 BAD_GATEWAY = 502
@@ -73,6 +74,17 @@ def unknown_model_answer(model: str) -> Answer:
         kind="invalid_request_error",
         code="model_not_found",
         param="model",
+    )
+
+
+def unserved_answer(method: str, path: str, *, methods: str | None) -> Answer:
+    """Return what a client gets for what is not served here; `methods` are served at `path`."""
+    return error_answer(
+        NOT_FOUND if methods is None else METHOD_NOT_ALLOWED,
+        f"{method} {path} is not served here; POST /v1/chat/completions and GET /v1/models are.",
+        kind="invalid_request_error",
+        code="not_found" if methods is None else "method_not_allowed",
+        headers=None if methods is None else {"Allow": methods},
     )
 
 

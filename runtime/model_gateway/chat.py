@@ -158,6 +158,9 @@ class ChatGateway:
             try:
                 with telemetry.tracer.start_as_current_span("flyball.run"):
                     await self._ask_provider(job, reserved, progress, running)
+            except Exception as error:
+                progress.note_fault(error)
+                raise
             finally:
                 wall_ms = self._clock.elapsed_ms() - began
                 usage = _usage(job, progress, wall_ms=wall_ms)
@@ -203,7 +206,8 @@ class ChatGateway:
             job, not_started, usage=None, estimate=job.estimate, denial=denied.reason
         )
         await self._books.note_denied(record)
-        return _named(denial_answer(denied), job)
+        standing = await self._books.standing(job.call.chain)
+        return _named(denial_answer(denied), job).with_flyball({"budget": standing}, headers={})
 
     def _record(
         self,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from governor.scope import ScopeChain
-from runtime.model_gateway.answers import Answer, invalid_answer
+from runtime.model_gateway.answers import Answer, invalid_answer, unserved_answer
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.errors import InvalidChatError
 from runtime.model_gateway.models import models_served
@@ -22,6 +22,10 @@ SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
 
 # What servers note for a client that closed the connection; nobody is left to read it.
 CLIENT_CLOSED = 499
+# Whatever a client asks for under /v1 is answered in the words that its library reads.
+_CHAT, _MODELS = "/v1/chat/completions", "/v1/models"
+_SERVED = {_CHAT: "POST", _MODELS: "GET, HEAD"}
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class ModelFront:
@@ -35,8 +39,9 @@ class ModelFront:
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
         return [
-            Route("/v1/chat/completions", self._complete, methods=["POST"]),
-            Route("/v1/models", self._models, methods=["GET"]),
+            Route(_CHAT, self._complete, methods=["POST"]),
+            Route(_MODELS, self._models, methods=["GET"]),
+            Route("/v1/{path:path}", self._unserved, methods=_METHODS),
         ]
 
     async def _complete(self, request: Request) -> Response:
@@ -60,6 +65,10 @@ class ModelFront:
         except InvalidChatError as error:
             answer = invalid_answer(error)
         return _response(answer)
+
+    async def _unserved(self, request: Request) -> Response:
+        path = request.scope["path"]
+        return _response(unserved_answer(request.method, path, methods=_SERVED.get(path)))
 
     async def _models(self, request: Request) -> Response:
         return _response(Answer(status=200, body=models_served(self._chat.tiers)))

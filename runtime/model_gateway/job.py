@@ -62,6 +62,11 @@ class Progress:
         self.status, self.detail = verdict.status, verdict.detail
         self.tokens, self.answer = verdict.tokens, verdict.answer
 
+    def note_fault(self, error: Exception) -> None:
+        """Note that the sidecar itself failed; what left it by then is charged as held."""
+        self.status = CallStatus.UPSTREAM_FAILED
+        self.detail = f"the sidecar failed: {type(error).__name__}"
+
     def note_release(self, why: str, answer: Answer) -> None:
         """Note that provably nothing reached the provider."""
         self.status, self.detail = CallStatus.RELEASED, why

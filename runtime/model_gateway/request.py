@@ -4,7 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from governor.tiers import ModelTier, PromptFacts
 from runtime.model_gateway.errors import InvalidChatError
@@ -23,6 +30,20 @@ _TOKENS_PER_MESSAGE = 16
 _TOKENS_PER_TOOL = 64
 _TOKENS_WITH_TOOLS = 512
 
+# An allow-list, because providers keep inventing fields that cost extra: searches, plugins,
+# other models to fall back to, paid caches. None of these changes what a token costs.
+_SERVED = frozenset(
+    {
+        *("messages", "model", "stream", "n", "stop", "seed", "temperature", "top_p", "user"),
+        *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"),
+        *("max_tokens", "max_completion_tokens", "response_format", "modalities", "verbosity"),
+        *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"),
+        *("metadata", "reasoning_effort", "safety_identifier", "prompt_cache_key", "store"),
+        "service_tier",
+    }
+)
+_SERVED_IN_TOOL = frozenset({"type", "function"})
+_UNPRICED_IN_MESSAGE = ("audio", "cache_control")
 _TEXT_PARTS = {"text": "text", "refusal": "refusal"}
 _SERVICE_TIERS = ("auto", "default", "flex")
 _CAPS = ("max_completion_tokens", "max_tokens")
@@ -42,6 +63,15 @@ class Message(_Body):
     role: Annotated[str, Field(min_length=1, max_length=32)]
     content: str | list[dict[str, Any]] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_priced(cls, value: object) -> object:
+        if isinstance(value, dict):
+            for name in _UNPRICED_IN_MESSAGE:
+                if value.get(name) is not None:
+                    raise ValueError(f"{name} is not served: the price of a tier does not cover it")
+        return value
+
     @field_validator("content")
     @classmethod
     def _is_text(cls, value: str | list[dict[str, Any]] | None) -> object:
@@ -51,6 +81,9 @@ class Message(_Body):
                     "only text is served yet: the tokens of an image, a sound or a file cannot be "
                     "bounded before the call"
                 )
+            more = part.keys() - {"type", part["type"]}
+            if more:
+                raise ValueError(f"{min(more)!r} is not served beside the text of a part")
         return value
 
     @property
@@ -72,6 +105,20 @@ class ChatBody(_Body):
     max_completion_tokens: Tokens | None = None
     max_tokens: Tokens | None = None
     stream: bool | None = None
+
+    @field_validator("tools")
+    @classmethod
+    def _are_functions(cls, value: list[dict[str, Any]] | None) -> object:
+        for tool in value or ():
+            if tool.get("type") != "function":
+                raise ValueError(
+                    'only tools of type "function" are served: the price of a tier does not cover '
+                    "those that the provider runs"
+                )
+            more = tool.keys() - _SERVED_IN_TOOL
+            if more:
+                raise ValueError(f"{min(more)!r} is not served beside a tool's function")
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +190,11 @@ def payload_for(request: ChatRequest, tier: ModelTier) -> Payload:
         for name, tokens in asked.items()
         if tokens is not None
     } or {"max_completion_tokens": tier.output_tokens_max}
-    kept = {name: value for name, value in request.fields.items() if name not in _CAPS}
+    kept = {
+        name: value
+        for name, value in request.fields.items()
+        if name in _SERVED and name not in _CAPS
+    }
     fields = {**kept, "model": tier.model, **caps}
     try:
         content = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
@@ -170,12 +221,12 @@ def _refuse_unserved(read: ChatBody, fields: dict[str, Any]) -> None:
         raise InvalidChatError(
             "stream: streaming is not served yet; send stream = false.", param="stream"
         )
-    for name in ("audio", "prediction", "web_search_options"):
-        if fields.get(name) is not None:
+    for name, value in fields.items():
+        if name not in _SERVED and value is not None:
             raise InvalidChatError(
-                f"{name}: is not served, because the price of a tier does not cover it; "
+                f"{name:.80}: is not served, because the price of a tier may not cover it; "
                 "leave it out.",
-                param=name,
+                param=name[:80],
             )
     if fields.get("modalities") not in (None, ["text"]):
         raise InvalidChatError('modalities: only ["text"] is served yet.', param="modalities")

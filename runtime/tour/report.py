@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+REASON_CHARS_MAX = 120
+_DENIAL_OPENING = "This host cannot enforce what the rule requires: "
+
 
 class Ending(StrEnum):
     """How a step ended."""
@@ -23,11 +26,18 @@ class StepReport:
     capability: str | None = None
 
     def line(self, number: int) -> str:
-        """Return the step as a line for people."""
-        ending = self.ending.value
+        """Return the step as a line for people; `flyball doctor` has the long reasons."""
         if self.ending is Ending.NOT_ENFORCEABLE:
-            ending = f"{ending}: {self.capability}"
-        return f"{number:>2}  {ending:<6}  {self.title:<34}  {self.measured}"
+            return f"{number:>2}  {self.ending.value}: {self.title}  {_short(self.measured)}"
+        return f"{number:>2}  {self.ending.value:<6}  {self.title:<34}  {self.measured}"
+
+
+def _short(reason: str) -> str:
+    """Return the beginning of a reason that says enough for one line."""
+    first = reason.removeprefix(_DENIAL_OPENING).partition("; ")[0].partition(". ")[0]
+    if len(first) <= REASON_CHARS_MAX:
+        return first
+    return first[: REASON_CHARS_MAX - 1] + "…"
 
 
 def exit_code(reports: Iterable[StepReport], *, strict: bool) -> int:

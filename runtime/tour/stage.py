@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config, Listen
-from runtime.listeners import SignalFreeServer, bind
+from runtime.listeners import SignalFreeServer, bind, check_free, serve_whole
 from runtime.serving import serving
 from runtime.settings import Settings
 from runtime.tour import notes_server, scripted_model
@@ -29,6 +29,7 @@ from tool_gateway.results import DENIAL_META
 MEMORY_LIMIT_MIB = 64
 REQUEST_SECONDS_MAX = 60.0
 SHUTDOWN_SECONDS_MAX = 1
+_NOWHERE = "http://127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,13 @@ async def call(client: Client, tool: str, **arguments: Any) -> Answer:
 
 @asynccontextmanager
 async def staged(settings: Settings, folder: Path) -> AsyncIterator[Stage]:
-    """Start everything that the tour needs and yield it; `folder` takes what it makes."""
+    """Start everything that the tour needs and yield it; `folder` takes what it makes.
+
+    Raises:
+        ListenError: an address of the tour's sidecar is taken.
+    """
+    # Looked at before anything is started; what the other URLs are does not matter to it.
+    check_free(tour_config(settings, notes_url=_NOWHERE, model_url=_NOWHERE).listen)
     async with AsyncExitStack() as stack:
         notes_url = await stack.enter_async_context(_served(notes_server.create_app()))
         scripted_url = await stack.enter_async_context(_served(scripted_model.create_app()))
@@ -187,7 +194,7 @@ async def _served(app: ASGIApp) -> AsyncIterator[str]:
     )
     with bound.listening:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [bound.listening])
+            tasks.start_soon(serve_whole, server, bound)
             try:
                 yield bound.url
             finally:

@@ -8,6 +8,7 @@ from contracts.builders import COST, SESSION, TENANT, budget, chain, record, req
 from contracts.conftest import Stage, balance_of
 
 from governor.amounts import Unit
+from governor.call import CallStatus
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.reservation import ReservationState
@@ -188,3 +189,29 @@ async def test_of_concurrent_calls_with_one_key_exactly_one_is_reserved(stage: S
 
     assert sum(isinstance(decision, Reserved) for decision in decisions) == 1
     assert sum(isinstance(decision, Replayed) for decision in decisions) == 19
+
+
+async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> None:
+    released, unforwarded = request({COST: 1}, key=("r", "h")), request({COST: 1}, key=("u", "h"))
+    await stage.ledger.admit(released)
+    await stage.ledger.forward(released.reservation_id, now_ms=1_001)
+    await stage.ledger.release(
+        released.reservation_id, record(released, status=CallStatus.RELEASED)
+    )
+    await stage.ledger.admit(unforwarded)
+    await stage.ledger.expire_due(now_ms=20_000)
+
+    again = [await stage.ledger.admit(request({COST: 1}, key=(key, "h"))) for key in ("r", "u")]
+
+    assert all(isinstance(decision, Reserved) for decision in again)
+
+
+async def test_a_key_whose_call_may_have_run_is_kept(stage: Stage) -> None:
+    forwarded = request({COST: 1}, key=("f", "h"))
+    await stage.ledger.admit(forwarded)
+    await stage.ledger.forward(forwarded.reservation_id, now_ms=1_001)
+    await stage.ledger.expire_due(now_ms=20_000)
+
+    again = await stage.ledger.admit(request({COST: 1}, key=("f", "h")))
+
+    assert isinstance(again, Replayed)

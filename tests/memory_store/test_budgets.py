@@ -3,10 +3,12 @@ from contracts.builders import COST, TENANT, budget, request
 
 from governor.amounts import Amounts, Unit
 from governor.denial import Denied
+from governor.errors import InvalidBudgetError
 from governor.events import Reserved
 from governor.ids import BudgetId, TenantId
 from governor.window import Fixed
 from memory_store.audit import Actor
+from memory_store.budget_rows import WINDOW_SECONDS_MAX
 from memory_store.errors import (
     AboveQuotaError,
     AlreadyExistsError,
@@ -148,3 +150,28 @@ async def test_budgets_are_paged_in_order(store: Store) -> None:
             break
 
     assert found == [["b0", "b1", "b2"], ["b3", "b4", "b5"], ["b6"]]
+
+
+@pytest.mark.parametrize("seconds", [WINDOW_SECONDS_MAX + 1, 2**62])
+async def test_a_window_that_outlives_everybody_is_refused(store: Store, seconds: int) -> None:
+    endless = budget({COST: 1}, window=Fixed(seconds * 1000))
+
+    for refused in (
+        store.budgets.create(endless, by=ADMIN, now_ms=1),
+        store.budgets.put(endless, expected_version=None, by=ADMIN, now_ms=1),
+        store.budgets.put_quota(
+            TENANT, limits=endless.limits, window=endless.window, by=ADMIN, now_ms=1
+        ),
+    ):
+        with pytest.raises(InvalidBudgetError, match=r"^window\.every_s: "):
+            await refused
+
+    assert (await store.budgets.page()).items == ()
+
+
+async def test_a_window_of_ten_years_is_kept(store: Store) -> None:
+    longest = budget({COST: 1}, window=Fixed(WINDOW_SECONDS_MAX * 1000))
+
+    view = await store.budgets.create(longest, by=ADMIN, now_ms=1)
+
+    assert view.budget == longest

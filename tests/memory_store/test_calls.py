@@ -89,6 +89,8 @@ async def test_an_expired_call_gets_a_record(store: Store) -> None:
     assert [view.record.ended_at_ms for view in views] == [99_000] * 2
     assert [view.record.kind for view in views] == [CallKind.TOOL, CallKind.MODEL]
     assert [view.charged.of(COST) for view in views] == [30, 0]
+    assert [view.record.name for view in views] == [left.name, stayed.name]
+    assert ["was forwarded" in view.record.detail for view in views] == [True, False]
 
 
 async def test_a_bill_adds_up_what_the_session_was_charged(store: Store) -> None:

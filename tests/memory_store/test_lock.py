@@ -1,4 +1,5 @@
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -64,4 +65,43 @@ async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnavailableError, match="file/state"):
         async with open_store(tmp_path / "file" / "state"):
+            pass
+
+
+def _made(folder: Path, mode: int) -> Path:
+    folder.mkdir()
+    folder.chmod(mode)
+    return folder
+
+
+def _mode_of(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+async def test_a_directory_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
+    state_dir = _made(tmp_path / "open", 0o755)
+
+    async with open_store(state_dir):
+        pass
+
+    assert _mode_of(state_dir) == 0o700
+
+
+async def test_a_directory_that_everybody_shares_is_refused_and_left_as_it_is(
+    tmp_path: Path,
+) -> None:
+    state_dir = _made(tmp_path / "shared", 0o1777)
+
+    with pytest.raises(StoreUnavailableError, match="is shared"):
+        async with open_store(state_dir):
+            pass
+
+    assert _mode_of(state_dir) == 0o1777
+
+
+async def test_a_file_in_place_of_the_directory_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreUnavailableError, match="file is a file"):
+        async with open_store(tmp_path / "file"):
             pass

@@ -8,7 +8,12 @@ from contracts.builders import AGENT, TENANT
 from governor.ids import PrincipalId, TenantId
 from memory_store.audit import Actor
 from memory_store.engine import Durability
-from memory_store.errors import AlreadyExistsError, NotFoundError, VersionConflictError
+from memory_store.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    TokenEndedError,
+    VersionConflictError,
+)
 from memory_store.identities import Identities, Identity, Proof, Role
 from memory_store.store import Store, open_store
 from memory_store.tokens import IssuedToken
@@ -60,7 +65,7 @@ async def test_a_secret_is_nowhere_at_rest(state_dir: Path) -> None:
     assert token.secret.removeprefix("fbt_")[:20].encode() not in stored
 
 
-@pytest.mark.parametrize("secret", ["", "fbt_", "fbt_unknown", "\0", "é" * 1_000])
+@pytest.mark.parametrize("secret", ["", "fbt_", "fbt_unknown", "\0", "é" * 1_000, "\ud800"])
 async def test_an_unknown_secret_stands_for_nobody(store: Store, secret: str) -> None:
     await _issue(store)
 
@@ -151,7 +156,7 @@ def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
 async def test_tokens_are_listed_without_their_secrets(store: Store) -> None:
     token = await _issue(store, expires_at_ms=100)
 
-    (listed,) = await store.principals.list_tokens(AGENT)
+    (listed,) = (await store.principals.list_tokens(AGENT)).items
 
     assert (listed.token_id, listed.last_four) == (token.token_id, token.secret[-4:])
     assert (listed.created_at_ms, listed.expires_at_ms) == (10, 100)
@@ -189,3 +194,31 @@ async def test_a_change_for_an_older_version_is_refused(store: Store) -> None:
 
     assert (conflict.value.expected, conflict.value.actual) == (1, 2)
     assert (await store.tenants.get(TENANT)).name == "One"
+
+
+async def test_tokens_are_listed_page_by_page_whatever_their_number(store: Store) -> None:
+    issued = [(await _issue(store)).token_id for _ in range(5)]
+
+    found: list[str] = []
+    cursor = None
+    for _ in range(3):
+        page = await store.principals.list_tokens(AGENT, cursor=cursor, limit=2)
+        found += [view.token_id for view in page.items]
+        cursor = page.next
+
+    assert cursor is None
+    assert sorted(found) == sorted(issued)
+
+
+@pytest.mark.parametrize("way", ["revoked", "expired"])
+async def test_what_is_accepted_no_more_cannot_be_rotated(store: Store, way: str) -> None:
+    token = await _issue(store, expires_at_ms=100)
+    if way == "revoked":
+        await store.principals.revoke_token(token.token_id, by=ADMIN, now_ms=20)
+
+    with pytest.raises(TokenEndedError):
+        await store.principals.rotate_token(
+            token.token_id, expires_at_ms=None, by=ADMIN, now_ms=50 if way == "revoked" else 100
+        )
+
+    assert len((await store.principals.list_tokens(AGENT)).items) == 1

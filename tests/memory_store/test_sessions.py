@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
-from contracts.builders import AGENT, COST, SESSION, TENANT, chain, request
+from contracts.builders import AGENT, COST, SESSION, TENANT, chain, record, request, used
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from governor.ids import PrincipalId
+from memory_store import sessions
 from memory_store.audit import Actor
 from memory_store.errors import NotFoundError
 from memory_store.sessions import session_id_for
@@ -52,15 +55,52 @@ async def test_a_session_that_was_never_seen_cannot_be_closed(store: Store) -> N
 
 
 @pytest.mark.anyio
-async def test_idle_sessions_are_the_open_ones_not_seen_lately(store: Store) -> None:
-    for number in range(3):
-        of = chain(session=f"ses_{number}")
-        await store.ledger.admit(request({COST: 1}, of=of, now_ms=1_000 * number))
-    await store.sessions.close(chain(session="ses_0").session, by=ADMIN, now_ms=5_000)
+async def test_only_unnamed_sessions_that_rest_are_closed(store: Store) -> None:
+    async def seen(session: str, *, name: str, at_ms: int, is_live: bool = False) -> None:
+        asked = replace(
+            request({COST: 1}, of=chain(session=session), now_ms=at_ms), session_name=name
+        )
+        await store.ledger.admit(asked)
+        if not is_live:
+            await store.ledger.settle(
+                asked.reservation_id, used({COST: 1}), record(asked, ended_at_ms=at_ms + 500)
+            )
 
-    idle = await store.sessions.idle(before_ms=2_000)
+    await seen("ses_rests", name="implicit_1", at_ms=1_000)
+    await seen("ses_ended_lately", name="implicit_2", at_ms=1_600)
+    await seen("ses_seen_lately", name="implicit_3", at_ms=2_000)
+    await seen("ses_runs", name="implicit_4", at_ms=1_000, is_live=True)
+    await seen("ses_named", name="implicitly mine", at_ms=1_000)
 
-    assert [view.session_id for view in idle] == ["ses_1"]
+    closed = await store.sessions.close_idle(
+        prefix="implicit_", before_ms=2_000, by=Actor(name="idle"), now_ms=9_000
+    )
+
+    found = (await store.sessions.page(is_open=False)).items
+    (audited, *_) = (await store.audit.page()).items
+    assert closed == 1
+    assert [(view.session_id, view.closed_at_ms, view.closed_by) for view in found] == [
+        ("ses_rests", 9_000, "idle")
+    ]
+    assert (audited.action, audited.actor, audited.target) == ("session.close", "idle", "ses_rests")
+
+
+@pytest.mark.anyio
+async def test_however_many_sessions_rest_all_are_closed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "CLOSED_AT_ONCE", 2)
+    for number in range(5):
+        asked = request({COST: 1}, of=chain(session=f"ses_{number}"), expires_at_ms=1_500)
+        await store.ledger.admit(replace(asked, session_name=f"implicit_{number}"))
+    await store.ledger.expire_due(now_ms=1_500)
+
+    closed = await store.sessions.close_idle(
+        prefix="implicit_", before_ms=2_000, by=Actor(name="idle"), now_ms=9_000
+    )
+
+    assert closed == 5
+    assert (await store.sessions.page(is_open=True)).items == ()
 
 
 @pytest.mark.anyio

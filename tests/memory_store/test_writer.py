@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -9,9 +10,10 @@ from sqlalchemy import Connection, event, insert, text
 
 from governor.denial import Denied
 from governor.events import Reserved
+from governor.ids import CallId, TenantId
 from memory_store import writer as writer_module
 from memory_store.audit import Actor
-from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+from memory_store.errors import StoreOverloadedError, StoreUnavailableError, UnstorableError
 from memory_store.store import Store
 from memory_store.tables import balances, tenants
 from memory_store.writer import Writer
@@ -206,6 +208,58 @@ async def test_a_full_queue_refuses_at_once(store: Store, monkeypatch: pytest.Mo
     assert await _tenant_ids(store) == [TENANT, "one", "two"]
 
 
+async def test_the_last_part_of_the_queue_is_for_what_must_not_be_lost(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "NOT_OWED_MAX", 2)
+    gate = Gate()
+    waiting = [store.writer.submit(gate)]
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    waiting += [store.writer.submit(_adding(name)) for name in ("one", "two")]
+
+    for may_be_dropped in (False, True):
+        with pytest.raises(StoreOverloadedError):
+            store.writer.submit(_adding("three"), may_be_dropped=may_be_dropped)
+    waiting.append(store.writer.submit(_adding("settled"), is_owed=True))
+
+    gate.may_end.set()
+    for future in waiting:
+        await future
+    assert await _tenant_ids(store) == [TENANT, "one", "settled", "two"]
+
+
+async def test_what_ends_a_call_is_taken_where_an_admission_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [request({COST: 1}, expires_at_ms=5_000) for _ in range(4)]
+    for each in asked:
+        await store.ledger.admit(each)
+    forwarded, settled, released, _ = (each.reservation_id for each in asked)
+    monkeypatch.setattr(writer_module, "NOT_OWED_MAX", 0)
+
+    with pytest.raises(StoreOverloadedError):
+        await store.ledger.admit(request({COST: 1}))
+    await store.ledger.forward(forwarded, now_ms=2_000)
+    await store.ledger.settle(settled, used({COST: 9}), record(asked[1]))
+    await store.ledger.release(released, record(asked[2]))
+    await store.calls.record(record(request({COST: 1})))
+
+    assert len(await store.ledger.expire_due(now_ms=5_000)) == 2
+
+
+async def test_a_value_that_no_database_holds_is_named_and_harms_no_neighbour(
+    store: Store,
+) -> None:
+    half_a_surrogate = "\ud800"
+
+    with pytest.raises(UnstorableError, match="name") as caught:
+        await store.tenants.create(TenantId("t1"), name=half_a_surrogate, by=ADMIN, now_ms=1)
+    assert caught.value.names == ("name",)
+    await store.tenants.create(TenantId("t2"), name="fine", by=ADMIN, now_ms=1)
+
+    assert await _tenant_ids(store) == [TENANT, "t2"]
+
+
 async def test_more_than_one_batch_waits_its_turn(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,3 +306,31 @@ async def test_a_settlement_whose_caller_has_gone_is_stored(store: Store) -> Non
 
     (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1)
     assert (view.used, view.reserved) == (4, 0)
+
+
+async def test_a_value_on_the_hot_path_that_no_database_holds_is_named(store: Store) -> None:
+    asked = replace(request({COST: 1}), name="half \ud800", expires_at_ms=2**63)
+
+    with pytest.raises(UnstorableError) as caught:
+        await store.ledger.admit(asked)
+
+    assert set(caught.value.names) == {"name", "expires_at_ms"}
+
+
+async def test_a_read_for_a_value_that_no_database_holds_is_told(store: Store) -> None:
+    with pytest.raises(UnstorableError):
+        await store.calls.get(CallId("\ud800"))
+
+
+async def test_a_settlement_is_not_lost_for_the_words_of_its_record(store: Store) -> None:
+    await store.budgets.create(budget({COST: 100}), by=ADMIN, now_ms=1)
+    asked = request({COST: 10})
+    await store.ledger.admit(asked)
+    said = replace(record(asked), arguments="half \ud800", detail="\udfff")
+
+    await store.ledger.settle(asked.reservation_id, used({COST: 40}), said)
+
+    (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1)
+    kept = (await store.calls.get(asked.call_id)).record
+    assert view.used == 40
+    assert (kept.arguments, kept.detail) == ("half \\ud800", "\\udfff")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from governor.amounts import Unit
+from governor.errors import InvalidTransitionError
 from governor.ids import ArchiveId, CallId, PrincipalId, ReservationId, SessionId, TenantId
 from governor.scope import ScopeChain, ScopeKind
 from governor.window import Fixed
@@ -18,6 +19,8 @@ from memory_store.errors import (
     StoreError,
     StoreOverloadedError,
     StoreUnavailableError,
+    UnknownReservationError,
+    UnstorableError,
 )
 from runtime.adapters import StoreArchive, StoreLedger
 from tool_gateway.errors import (
@@ -25,6 +28,7 @@ from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
     GatewayError,
+    HoldEndedError,
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
@@ -78,12 +82,24 @@ LEDGER_WAYS: dict[str, Callable[[StoreLedger], Awaitable[object]]] = {
     [
         (StoreUnavailableError(), LedgerUnavailableError),
         (StoreOverloadedError(), LedgerOverloadedError),
+        (UnstorableError(names=("name",)), LedgerUnavailableError),
     ],
 )
 async def test_a_failing_ledger_is_said_in_the_gateways_words_whatever_is_asked(
     way: str, theirs: StoreError, ours: type[GatewayError]
 ) -> None:
     with pytest.raises(ours) as caught:
+        await LEDGER_WAYS[way](ledger_that(theirs))
+
+    assert caught.value.__cause__ is theirs
+
+
+@pytest.mark.parametrize("theirs", [InvalidTransitionError(), UnknownReservationError()])
+@pytest.mark.parametrize("way", ["forward", "settle", "release"])
+async def test_a_hold_that_ended_before_is_told_apart_from_a_ledger_that_fails(
+    way: str, theirs: Exception
+) -> None:
+    with pytest.raises(HoldEndedError) as caught:
         await LEDGER_WAYS[way](ledger_that(theirs))
 
     assert caught.value.__cause__ is theirs
@@ -132,7 +148,7 @@ async def test_an_archive_that_cannot_answer_says_why_in_the_gateways_words(
 
 
 @pytest.mark.requirement("budget.remaining-is-shown")
-async def test_a_balance_has_the_fields_of_the_admin_api() -> None:
+async def test_an_agent_is_shown_what_remains_of_a_balance() -> None:
     view = BalanceView(
         budget_id="daily",
         scope=ScopeKind.AGENT,
@@ -161,6 +177,5 @@ async def test_a_balance_has_the_fields_of_the_admin_api() -> None:
         "used": 4,
         "reserved": 3,
         "remaining": 2,
-        "overrun": 1,
         "resets_at_ms": 86_400_000,
     }

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from governor.ids import PrincipalId, TenantId
 from memory_store.errors import StoreUnavailableError
 from memory_store.identities import Identity, Role
-from runtime.agents import AgentAuth, open_caller
+from runtime.agents import AgentAuth
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import Caller
 
@@ -118,7 +118,7 @@ async def test_with_authentication_off_everybody_is_the_configured_agent() -> No
     answer = await ask(
         nobody_is_asked,
         ("Authorization", "Bearer fbt_wrong"),
-        open_to=open_caller(TENANT, AGENT),
+        open_to=Caller(tenant=TENANT, agent=AGENT, token_id="none"),
     )
 
     assert answer.json() == [TENANT, AGENT, "none"]

@@ -12,7 +12,8 @@ from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from runtime import examination
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Listen
-from runtime.examination import Examination, Finding, examine
+from runtime.errors import ConfigError
+from runtime.examination import Examination, Finding, Mark, examine
 from runtime.listeners import bind
 from runtime.settings import Settings
 
@@ -212,7 +213,10 @@ def test_another_distribution_of_our_names_is_a_fault_that_names_it(
 def test_the_public_json_has_the_agreed_shape(*, is_ok: bool) -> None:
     examined = Examination(
         capabilities=(ABSENT,),
-        findings=(Finding(what="state", is_ok=is_ok, told="yours alone"),),
+        findings=(
+            Finding(what="state", mark=Mark.OK if is_ok else Mark.BAD, told="yours alone"),
+            Finding(what="rule a", mark=Mark.WARNING, told="mind"),
+        ),
     )
 
     assert examined.shape() == {
@@ -220,5 +224,68 @@ def test_the_public_json_has_the_agreed_shape(*, is_ok: bool) -> None:
         "capabilities": [
             {"name": "memory", "state": "absent", "by": "nothing", "why": "no control groups"}
         ],
-        "config": {"state": {"ok": is_ok, "told": "yours alone"}},
+        "config": {
+            "state": {"ok": is_ok, "told": "yours alone"},
+            "rule a": {"ok": True, "told": "mind"},
+        },
     }
+
+
+SHELL = '[[rule]]\nname = "sh"\ntool = "shell_run"\n'
+
+
+def test_a_required_rule_that_this_host_cannot_hold_is_a_fault_with_the_fix(
+    examined: Examined,
+) -> None:
+    finding = examined(SHELL)["rule sh"]
+
+    assert finding.mark is Mark.BAD
+    assert "every call is denied" in finding.told
+    assert 'isolation = "best_effort"' in finding.told
+
+
+def test_a_best_effort_rule_without_a_fence_is_a_warning_that_says_what_is_open(
+    examined: Examined, settings: Settings
+) -> None:
+    settings.state.mkdir(mode=0o700)
+
+    finding = examined(SHELL + 'isolation = "best_effort"\n')["rule sh"]
+
+    assert finding.mark is Mark.WARNING
+    assert finding.is_ok
+    assert f"a command could read and change {settings.state}" in finding.told
+    assert "local.workdir" in finding.told
+
+
+@pytest.mark.parametrize("user", ["no-such-user", "root"])
+def test_a_user_that_commands_cannot_run_as_is_a_fault(
+    examined: Examined, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    host = Host(backend=BackendKind.RLIMIT, capabilities=(ABSENT,), is_root=True, landlock_abi=0)
+    monkeypatch.setattr(examination, "probe_host", lambda: host)
+
+    finding = examined(f'[local]\nuser = "{user}"\n')["local.user"]
+
+    assert not finding.is_ok
+    assert user in finding.told
+
+
+def test_a_state_path_that_is_a_file_is_a_fault(examined: Examined, settings: Settings) -> None:
+    settings.state.write_text("")
+    settings.state.chmod(0o600)
+
+    finding = examined("")["state"]
+
+    assert not finding.is_ok
+    assert "is no directory" in finding.told
+
+
+def test_a_budget_that_contradicts_itself_is_a_fault(
+    examined: Examined, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def contradiction(*_: object, **__: object) -> None:
+        raise ConfigError("budget a: window: too long")
+
+    monkeypatch.setattr(examination, "budgets_of", contradiction)
+
+    assert "budget a" in examined("")[str(settings.config)].told

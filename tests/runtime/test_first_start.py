@@ -58,7 +58,7 @@ async def who(store: Store, token_file: Path) -> Identity | None:
 
 
 async def tokens_of_the_agent(store: Store) -> list[str]:
-    return [view.token_id for view in await store.principals.list_tokens(AGENT)]
+    return [view.token_id for view in (await store.principals.list_tokens(AGENT)).items]
 
 
 Start = Callable[..., Awaitable[TokenFiles]]
@@ -155,3 +155,42 @@ async def test_a_budget_that_an_administrator_has_retired_does_not_come_back(
 
     with pytest.raises(NotFoundError):
         await store.budgets.get(BudgetId("each-session"))
+
+
+@pytest.mark.parametrize("end", ["rotate", "revoke", "garble", "empty"])
+async def test_a_token_file_that_does_not_work_any_more_gets_a_new_token(
+    store: Store, start: Start, end: str
+) -> None:
+    files = await start()
+    [token_id] = await tokens_of_the_agent(store)
+    match end:
+        case "rotate":
+            await store.principals.rotate_token(
+                token_id, expires_at_ms=None, by=ADMINISTRATOR, now_ms=NOW_MS
+            )
+        case "revoke":
+            await store.principals.revoke_token(token_id, by=ADMINISTRATOR, now_ms=NOW_MS)
+        case "garble":
+            files.agent.write_bytes(b"\xff\xfe")
+        case _:
+            files.agent.write_text("")
+
+    again = await start()
+
+    identity = await who(store, again.agent)
+    assert identity is not None
+    assert identity.principal == AGENT
+    assert stat.S_IMODE(again.agent.stat().st_mode) == 0o600
+
+
+async def test_a_disabled_agent_gets_no_new_tokens_at_every_start(
+    store: Store, start: Start
+) -> None:
+    files = await start()
+    written = files.agent.read_bytes()
+    await store.principals.disable(AGENT, by=ADMINISTRATOR, now_ms=NOW_MS)
+
+    await start()
+
+    assert files.agent.read_bytes() == written
+    assert len(await tokens_of_the_agent(store)) == 1

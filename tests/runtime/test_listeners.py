@@ -2,16 +2,25 @@
 
 import asyncio
 import socket
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
+from starlette.types import Receive, Scope, Send
 
+from governor.ids import CallId, SessionId
 from runtime.configuration.model import Listen
 from runtime.errors import ListenError
-from runtime.listeners import Bound, bind, is_loopback
+from runtime.listeners import Bound, Listeners, bind, check_free, is_loopback
+from tool_gateway.running import RunningCalls
 
 LOCAL = Listen()
-TLS = Listen(tls_cert="/etc/flyball/cert.pem", tls_key="/etc/flyball/key.pem")
 BEHIND_A_PROXY = Listen(trusted_proxy=True)
 
 
@@ -83,12 +92,110 @@ def test_an_address_that_others_reach_is_refused_without_protection(address: str
     assert "trusted_proxy = true" in said
 
 
-@pytest.mark.parametrize(("listen", "scheme"), [(BEHIND_A_PROXY, "http"), (TLS, "https")])
-def test_an_address_that_others_reach_is_taken_with_protection(listen: Listen, scheme: str) -> None:
-    bound = bind("0.0.0.0:0", listen)
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A certificate of its own and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "flyball.test")])
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
+        .serial_number(1)
+        .not_valid_before(began)
+        .not_valid_after(began + timedelta(days=36_500))
+        .sign(key, SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+def test_an_address_that_others_reach_is_taken_behind_a_proxy() -> None:
+    bound = bind("0.0.0.0:0", BEHIND_A_PROXY)
 
     with bound.listening:
-        assert bound.url == f"{scheme}://0.0.0.0:{port_of(bound)}"
+        assert bound.url == f"http://0.0.0.0:{port_of(bound)}"
+
+
+def test_an_address_that_others_reach_is_taken_with_tls(certificate: tuple[str, str]) -> None:
+    bound = bind("0.0.0.0:0", Listen(tls_cert=certificate[0], tls_key=certificate[1]))
+
+    with bound.listening:
+        assert bound.url == f"https://0.0.0.0:{port_of(bound)}"
+
+
+def test_tls_files_that_are_not_there_are_refused_by_name(certificate: tuple[str, str]) -> None:
+    with pytest.raises(ListenError, match=r"^listen\.tls_key = '/no/key\.pem': cannot be read"):
+        bind("127.0.0.1:0", Listen(tls_cert=certificate[0], tls_key="/no/key.pem"))
+
+
+def test_tls_files_that_do_not_belong_together_are_refused(certificate: tuple[str, str]) -> None:
+    with pytest.raises(ListenError, match="no certificate with its unencrypted key"):
+        bind("127.0.0.1:0", Listen(tls_cert=certificate[1], tls_key=certificate[0]))
+
+
+def test_checking_both_addresses_leaves_them_free_and_refuses_one_that_is_taken() -> None:
+    with bind("127.0.0.1:0", LOCAL).listening as taken:
+        admin = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ListenError, match=admin):
+            check_free(Listen(agents="127.0.0.1:0", admin=admin))
+
+    check_free(Listen(agents="127.0.0.1:0", admin=admin))
+    check_free(Listen(agents="127.0.0.1:0", admin=admin))
+
+
+async def nothing_here(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise AssertionError
+
+
+def listeners() -> Listeners:
+    one, other = bind("127.0.0.1:0", LOCAL), bind("127.0.0.1:0", LOCAL)
+    return Listeners(agents=(one, nothing_here), admin=(other, nothing_here), listen=LOCAL)
+
+
+@pytest.mark.anyio
+async def test_a_call_that_runs_is_cut_and_not_waited_for_once_somebody_hurries() -> None:
+    served, running = listeners(), RunningCalls()
+    settled = anyio.Event()
+
+    async def call(*, task_status: TaskStatus[None]) -> None:
+        with running.track(CallId("call_1"), SessionId("ses_1")) as this:
+            with this.scope:
+                task_status.started()
+                await anyio.sleep_forever()
+            settled.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(call)
+            tasks.start_soon(served.serve, running)
+            served.stop()
+            served.hurry()
+
+    assert settled.is_set()
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_owner_ends_its_servers_without_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = listeners()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(served.serve, RunningCalls())
+            while not all(server.started for server, _ in served._servers):
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from runtime.settings import (
     Settings,
@@ -110,3 +111,20 @@ def test_a_command_has_a_path_and_a_language_even_where_the_sidecar_has_none(
 
 def test_the_scripts_directory_holds_the_flyball_command() -> None:
     assert (scripts_directory() / "flyball").is_file()
+
+
+def test_ci_is_none_of_our_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "woodpecker")
+
+    assert Settings().log_level == "WARNING"
+
+
+def test_a_log_level_may_be_written_in_small_letters_and_must_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLYBALL_LOG_LEVEL", "debug")
+    assert Settings().log_level == "DEBUG"
+
+    monkeypatch.setenv("FLYBALL_LOG_LEVEL", "loud")
+    with pytest.raises(ValidationError, match="'WARNING'"):
+        Settings()

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from governor.ids import PrincipalId, SessionId, TenantId
+from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.standing import BALANCES_MAX
 from runtime.admin.context import Parts
 from runtime.admin.openapi import problems
 from runtime.admin.shapes.budgets import BalanceFilters, BalanceOut, balance_out
-from runtime.admin.shapes.fields import Page, whole_page
+from runtime.admin.shapes.fields import CutPage
 
 ROUTES = APIRouter(prefix="/balances", tags=["balances"])
 
@@ -17,17 +18,18 @@ ROUTES = APIRouter(prefix="/balances", tags=["balances"])
 @ROUTES.get("", summary="List balances", responses=problems(404))
 async def list_balances(
     parts: Parts, filters: Annotated[BalanceFilters, Query()]
-) -> Page[BalanceOut]:
+) -> CutPage[BalanceOut]:
     """Return how the live budgets stand.
 
     A budget that each agent or session has for itself is shown for the one that is asked
-    for, else for those who have used it in the present window. At most 1000 are shown.
+    for, else for those who have used it in the present window. At most 1000 are shown;
+    where that may not be all of them, `truncated` is true.
     """
     chain = await _chain(parts, filters)
     if chain is None:
-        return whole_page(())
+        return CutPage(items=[], next=None, truncated=False)
     tenant, agent, session = chain
-    tenants = (tenant,) if tenant is not None else await _tenants(parts)
+    tenants, is_cut = ((tenant,), False) if tenant is not None else await _tenants(parts)
     items: list[BalanceOut] = []
     for each in tenants:
         views = await parts.store.ledger.balances(
@@ -35,8 +37,9 @@ async def list_balances(
         )
         items += [balance_out(view, each) for view in views]
         if len(items) >= BALANCES_MAX:
+            is_cut = True
             break
-    return whole_page(items[:BALANCES_MAX])
+    return CutPage(items=items[:BALANCES_MAX], next=None, truncated=is_cut)
 
 
 async def _chain(
@@ -61,14 +64,14 @@ async def _chain(
     return filters.tenant, None, None
 
 
-async def _tenants(parts: Parts) -> tuple[TenantId, ...]:
-    """Return the first tenants, as many as could fill an answer."""
+async def _tenants(parts: Parts) -> tuple[tuple[TenantId, ...], bool]:
+    """Return the first tenants, as many as could fill an answer, and whether more follow."""
     tenants: list[TenantId] = []
     cursor = None
     while len(tenants) < BALANCES_MAX:
-        found = await parts.store.tenants.page(cursor=cursor, limit=BALANCES_MAX)
+        found = await parts.store.tenants.page(cursor=cursor, limit=PAGE_LIMIT_MAX)
         tenants += [tenant.tenant_id for tenant in found.items]
         cursor = found.next
         if cursor is None:
             break
-    return tuple(tenants)
+    return tuple(tenants), cursor is not None

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from governor.ids import BudgetId
+from governor.budget import Budget
+from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.scope import ScopeKind
 from memory_store.budgets import BudgetView
 from memory_store.errors import AboveQuotaError, NotFoundError
@@ -25,7 +26,7 @@ from runtime.admin.shapes.budgets import (
 from runtime.admin.shapes.fields import Page
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
-from runtime.failures import Fault, ProblemError, problem_for
+from runtime.failures import Fault, ProblemError, invalid, problem_for
 
 ROUTES = APIRouter(prefix="/budgets", tags=["budgets"])
 
@@ -59,6 +60,7 @@ async def list_budgets(parts: Parts, filters: Annotated[BudgetFilters, Query()])
 async def create_budget(parts: Parts, by: By, new: BudgetNew, response: Response) -> BudgetOut:
     """Return the new budget; it governs the next call."""
     budget = new.budget(BudgetId(new.id or parts.clock.fresh("bud")))
+    await _check_subject(parts, budget)
     with _quota_named(budget.budget_id):
         view = await parts.store.budgets.create(budget, by=by, now_ms=parts.clock.now_ms())
     response.headers["Location"] = f"/admin/v1/budgets/{budget.budget_id}"
@@ -97,8 +99,11 @@ async def change_budget(
 
     async def write(before: BudgetView) -> BudgetView:
         refuse_other("tenant", change.tenant, before.budget.tenant)
+        after = change.applied_to(before.budget)
+        if (after.scope, after.subject) != (before.budget.scope, before.budget.subject):
+            await _check_subject(parts, after)
         return await parts.store.budgets.put(
-            change.applied_to(before.budget),
+            after,
             expected_version=before.version,
             by=by,
             now_ms=parts.clock.now_ms(),
@@ -137,6 +142,53 @@ async def _budget(parts: Parts, budget_id: BudgetId) -> BudgetView:
         message = f"there is no budget {budget_id}"
         raise NotFoundError(message)
     return view
+
+
+async def _check_subject(parts: Parts, budget: Budget) -> None:
+    """Return if the subject of `budget` exists in its tenant, or if it names none.
+
+    Raises:
+        NotFoundError: there is no such tenant.
+        ProblemError: there is no such subject: the budget would never bind.
+    """
+    if budget.subject is None:
+        return
+    await parts.store.tenants.get(budget.tenant)
+    match budget.scope:
+        case ScopeKind.TENANT:
+            return  # checked by the budget itself
+        case ScopeKind.AGENT:
+            tenant = await _tenant_of_agent(parts, PrincipalId(budget.subject))
+            must = (
+                "is no principal of this tenant. The subject of an agent's budget is the id of a "
+                "principal, as GET /principals shows it; leave it out, and each agent has the "
+                "allowance to itself"
+            )
+        case ScopeKind.SESSION:
+            tenant = await _tenant_of_session(parts, SessionId(budget.subject))
+            must = (
+                "is no session of this tenant. The subject of a session's budget is its id "
+                "(ses_…), as GET /sessions shows it from its first call on, not what the agent "
+                "calls it. To budget sessions before they exist, leave subject out: each session "
+                "then has the allowance to itself"
+            )
+    if tenant != budget.tenant:
+        fault = Fault(field="subject", detail=f"{budget.subject} {must}")
+        raise ProblemError(invalid(fault))
+
+
+async def _tenant_of_agent(parts: Parts, agent: PrincipalId) -> TenantId | None:
+    try:
+        return (await parts.store.principals.get(agent)).tenant
+    except NotFoundError:
+        return None
+
+
+async def _tenant_of_session(parts: Parts, session: SessionId) -> TenantId | None:
+    try:
+        return (await parts.store.sessions.get(session)).tenant
+    except NotFoundError:
+        return None
 
 
 def _is_wanted(view: BudgetView, scope: ScopeKind | None) -> bool:

@@ -1,18 +1,20 @@
 """The tokens of a principal."""
 
 from http import HTTPStatus
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from governor.ids import PrincipalId
-from memory_store.errors import NotFoundError
+from memory_store.errors import NotFoundError, TokenEndedError
 from memory_store.tokens import TokenView
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
-from runtime.admin.shapes.fields import Page, whole_page
+from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.principals import (
     IssuedTokenOut,
+    TokenFilters,
     TokenNew,
     TokenOut,
     TokenRotation,
@@ -25,10 +27,14 @@ ROUTES = APIRouter(prefix="/principals/{principal_id}/tokens", tags=["tokens"])
 
 
 @ROUTES.get("", summary="List a principal's tokens", responses=problems(404))
-async def list_tokens(parts: Parts, principal_id: PrincipalId) -> Page[TokenOut]:
+async def list_tokens(
+    parts: Parts, principal_id: PrincipalId, filters: Annotated[TokenFilters, Query()]
+) -> Page[TokenOut]:
     """Return the tokens without their secrets, the latest first."""
-    found = await parts.store.principals.list_tokens(principal_id)
-    return whole_page(token_out(view) for view in found)
+    found = await parts.store.principals.list_tokens(
+        principal_id, cursor=filters.cursor, limit=filters.limit
+    )
+    return page_of(found, token_out)
 
 
 @ROUTES.post(
@@ -59,7 +65,7 @@ async def issue_token(
     "/{token_id}/rotate",
     summary="Replace a token",
     status_code=HTTPStatus.CREATED,
-    responses=WITH_BODY | problems(404),
+    responses=WITH_BODY | problems(404, 409),
 )
 async def rotate_token(
     *,
@@ -70,11 +76,16 @@ async def rotate_token(
     response: Response,
     rotation: TokenRotation | None = None,
 ) -> IssuedTokenOut:
-    """Return the token that takes the place of another, which stops working at once."""
+    """Return the token that takes the place of another, which stops working at once.
+
+    One that is revoked or has expired cannot be replaced: issue a new one.
+    """
     old = await _token(parts, principal_id, token_id)
+    now_ms = parts.clock.now_ms()
+    if old.has_ended_at(now_ms):
+        raise TokenEndedError
     is_said = rotation is not None and "expires_at_ms" in rotation.model_fields_set
     expires_at_ms = rotation.expires_at_ms if rotation and is_said else old.expires_at_ms
-    now_ms = parts.clock.now_ms()
     _check_future(expires_at_ms, now_ms=now_ms)
     token = await parts.store.principals.rotate_token(
         token_id, expires_at_ms=expires_at_ms, by=by, now_ms=now_ms
@@ -101,11 +112,11 @@ async def _token(parts: Parts, principal_id: PrincipalId, token_id: str) -> Toke
     Raises:
         NotFoundError: the principal, or its token, does not exist.
     """
-    for view in await parts.store.principals.list_tokens(principal_id):
-        if view.token_id == token_id:
-            return view
-    message = f"there is no token {token_id} of {principal_id}"
-    raise NotFoundError(message)
+    view = await parts.store.principals.get_token(token_id)
+    if view.principal_id != principal_id:
+        message = f"there is no token {token_id} of {principal_id}"
+        raise NotFoundError(message)
+    return view
 
 
 def _check_future(expires_at_ms: int | None, *, now_ms: int) -> None:

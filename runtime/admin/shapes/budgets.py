@@ -25,7 +25,13 @@ from runtime.admin.shapes.fields import (
 
 Subject = Annotated[
     Label | None,
-    Field(description="the one agent or session; null gives each its own allowance"),
+    Field(
+        description=(
+            "the id of the one agent, or of the one session (`ses_…`), that it is for, which "
+            "must exist; null gives each agent or session an allowance of its own, those to "
+            "come included"
+        )
+    ),
 ]
 
 

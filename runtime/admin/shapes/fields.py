@@ -9,9 +9,8 @@ from pydantic_core import PydanticCustomError
 from governor.amounts import AMOUNT_MAX, Amounts, Unit
 from governor.window import Fixed, Lifetime, Window
 from memory_store import paging
+from memory_store.budget_rows import WINDOW_SECONDS_MAX
 
-# A window of a hundred years is meant to be a lifetime.
-WINDOW_SECONDS_MAX = 100 * 366 * 24 * 3600
 _EPOCH_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 
 T = TypeVar("T")
@@ -41,7 +40,15 @@ Limits = Annotated[dict[Unit, Amount], Field(min_length=1)]
 class Every(Shape):
     """Back-to-back windows of one length, aligned to the Unix epoch."""
 
-    every_s: int
+    every_s: Annotated[
+        int,
+        Field(
+            strict=True,
+            ge=1,
+            le=WINDOW_SECONDS_MAX,
+            description="at most ten years; what is longer is a lifetime",
+        ),
+    ]
 
 
 def _checked_window(value: object) -> object:
@@ -49,14 +56,15 @@ def _checked_window(value: object) -> object:
     match value:
         case "lifetime" | Every():
             return value
-        case {"every_s": int(seconds), **others} if not others and not isinstance(seconds, bool):
-            if 0 < seconds <= WINDOW_SECONDS_MAX:
-                return value
-    raise PydanticCustomError(
-        "window",
-        'Give "lifetime", or {{"every_s": seconds}} with a whole number from 1 to {seconds_max}',
-        {"seconds_max": WINDOW_SECONDS_MAX},
-    )
+        case dict():
+            return Every.model_validate(value)
+        case _:
+            raise PydanticCustomError(
+                "window",
+                'Give "lifetime", or {{"every_s": seconds}} with a whole number of them, '
+                "from 1 to {seconds_max}",
+                {"seconds_max": WINDOW_SECONDS_MAX},
+            )
 
 
 WindowShape = Annotated[Literal["lifetime"] | Every, BeforeValidator(_checked_window)]
@@ -93,6 +101,14 @@ class Page(Out, Generic[T]):
 
     items: list[T]
     next: str | None
+
+
+class CutPage(Page[T], Generic[T]):
+    """A listing that is one page, as far as that goes."""
+
+    truncated: Annotated[
+        bool, Field(description="more may follow: ask for a tenant, an agent or a session")
+    ]
 
 
 def page_of(found: paging.Page[Any], shape: Callable[[Any], T]) -> Page[T]:

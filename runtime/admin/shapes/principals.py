@@ -6,6 +6,7 @@ from pydantic import Field, StrictBool
 
 from governor.ids import PrincipalId, TenantId
 from memory_store.identities import Role
+from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.principals import Principal
 from memory_store.tokens import IssuedToken, TokenView
 from runtime.admin.shapes.fields import EpochMs, Id, Label, Out, Paging, Shape
@@ -53,6 +54,12 @@ class PrincipalOut(Out):
     created_at_ms: int
     updated_at_ms: int
     version: int
+
+
+class TokenFilters(Paging):
+    """Which of a principal's tokens are wanted: a page holds what most have in all."""
+
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT_MAX)] = PAGE_LIMIT_MAX
 
 
 class TokenNew(Shape):

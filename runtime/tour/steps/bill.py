@@ -23,6 +23,12 @@ async def show_bill(stage: Stage) -> StepReport:
         f"${used['cost_microusd'] / 1e6:.6f}, "
         f"{used.get('input_tokens', 0)} + {used.get('output_tokens', 0)} tokens, "
         f"{used['tool_calls']} tool calls, {used.get('turns', 0)} turns, "
-        f"{used.get('cpu_ms', 0) / 1000:.2f} CPU-s, "
+        f"{_cpu(used)}, "
         f"peak {'unknown' if peak is None else f'{peak / 2**20:.1f} MiB'}",
     )
+
+
+def _cpu(used: dict[str, int]) -> str:
+    """Return the CPU time; none at all means that nothing measured it."""
+    cpu_ms = used.get("cpu_ms", 0)
+    return f"{cpu_ms / 1000:.2f} CPU-s" if cpu_ms else "CPU unknown"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from governor.amounts import AMOUNT_MAX
+from memory_store.paging import cursor_of
 from tests.runtime.admin.admin_world import AGENT, BODY_BYTES_MAX, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -47,13 +48,15 @@ def budget(**changed: Any) -> dict[str, Any]:
         (budget(subject="\ud800"), "subject"),
         (budget(scope="tenant", subject=AGENT), "subject"),
         (budget(window="weekly"), "window"),
-        (budget(window={"every_s": 0}), "window"),
-        (budget(window={"every_s": -5}), "window"),
-        (budget(window={"every_s": True}), "window"),
-        (budget(window={"every_s": 1.5}), "window"),
-        (budget(window={"every_s": 10**18}), "window"),
-        (budget(window={"every_s": 60, "from": 0}), "window"),
-        (budget(window={}), "window"),
+        (budget(window={"every_s": 0}), "window.every_s"),
+        (budget(window={"every_s": -5}), "window.every_s"),
+        (budget(window={"every_s": True}), "window.every_s"),
+        (budget(window={"every_s": 1.5}), "window.every_s"),
+        (budget(window={"every_s": 10 * 366 * 24 * 3600 + 1}), "window.every_s"),
+        (budget(window={"every_s": 2**62}), "window.every_s"),
+        (budget(window={"every_s": 10**40}), "window.every_s"),
+        (budget(window={"every_s": 60, "from": 0}), "window.from"),
+        (budget(window={}), "window.every_s"),
         (budget(window=None), "window"),
         (budget(limit={"tool_calls": 1}), "limit"),
         (budget(**{"\ud800": 1}), "body"),
@@ -173,6 +176,7 @@ async def test_a_larger_body_is_413_whether_or_not_it_says_its_length(world: Wor
         ({"limit": "many"}, "limit"),
         ({"cursor": "made-up"}, "cursor"),
         ({"cursor": "W10"}, "cursor"),
+        ({"cursor": cursor_of((2**70, "x"))}, "cursor"),
         ({"cursor": "x" * 2000}, "cursor"),
         ({"tennant": "acme"}, "tennant"),
     ],

@@ -2,8 +2,15 @@ from typing import Any
 
 import pytest
 
+from governor.amounts import Amounts, Unit
+from governor.budget import Budget
 from governor.denial import Denied
 from governor.events import Reserved
+from governor.ids import BudgetId
+from governor.scope import ScopeKind
+from governor.window import Lifetime
+from memory_store.audit import Actor
+from runtime.admin.routes import balances
 from tests.runtime.admin.admin_world import AGENT, SESSION, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -239,3 +246,94 @@ async def test_a_balance_carries_every_figure(world: World) -> None:
         "resets_at_ms": (world.clock.now_ms() // day_ms + 1) * day_ms,
         "is_quota": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("scope", "subject", "says"),
+    [
+        ("agent", "nobody", "GET /principals"),
+        ("agent", "stranger", "no principal of this tenant"),
+        ("agent", SESSION, "GET /principals"),
+        ("session", "run-1", "GET /sessions"),
+        ("session", "ses_unknown", "leave subject out"),
+        ("session", AGENT, "ses_…"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["post", "put"])
+async def test_a_subject_that_does_not_exist_is_refused_and_told_what_it_must_be(
+    world: World, verb: str, scope: str, subject: str, says: str
+) -> None:
+    await world.post("/tenants", {"id": "globex"})
+    await world.post("/principals", {"id": "stranger", "tenant": "globex", "role": "agent"})
+    await world.run_call("call-1")
+    wrong = {"scope": scope, "subject": subject}
+    if verb == "put":
+        await world.post("/budgets", BUDGET)
+
+    refused = await world.ask(
+        verb.upper(),
+        "/budgets" if verb == "post" else "/budgets/daily",
+        BUDGET | wrong if verb == "post" else wrong,
+    )
+
+    (fault,) = refused.json()["errors"]
+    assert refused.status_code == 422
+    assert fault["field"] == "subject"
+    assert says in fault["detail"]
+
+
+async def test_a_session_that_exists_can_have_a_budget_of_its_own(world: World) -> None:
+    await world.run_call("call-1")
+    own = BUDGET | {"scope": "session", "subject": SESSION, "limits": {"tool_calls": 0}}
+
+    made = await world.post("/budgets", own)
+
+    assert made.status_code == 201
+    assert isinstance(await world.admit("call-2"), Denied)
+
+
+async def test_a_budget_of_an_unknown_tenant_is_404_whoever_it_is_for(world: World) -> None:
+    for body in (BUDGET, BUDGET | {"subject": None}):
+        assert (await world.post("/budgets", body | {"tenant": "nobody"})).status_code == 404
+
+
+async def test_a_budget_whose_subject_was_never_seen_can_still_be_changed(world: World) -> None:
+    unseen = Budget(
+        budget_id=BudgetId("early"),
+        tenant=TENANT,
+        scope=ScopeKind.AGENT,
+        subject="not-yet",
+        limits=Amounts({Unit.TURNS: 1}),
+        window=Lifetime(),
+    )
+    await world.parts.store.budgets.create(unseen, by=Actor(name="config"), now_ms=1)
+
+    changed = await world.put("/budgets/early", {"limits": {"turns": 2}})
+
+    assert changed.status_code == 200
+
+
+async def test_a_listing_of_balances_says_when_it_is_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.post("/budgets", BUDGET)
+    whole = (await world.get("/balances")).json()
+    monkeypatch.setattr(balances, "BALANCES_MAX", 1)
+
+    cut = (await world.get("/balances")).json()
+
+    assert (len(whole["items"]), whole["truncated"]) == (2, False)
+    assert (len(cut["items"]), cut["truncated"]) == (1, True)
+
+
+async def test_a_listing_of_balances_says_when_tenants_are_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("t1", "t2"):
+        await world.post("/tenants", {"id": name})
+    monkeypatch.setattr(balances, "BALANCES_MAX", 2)
+    monkeypatch.setattr(balances, "PAGE_LIMIT_MAX", 1)
+
+    cut = (await world.get("/balances")).json()
+
+    assert (cut["items"], cut["truncated"]) == ([], True)

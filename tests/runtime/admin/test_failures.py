@@ -6,7 +6,14 @@ from governor import errors as governor
 from governor.amounts import Unit
 from memory_store import errors as store
 from runtime import errors as runtime
-from runtime.failures import FAILURES, problem_for
+from runtime.failures import (
+    FAILURES,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    UNAVAILABLE,
+    problem_for,
+)
 from tool_gateway import errors as gateway
 
 
@@ -68,6 +75,37 @@ def test_a_full_queue_says_when_to_come_back() -> None:
     for problem in problems:
         assert problem.status == 503
         assert problem.headers == {"Retry-After": "1"}
+
+
+def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() -> None:
+    codes = {
+        kind.__name__: problem_for(kind()).code
+        for kind in vars(gateway).values()
+        if isinstance(kind, type) and issubclass(kind, gateway.GatewayError)
+    }
+
+    assert codes == {
+        "GatewayError": INTERNAL_ERROR,
+        "UnknownToolError": INVALID_PARAMS,
+        "IdempotencyConflictError": INVALID_REQUEST,
+        "InvalidContextError": INVALID_PARAMS,
+        "CatalogError": INTERNAL_ERROR,
+        "LedgerUnavailableError": UNAVAILABLE,
+        "LedgerOverloadedError": UNAVAILABLE,
+        "HoldEndedError": INVALID_REQUEST,
+        "ArchiveMissError": INVALID_PARAMS,
+        "ArchiveDamagedError": INTERNAL_ERROR,
+        "ArchiveUnavailableError": UNAVAILABLE,
+        "UpstreamError": INTERNAL_ERROR,
+        "UpstreamNotReachedError": INTERNAL_ERROR,
+        "UpstreamFailedError": INTERNAL_ERROR,
+    }
+
+
+def test_a_value_that_cannot_be_stored_is_named_and_not_repeated() -> None:
+    problem = problem_for(store.UnstorableError(names=("name",)))
+
+    assert (problem.status, problem.detail) == (422, "a value cannot be stored: name")
 
 
 def test_a_field_that_the_governor_names_is_at_fault() -> None:

@@ -89,3 +89,17 @@ async def test_no_page_loads_scripts_from_elsewhere(world: World) -> None:
     answers = [await world.client.get(path) for path in ("/docs", "/redoc")]
 
     assert [answer.status_code for answer in answers] == [401, 401]
+
+
+async def test_the_description_says_how_far_an_administrator_reaches(world: World) -> None:
+    told = (await described(world))["info"]["description"]
+
+    assert "administers all tenants" in told
+    assert "clock that jumps ahead" in told
+
+
+async def test_the_bounds_of_a_window_are_described(world: World) -> None:
+    schemas = (await described(world))["components"]["schemas"]
+
+    every_s = schemas["Every"]["properties"]["every_s"]
+    assert (every_s["minimum"], every_s["maximum"]) == (1, 10 * 366 * 24 * 3600)

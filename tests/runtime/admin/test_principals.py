@@ -2,9 +2,13 @@ from pathlib import Path
 
 import pytest
 
+from memory_store.audit import Actor
+from memory_store.paging import PAGE_LIMIT_MAX
 from tests.runtime.admin.admin_world import ADMIN, AGENT, TENANT, World
 
 pytestmark = pytest.mark.anyio
+
+FOUNDER = Actor(name="first-start")
 
 
 async def test_a_principal_is_made_read_and_listed(world: World) -> None:
@@ -153,6 +157,48 @@ async def test_tokens_of_an_unknown_principal_are_404(world: World) -> None:
     answers = [await world.get(path), await world.post(path), await world.delete(f"{path}/x")]
 
     assert [answer.status_code for answer in answers] == [404, 404, 404]
+
+
+async def test_the_oldest_of_very_many_tokens_is_listed_and_revoked(world: World) -> None:
+    store, now_ms = world.parts.store, world.clock.now_ms()
+    path = f"/principals/{ADMIN}/tokens"
+    oldest = await store.principals.issue_token(
+        ADMIN, expires_at_ms=None, by=FOUNDER, now_ms=now_ms - 1
+    )
+    for _ in range(PAGE_LIMIT_MAX + 1):
+        await store.principals.issue_token(ADMIN, expires_at_ms=None, by=FOUNDER, now_ms=now_ms)
+
+    first = (await world.get(path)).json()
+    second = (await world.get(path, params={"cursor": first["next"]})).json()
+    revoked = await world.delete(f"{path}/{oldest.token_id}")
+
+    listed = [item["id"] for item in (*first["items"], *second["items"])]
+    assert (len(first["items"]), second["next"]) == (PAGE_LIMIT_MAX, None)
+    assert listed[-1] == oldest.token_id
+    assert len(set(listed)) == len(listed) == PAGE_LIMIT_MAX + 3  # one is the world's own
+    assert revoked.status_code == 204
+    assert (await world.get("/tenants", token=oldest.secret)).status_code == 401
+
+
+@pytest.mark.parametrize("way", ["revoked", "expired"])
+async def test_a_token_that_is_accepted_no_more_cannot_be_rotated(world: World, way: str) -> None:
+    path = f"/principals/{AGENT}/tokens"
+    at_ms = world.clock.now_ms() + 60_000
+    issued = (await world.post(path, {"expires_at_ms": at_ms})).json()
+    if way == "revoked":
+        await world.delete(f"{path}/{issued['id']}")
+    else:
+        world.clock.at_ms = at_ms
+
+    answers = [
+        await world.post(f"{path}/{issued['id']}/rotate", body)
+        for body in (None, {"expires_at_ms": None})
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 409
+        assert answer.json()["type"] == "urn:flyball:problem:token-ended"
+        assert "issue a new one" in answer.json()["detail"]
 
 
 def _is_in_a_file(folder: Path, text: str) -> bool:

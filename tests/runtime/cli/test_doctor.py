@@ -24,7 +24,7 @@ def known_host(monkeypatch: pytest.MonkeyPatch) -> None:
         Capability(name="memory", state=CapabilityState.ENFORCED, by="memory.max"),
         Capability(name="landlock", state=CapabilityState.ABSENT, by="", why="not in this kernel"),
     )
-    host = Host(backend=BackendKind.HYBRID, capabilities=capabilities, is_root=True, landlock_abi=0)
+    host = Host(backend=BackendKind.RLIMIT, capabilities=capabilities, is_root=True, landlock_abi=0)
     monkeypatch.setattr(examination, "probe_host", lambda: host)
 
 
@@ -91,3 +91,39 @@ def test_a_configuration_that_is_missing_is_a_finding_and_no_crash(flyball: Flyb
 
     assert ended.status == 1
     assert "no such file. `flyball init` writes one" in ended.out
+
+
+@pytest.mark.usefixtures("known_host")
+def test_the_lines_of_one_finding_stand_under_each_other(flyball: Flyball, config: Path) -> None:
+    config.write_text("[lissten]\n[defauld]\n", encoding="utf-8")
+
+    ended = flyball("doctor")
+
+    first = "  BAD  flyball.toml: flyball.toml: lissten: there is no such key"
+    [line] = [line for line in ended.out.splitlines() if line.startswith(first)]
+    following = ended.out.splitlines()[ended.out.splitlines().index(line) + 1]
+    assert following.startswith("       flyball.toml: defauld: there is no such key")
+
+
+@pytest.mark.usefixtures("config")
+def test_a_reason_that_several_capabilities_share_is_told_once(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why, more = "no control group can be made here", "sampled every 100 ms"
+    observed = CapabilityState.OBSERVED
+    capabilities = (
+        Capability(name="memory", state=observed, by="psutil", why=f"{more}; {why}"),
+        Capability(name="wall", state=observed, by="SIGKILL", why=why),
+        Capability(name="landlock", state=CapabilityState.ABSENT, by="", why="too old"),
+    )
+    host = Host(
+        backend=BackendKind.RLIMIT, capabilities=capabilities, is_root=False, landlock_abi=0
+    )
+    monkeypatch.setattr(examination, "probe_host", lambda: host)
+
+    lines = flyball("doctor").out.splitlines()
+
+    assert f"  memory        observed  by psutil: {more} [1]" in lines
+    assert "  wall          observed  by SIGKILL [1]" in lines
+    assert "  landlock      absent    by -: too old" in lines
+    assert f"  [1] {why}" in lines

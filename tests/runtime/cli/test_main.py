@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from runtime.errors import ConfigError, RuntimeFaultError
 from runtime.settings import Settings
 from runtime.version import VERSION
 from tests.runtime.cli.conftest import Flyball
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_an_unknown_command_is_refused_with_those_that_there_are(flyball: Flyball) -> None:
@@ -137,3 +140,104 @@ def test_the_package_can_be_run_as_a_module() -> None:
     )
 
     assert ended.stdout == f"flyball {VERSION}\n"
+
+
+def test_several_errors_of_task_groups_are_told_once_each(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = RuntimeFaultError("the port is taken")
+
+    def fail(*_arguments: object) -> int:
+        inner = ExceptionGroup("inner", [taken, CapabilityMissingError("no such user")])
+        raise ExceptionGroup("outer", [inner, RuntimeFaultError("the port is taken")])
+
+    monkeypatch.setattr(init, "run", fail)
+
+    ended = flyball("init")
+
+    assert (ended.status, ended.err) == (2, "flyball: the port is taken\nno such user\n")
+
+
+def test_a_fault_of_ours_among_others_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> int:
+        raise ExceptionGroup("both", [RuntimeFaultError("taken"), ZeroDivisionError()])
+
+    monkeypatch.setattr(init, "run", fail)
+
+    with pytest.raises(ExceptionGroup):
+        main(["init"])
+
+
+def test_a_setting_that_cannot_be_used_is_one_sentence(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYBALL_LOG_LEVEL", "loud")
+
+    ended = flyball("doctor")
+
+    assert ended.status == 2
+    assert ended.err.startswith("flyball: FLYBALL_LOG_LEVEL = 'LOUD': should be 'DEBUG', ")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_traceback(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "runtime", "doctor"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        command.stdout.close()
+        assert command.stderr is not None
+        said = command.stderr.read()
+
+    assert (command.returncode, said) == (141, "")
+
+
+def test_windows_is_told_before_anything_is_imported_that_it_does_not_have() -> None:
+    script = (
+        "import sys\n"
+        "sys.platform = 'win32'\n"
+        "sys.modules.update(fcntl=None, pwd=None, resource=None)\n"
+        "from runtime.cli import main\n"
+        "main(['up'])\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr == "flyball: Windows is not supported; run Flyball inside WSL2.\n"
+
+
+def test_ctrl_c_while_modules_are_imported_ends_quietly() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'runtime.cli.command_line':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from runtime.cli import main\n"
+        "main(['up'])\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (130, "")

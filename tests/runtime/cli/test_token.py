@@ -1,6 +1,7 @@
 """`flyball token` against a real sidecar, and without one."""
 
 import json
+import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from anyio import to_thread
 
+from runtime.cli.token import _line
 from runtime.configuration.model import Config, Listen
 from runtime.listeners import Listeners, bind
 from runtime.serving import serving
@@ -89,10 +91,82 @@ async def test_a_secret_is_shown_once_and_later_by_its_last_four(
     after = await token("list", "agent", as_json=False)
 
     assert "the secret is not shown again" in remark
-    assert f"{token_id}  …{secret[-4:]}  valid" in listed.out.splitlines()
+    assert f"{token_id}  …{secret[-4:]}  valid    made 20" in listed.out
+    assert "Z, never expires\n" in listed.out
     assert secret not in listed.out
     assert revoked.out == f"{token_id} is revoked.\n"
-    assert f"{token_id}  …{secret[-4:]}  revoked" in after.out.splitlines()
+    assert f"{token_id}  …{secret[-4:]}  revoked  made 20" in after.out
+
+
+async def first_token(
+    folder: Path, principal: str, token: Callable[..., Ended]
+) -> tuple[Path, str]:
+    """Return the file of a principal's first token, and the token's id."""
+    [item] = json.loads((await token("list", principal)).out)["items"]
+    return folder / STATE / f"{principal}.token", item["id"]
+
+
+@pytest.mark.parametrize("principal", ["agent", "admin"])
+async def test_rotating_the_token_of_a_file_puts_the_new_one_there(
+    sidecar: Listeners, folder: Path, token: Callable[..., Ended], principal: str
+) -> None:
+    file, token_id = await first_token(folder, principal, token)
+    before = file.read_text(encoding="utf-8")
+
+    rotated = await token("rotate", principal, token_id, as_json=False)
+
+    after = file.read_text(encoding="utf-8")
+    assert rotated.status == 0
+    assert f"{file} holds the new secret." in rotated.out
+    assert after != before
+    assert rotated.out.startswith(after)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # The administrator's own rotation does not lock the next command out.
+    assert (await token("list", principal)).status == 0
+    if principal == "agent":
+        assert await is_let_in(sidecar, after.strip())
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_rotating_another_token_leaves_the_file_alone(
+    folder: Path, token: Callable[..., Ended]
+) -> None:
+    file = folder / STATE / "agent.token"
+    before = file.read_text(encoding="utf-8")
+    made = json.loads((await token("make", "agent")).out)
+
+    rotated = json.loads((await token("rotate", "agent", made["id"])).out)
+
+    assert "token_file" not in rotated
+    assert file.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_revoking_the_token_of_a_file_says_that_the_file_is_stale(
+    folder: Path, token: Callable[..., Ended]
+) -> None:
+    file, token_id = await first_token(folder, "agent", token)
+
+    revoked = await token("revoke", "agent", token_id, as_json=False)
+
+    assert f"{file} still holds the old secret, which works no more." in revoked.out
+
+
+def test_a_token_that_has_expired_is_shown_as_expired_with_its_dates() -> None:
+    item = {
+        "id": "tok_1",
+        "last_four": "abcd",
+        "created_at_ms": 1_700_000_000_000,
+        "expires_at_ms": 1_700_000_060_000,
+        "revoked_at_ms": None,
+    }
+
+    expired = _line(item, now_ms=1_700_000_060_000)
+    valid = _line(item, now_ms=1_700_000_059_999)
+
+    made = "made 2023-11-14T22:13:20Z"
+    assert expired == f"tok_1  …abcd  expired  {made}, expired 2023-11-14T22:14:20Z\n"
+    assert valid == f"tok_1  …abcd  valid    {made}, expires 2023-11-14T22:14:20Z\n"
 
 
 @pytest.mark.usefixtures("sidecar")

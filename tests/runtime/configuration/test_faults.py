@@ -36,7 +36,7 @@ def refusal_of(text: str) -> list[str]:
         ),
         (
             "[auth]\nkerberos = true",
-            "auth.kerberos: there is no such key; remove it, or use one of: mode",
+            "auth.kerberos: there is no such key; remove it, or use one of: mode, principal",
         ),
     ],
 )
@@ -169,7 +169,7 @@ def test_an_address_without_host_and_port_is_refused_with_an_example(address: st
 def test_a_port_above_the_highest_is_refused() -> None:
     (said,) = refusal_of('[listen]\nadmin = "127.0.0.1:65536"')
 
-    assert "listen.admin = '127.0.0.1:65536': expected" in said
+    assert "listen.admin = '127.0.0.1:65536': there is no port above 65535" in said
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:8700", "localhost:65535"])
@@ -337,3 +337,46 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
     path.touch()
 
     assert load_config(path) == Config()
+
+
+def test_both_listeners_at_one_address_are_refused() -> None:
+    (said,) = refusal_of('[listen]\nagents = "127.0.0.1:9000"\nadmin = "127.0.0.1:9000"\n')
+
+    assert "agents and admin are both 127.0.0.1:9000" in said
+    free = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
+    assert parse_config(free, source="flyball.toml").listen.admin.endswith(":0")
+
+
+def test_a_window_of_more_than_ten_years_is_refused() -> None:
+    (said,) = refusal_of(BUDGET + "limits = { turns = 1 }\nwindow = { every_s = 315619201 }\n")
+
+    assert said.startswith("flyball.toml: budget[0].window.every_s = 315619201: ")
+    assert said.endswith("write a smaller number")
+
+
+def test_a_window_that_is_no_window_is_told_in_the_files_words() -> None:
+    (said,) = refusal_of(BUDGET + 'limits = { turns = 1 }\nwindow = "weekly"\n')
+
+    assert said.startswith("flyball.toml: budget[0].window = 'weekly': use \"lifetime\", or ")
+
+
+def test_single_brackets_where_there_can_be_several_are_told() -> None:
+    (said,) = refusal_of('[rule]\nname = "a"\n')
+
+    assert "write [[rule]], with two brackets" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[listen]\nagents = 8700",
+        '[[upstream]]\nname = "a"\ncommand = "x"',
+        BUDGET + "limits = { dollars = 5 }",
+        "listen = 5",
+    ],
+)
+def test_no_words_of_the_library_reach_the_operator(text: str) -> None:
+    (said,) = refusal_of(text)
+
+    for jargon in ("Input", "valid tuple", "valid string", "[key]", "instance of", "dictionary"):
+        assert jargon not in said

@@ -72,15 +72,17 @@ async def test_a_record_keeps_the_body_only_where_the_operator_wants_it(
     assert ("otters" in house.record.arguments) is shows
 
 
-async def test_the_provider_gets_the_tiers_model_and_every_field_we_do_not_know(
+async def test_the_provider_gets_the_tiers_model_and_every_field_that_is_served(
     house: House,
 ) -> None:
-    await house.chat("ünïcode", temperature=0.5, seed=7, user="u", future={"a": [1, None]})
+    await house.chat("ünïcode", temperature=0.5, seed=7, metadata={"a": "1"}, future=None)
 
     sent = house.sent
     assert sent["model"] == "small-1"
     assert sent["messages"] == [{"role": "user", "content": "ünïcode"}]
-    assert (sent["temperature"], sent["seed"], sent["future"]) == (0.5, 7, {"a": [1, None]})
+    assert (sent["temperature"], sent["seed"], sent["metadata"]) == (0.5, 7, {"a": "1"})
+    # What a client leaves empty is not passed on where we do not know what it means.
+    assert "future" not in sent
     assert house.requests[-1].url == "http://lab.test/v1/chat/completions"
 
 
@@ -204,7 +206,7 @@ async def test_auto_goes_by_the_rules_and_says_which_one() -> None:
     async with open_house(tiers=tiers, rules=rules) as house:
         plain = (await house.chat(model="auto")).json()["flyball"]
         word = (await house.chat("PROVE it", model="auto")).json()["flyball"]
-        tools = (await house.chat(model="auto", tools=[{}])).json()["flyball"]
+        tools = (await house.chat(model="auto", tools=[{"type": "function"}])).json()["flyball"]
         named = (await house.chat(model="large-1")).json()["flyball"]
 
     assert (plain["tier"], plain["why"]) == ("low", "default tier")
@@ -321,5 +323,20 @@ async def test_an_unknown_model_is_a_404_in_the_clients_own_words(house: House) 
     assert house.requests == []
 
 
-async def test_only_post_is_served_on_chat_completions(house: House) -> None:
-    assert (await house.client.get(CHAT)).status_code == 405
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", CHAT, 405, "method_not_allowed"),
+        ("POST", "/v1/models", 405, "method_not_allowed"),
+        ("POST", "/v1/embeddings", 404, "not_found"),
+        ("GET", "/v1/models/gpt-9", 404, "not_found"),
+    ],
+)
+async def test_what_is_not_served_under_v1_is_told_in_openais_envelope(
+    house: House, method: str, path: str, status: int, code: str
+) -> None:
+    response = await house.client.request(method, path)
+
+    assert response.status_code == status
+    assert response.json()["error"]["code"] == code
+    assert "POST /v1/chat/completions" in response.json()["error"]["message"]

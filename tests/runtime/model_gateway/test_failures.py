@@ -444,3 +444,29 @@ async def test_a_hold_that_nobody_ends_outlives_the_providers_timeout_and_is_the
     assert await house.ledger.expire_due(now_ms=may_take_ms) == ()
     assert len(await house.ledger.expire_due(now_ms=may_take_ms + EXPIRY_GRACE_MS)) == 1
     assert await house.ledger.spent() == (hold.amount.of(COST), 0)
+
+
+async def test_a_fault_of_the_sidecars_own_is_recorded_as_one_and_charged_as_held(
+    house: House,
+) -> None:
+    house.provider_raises(ZeroDivisionError())
+
+    with pytest.raises(ExceptionGroup):
+        await house.chat()
+
+    assert house.record.status is CallStatus.UPSTREAM_FAILED
+    assert house.record.detail == "the sidecar failed: ZeroDivisionError"
+    await expect_charged_as_held(house, why="before it was measured")
+
+
+async def test_a_denial_says_what_remains(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def standing(*_: object, **__: object) -> tuple[dict[str, object], ...]:
+        return ({"budget_id": "money", "remaining": 50},)
+
+    monkeypatch.setattr(house.ledger, "standing", standing)
+    house.budget(cost_microusd=50)
+
+    response = await house.chat()
+
+    assert response.status_code == 429
+    assert response.json()["flyball"]["budget"] == [{"budget_id": "money", "remaining": 50}]

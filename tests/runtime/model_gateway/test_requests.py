@@ -20,6 +20,7 @@ from runtime.model_gateway.request import (
 from tests.runtime.model_gateway.bench import CHAT, House, price, tier
 
 USER = {"role": "user", "content": "hi"}
+TEXT = {"type": "text", "text": "hi"}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://images.test/1.png"}}
 
 
@@ -48,6 +49,19 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://images.test/1.png"}}
         ({"audio": {"voice": "x"}}, "audio", "price"),
         ({"prediction": {"type": "content"}}, "prediction", "price"),
         ({"web_search_options": {}}, "web_search_options", "price"),
+        ({"models": ["dearer"]}, "models", "price"),
+        ({"plugins": [{"id": "web"}]}, "plugins", "price"),
+        ({"provider": {"order": ["x"]}}, "provider", "price"),
+        ({"future": 0}, "future", "price"),
+        ({"tools": [{"type": "web_search"}]}, "tools", 'of type "function"'),
+        ({"tools": [{"type": "function", "cache_control": {}}]}, "tools", "cache_control"),
+        ({"messages": [{**USER, "cache_control": {}}]}, "messages.0", "cache_control"),
+        ({"messages": [{**USER, "audio": {"id": "a"}}]}, "messages.0", "audio"),
+        (
+            {"messages": [{**USER, "content": [{**TEXT, "cache_control": {}}]}]},
+            "messages.0.content",
+            "cache_control",
+        ),
         ({"modalities": ["text", "audio"]}, "modalities", "text"),
         ({"service_tier": "priority"}, "service_tier", "cost more"),
         ({"service_tier": ["x"]}, "service_tier", "cost more"),
@@ -92,7 +106,7 @@ async def test_a_value_that_not_every_json_reader_takes_is_a_400(
     house: House, value: bytes
 ) -> None:
     rest = json.dumps({"model": "low", "messages": [USER]}).encode()
-    response = await house.client.post(CHAT, content=b'{"x": ' + value + b", " + rest[1:])
+    response = await house.client.post(CHAT, content=b'{"user": ' + value + b", " + rest[1:])
 
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
@@ -135,7 +149,7 @@ JSON = st.recursive(
 )
 
 
-@given(fields=st.dictionaries(st.sampled_from(["n", "tools", "max_tokens", "x"]), JSON))
+@given(fields=st.dictionaries(st.sampled_from(["n", "tools", "max_tokens", "x", "user"]), JSON))
 def test_any_body_is_either_refused_or_bounded(fields: dict[str, Any]) -> None:
     body = {"model": "low", "messages": [USER], **fields}
     try:

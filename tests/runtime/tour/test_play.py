@@ -202,3 +202,19 @@ async def test_a_bill_on_which_nothing_stands_has_failed(charged: dict[str, int]
         report = await show_bill(stage(admin=admin, session="tour", session_id=session_id))
 
     assert report.ending is Ending.FAILED
+
+
+@pytest.mark.parametrize(("cpu_ms", "shown"), [(0, "CPU unknown"), (1_230, "1.23 CPU-s")])
+async def test_a_bill_without_measured_cpu_time_does_not_say_zero(cpu_ms: int, shown: str) -> None:
+    charged = {"cost_microusd": 5, "tool_calls": 5, "cpu_ms": cpu_ms}
+    bill = {"bill": {"charged": charged, "memory_peak_bytes": None}}
+
+    async def session_id(_name: str) -> str:
+        return "ses_1"
+
+    transport = httpx.MockTransport(lambda _request: httpx.Response(200, json=bill))
+    async with httpx.AsyncClient(transport=transport, base_url="http://admin") as admin:
+        report = await show_bill(stage(admin=admin, session="tour", session_id=session_id))
+
+    assert report.ending is Ending.OK
+    assert f", {shown}, " in report.measured

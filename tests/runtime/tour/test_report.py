@@ -40,9 +40,18 @@ def test_only_what_the_host_cannot_do_names_a_capability() -> None:
         (
             NOT_HERE,
             2,
-            f" 2  not enforceable here: memory limit  {'a limit':<34}  {NOT_HERE.measured}",
+            f" 2  not enforceable here: a limit  {NOT_HERE.measured}",
         ),
     ],
 )
 def test_a_step_is_one_line_for_people(report: StepReport, number: int, line: str) -> None:
     assert report.line(number) == line
+
+
+def test_a_long_reason_is_cut_to_what_fits_a_line() -> None:
+    denial = "This host cannot enforce what the rule requires: "
+    long = not_enforceable("a limit", "memory limit", f"{denial}{'x' * 500}; and more. Do this.")
+    two = not_enforceable("a limit", "memory limit", f"{denial}no groups; and more. Do this.")
+
+    assert long.line(1) == f" 1  not enforceable here: a limit  {'x' * 119}…"
+    assert two.line(1) == " 1  not enforceable here: a limit  no groups"

@@ -1,0 +1,120 @@
+"""The command line: which command, with which words, and how its errors are shown."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ebpf.errors import EbpfError
+from memory_store.errors import StoreError
+from runtime.cli import doctor, init, token, tour, up
+from runtime.errors import ConfigError, RuntimeFaultError
+from runtime.settings import Settings
+from runtime.version import VERSION
+
+EXIT_FAULT = 2
+EXIT_INTERRUPTED = 130
+# What a shell shows for a program that SIGPIPE ended.
+EXIT_BROKEN_PIPE = 141
+
+_SHOWN = (RuntimeFaultError, StoreError, EbpfError)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command and return its status; what stops it is told in a sentence."""
+    parsed = _parser().parse_args(words)
+    try:
+        status: int = parsed.run(parsed, _settings(parsed))
+        sys.stdout.flush()
+    except BaseException as error:
+        known = _status_of(error, as_json=parsed.json)
+        if known is None:
+            raise
+        return known
+    return status
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    """Return the settings; the command line goes before the environment.
+
+    Raises:
+        ConfigError: a variable has a value that cannot be used.
+    """
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        lines = [
+            f"FLYBALL_{'_'.join(map(str, fault['loc'])).upper()} = {fault['input']!r:.80}: "
+            + fault["msg"].replace("Input should", "should", 1)
+            for fault in error.errors()
+        ]
+        raise ConfigError("\n".join(lines)) from error
+    if parsed.config is not None:
+        settings = settings.model_copy(update={"config": parsed.config})
+    if parsed.state is not None:
+        settings = settings.model_copy(update={"state": parsed.state.absolute()})
+    return settings
+
+
+def _status_of(error: BaseException, *, as_json: bool) -> int | None:
+    """Tell what stopped a command and return its status; None for a fault of ours.
+
+    Task groups wrap what ends them, so it is the leaves that count; one error often ends
+    several tasks, so each sentence is told once.
+    """
+    leaves = list(_leaves(error))
+    if all(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
+        return EXIT_INTERRUPTED
+    if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
+        _forget_output()
+        return EXIT_BROKEN_PIPE
+    if all(isinstance(leaf, _SHOWN) for leaf in leaves):
+        _complain("\n".join(dict.fromkeys(map(str, leaves))), as_json=as_json)
+        return EXIT_FAULT
+    return None
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _forget_output() -> None:
+    """Let what nobody reads any more go nowhere, or the interpreter would fail at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--config", type=Path, metavar="FILE", help="default: flyball.toml")
+    shared.add_argument("--state", type=Path, metavar="DIR", help="default: .flyball")
+    shared.add_argument("--json", action="store_true", help="answer in JSON")
+    parser = argparse.ArgumentParser(
+        prog="flyball",
+        description="A governor between AI agents and everything they spend.",
+        epilog="New here? `flyball init` writes a commented flyball.toml; `flyball up` serves it.",
+    )
+    parser.add_argument("--version", action="version", version=f"flyball {VERSION}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (up, init, doctor, token, tour):
+        command = commands.add_parser(
+            module.NAME, parents=[shared], help=module.HELP, description=module.HELP
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _complain(message: str, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps({"ok": False, "error": message}) + "\n")
+    else:
+        sys.stderr.write(f"flyball: {message}\n")

@@ -1,0 +1,119 @@
+"""A command that is told to stop: at any time, without a traceback, with nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+from runtime.cli.stopping import StopSignals
+from runtime.cli.up import _until_stopped
+
+ROOT = Path(__file__).resolve().parents[3]
+FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
+SECONDS_MAX = 30
+# A server that never says a word, and tells by a file that it was started.
+MUTE = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {name: value for name, value in os.environ.items() if "FLYBALL" not in name}
+    with subprocess.Popen(
+        [sys.executable, "-m", "runtime", *words, "--state", str(folder / "state")],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as command:
+        try:
+            yield command
+        finally:
+            command.kill()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_during_a_slow_start_is_honoured_at_once(
+    folder: Path, number: signal.Signals, status: int
+) -> None:
+    flag = folder / "flag"
+    command = [sys.executable, "-c", MUTE, str(flag)]
+    (folder / "flyball.toml").write_text(
+        f'{FREE_PORTS}[[upstream]]\nname = "mute"\ncommand = {command!r}\n', encoding="utf-8"
+    )
+
+    with started(folder, "up") as sidecar, anyio.fail_after(SECONDS_MAX):
+        while not flag.exists():
+            await anyio.sleep(0.05)
+        sidecar.send_signal(number)
+        out, err = await anyio.to_thread.run_sync(sidecar.communicate)
+
+    assert (sidecar.returncode, out, err) == (status, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_orderly_stop_of_a_sidecar_that_serves_is_no_failure(
+    folder: Path, number: signal.Signals
+) -> None:
+    (folder / "flyball.toml").write_text(f'{FREE_PORTS}[auth]\nmode = "none"\n', encoding="utf-8")
+
+    with started(folder, "up") as sidecar:
+        assert sidecar.stdout is not None
+        said = [sidecar.stdout.readline() for _ in range(6)]
+        sidecar.send_signal(number)
+        _, err = sidecar.communicate(timeout=SECONDS_MAX)
+
+    assert (sidecar.returncode, err) == (0, "")
+    assert "  agents need no token: everybody on this machine is 'agent'\n" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_of_the_tour_ends_it_cleanly(
+    folder: Path, number: signal.Signals, status: int
+) -> None:
+    script = ROOT / "tests" / "runtime" / "tour" / "tour_on_free_ports.py"
+    with subprocess.Popen(
+        [sys.executable, str(script), "tour", "--state", str(folder / "state")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as tour:
+        assert tour.stdout is not None
+        tour.stdout.readline()
+        tour.stdout.readline()
+        tour.send_signal(number)
+        _, err = tour.communicate(timeout=SECONDS_MAX)
+
+    assert (tour.returncode, err) == (status, "")
+
+
+@pytest.mark.anyio
+async def test_a_stop_with_calls_running_says_what_is_waited_for_and_a_second_one_hurries(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    signals, hurried = StopSignals(), []
+    listeners = SimpleNamespace(hurry=lambda: hurried.append(True))
+    signals.note(signal.SIGTERM)
+
+    with anyio.fail_after(5):
+        await _until_stopped(signals, SimpleNamespace(running=[1, 2]), listeners)
+    before = list(hurried)
+    signals.note(signal.SIGINT)
+
+    assert capsys.readouterr().err == (
+        "flyball: stopping; waiting up to 10 s for 2 calls; Ctrl-C again ends it now\n"
+    )
+    assert (before, hurried) == ([], [True])
