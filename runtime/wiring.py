@@ -233,7 +233,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         arguments_kept=ground.kept,
         policy_version=lambda: ground.policy.version,
     )
-    return ModelFront(chat, session_of=gateway.session_of)
+    return ModelFront(chat, session_of=gateway.session_of_chat)
 
 
 async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:

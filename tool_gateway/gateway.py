@@ -72,6 +72,13 @@ class Gateway:
         )
         return name, chain
 
+    def session_of_chat(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+        """Return the session of a chat, which keeps an unnamed one awake by asking."""
+        found = self.session_of(caller, context)
+        if context.session_name is None:
+            self._sessions.touch(caller.token_id)
+        return found
+
     async def call(
         self, caller: Caller, context: CallContext, *, tool: str, arguments: Mapping[str, object]
     ) -> ToolResult:

@@ -1,0 +1,79 @@
+"""`flyball eval`: replay recorded runs under Flyball's own decisions."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from runtime.evaluate.runs_file import read_runs
+from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
+from runtime.settings import Settings
+
+NAME = "eval"
+HELP = "Replay recorded runs under Flyball's decisions and say what they save and lose."
+_TURNS_HELP = (
+    "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
+    "sooner: the savings are lower bounds."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add one command per evaluation."""
+    evaluations = parser.add_subparsers(
+        title="evaluations", metavar="EVALUATION", dest="evaluation", required=True
+    )
+    turns = evaluations.add_parser("turns", help=_TURNS_HELP, description=_TURNS_HELP)
+    turns.add_argument(
+        "--runs",
+        type=Path,
+        required=True,
+        metavar="FILE.csv",
+        help="columns model, instance_id, resolved, cost_usd, api_calls",
+    )
+    turns.add_argument("--seed", type=int, default=0, help="of the splits by task; default: 0")
+    # Suppressed, or its default would undo a --json that stands before the evaluation's name.
+    turns.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
+    )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+    """Print the evaluation; return 0."""
+    evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed)
+    if arguments.json:
+        sys.stdout.write(json.dumps(evaluation.shape(), allow_nan=False) + "\n")
+    else:
+        sys.stdout.write(_text(evaluation))
+    return 0
+
+
+def _text(evaluation: TurnsEvaluation) -> str:
+    lines = [
+        f"Turn limits, replayed over {evaluation.splits} splits by task (seed {evaluation.seed}):",
+        "learned on one half, judged on the other; every model counts the same. A replay cuts a",
+        "run. It cannot show that a warned agent finishes sooner: savings are lower bounds.",
+    ]
+    for result in evaluation.results:
+        lines += ["", f"Cost within a run grows {result.growth.value}:"]
+        lines.append(f"  {'':<30}{'cost saved':>11}{'solve rate':>12}{'cost of pass':>14}")
+        lines += [_line(name, score) for name, score in result.strategies.items()]
+        lines.append(f"  {'fixed_model at that loss':<30}{_equal_loss(result)}")
+        lines += ["", "  What explains it:"]
+        lines += [_line(name, score) for name, score in result.ablation.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, score: Score) -> str:
+    ratio = "-" if score.cost_of_pass_ratio is None else f"{score.cost_of_pass_ratio:.3f}"
+    return (
+        f"  {name:<30}{100 * score.cost_saved:>9.1f} %"
+        f"{score.solve_rate_delta_pp:>9.2f} pp{ratio:>14}"
+    )
+
+
+def _equal_loss(result: GrowthResult) -> str:
+    saved = result.fixed_model_at_dynamic_loss
+    if saved is None:
+        return f"{'-':>11}"
+    difference_pp = 100 * (result.strategies["dynamic"].cost_saved - saved)
+    return f"{100 * saved:>9.1f} %  (dynamic: {difference_pp:+.1f} points of saving)"
