@@ -10,13 +10,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_store.errors import StoreUnavailableError
 from memory_store.identities import Identity, Role
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
-from runtime.http_guard import BodyLimit, HostGuard, header_values
+from runtime.http_guard import BodyLimit, HostGuard, bearer_token
 from runtime.problem_response import response_of
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
-_BEARER = "bearer "
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
@@ -70,10 +69,8 @@ class AgentAuth:
         return Caller(tenant=identity.tenant, agent=identity.principal, token_id=identity.token_id)
 
     async def _identify(self, scope: Scope) -> Identity | None:
-        sent = header_values(scope, b"authorization")
-        if len(sent) != 1 or not sent[0].lower().startswith(_BEARER):
-            return None
-        return await self._authenticate(sent[0][len(_BEARER) :].strip())
+        secret = bearer_token(scope)
+        return None if secret is None else await self._authenticate(secret)
 
 
 def agents_app(

@@ -110,6 +110,13 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
+def bearer_token(scope: Scope) -> str | None:
+    """Return the token that a request carries; None without one, or with two."""
+    sent = header_values(scope, b"authorization")
+    scheme, _, secret = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
 def _first_then(body: bytes, receive: Receive) -> Receive:
     """Return a channel that gives `body` once and then what `receive` gives."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

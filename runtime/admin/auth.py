@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Depends, Request
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_store.audit import Actor
@@ -12,6 +11,7 @@ from memory_store.errors import StoreError
 from memory_store.identities import Role
 from runtime.admin.parts import AdminParts
 from runtime.failures import INVALID_REQUEST, Problem, ProblemError, problem_for
+from runtime.http_guard import bearer_token
 from runtime.problem_response import response_of
 
 _ACTOR_KEY = "flyball.actor"
@@ -50,19 +50,17 @@ class AdministratorsOnly:
             await self._app(scope, receive, send)
             return
         try:
-            scope[_ACTOR_KEY] = await self._administrator(Headers(scope=scope))
+            scope[_ACTOR_KEY] = await self._administrator(bearer_token(scope))
         except (ProblemError, StoreError) as error:
             await response_of(problem_for(error), path=scope["path"])(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _administrator(self, headers: Headers) -> Actor:
-        sent = headers.getlist("authorization")
-        scheme, _, secret = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
-        if scheme.lower() != "bearer":
+    async def _administrator(self, secret: str | None) -> Actor:
+        if secret is None:
             raise ProblemError(_UNAUTHENTICATED)
         identity = await self._parts.store.principals.authenticate(
-            secret.strip(), now_ms=self._parts.clock.now_ms()
+            secret, now_ms=self._parts.clock.now_ms()
         )
         if identity is None:
             raise ProblemError(_UNAUTHENTICATED)
