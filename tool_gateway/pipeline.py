@@ -114,6 +114,10 @@ class Pipeline:
             try:
                 with telemetry.tracer.start_as_current_span("flyball.run"):
                     await self._run_backend(job, reserved, progress, running)
+            except Exception as error:
+                progress.status = CallStatus.UPSTREAM_FAILED
+                progress.detail = f"the sidecar failed: {type(error).__name__}"
+                raise
             finally:
                 wall_ms = self._clock.elapsed_ms() - began
                 record = self._record(
@@ -156,10 +160,6 @@ class Pipeline:
             except UpstreamFailedError as error:
                 progress.status, progress.detail = CallStatus.UPSTREAM_FAILED, str(error)
                 progress.result = text_result(f"{job.call.tool} failed: {error}", is_error=True)
-            except Exception as error:
-                progress.status = CallStatus.UPSTREAM_FAILED
-                progress.detail = f"the sidecar failed: {type(error).__name__}"
-                raise
             else:
                 progress.outcome, progress.detail = outcome, outcome.detail
                 progress.status, progress.result = outcome.status, outcome.result
