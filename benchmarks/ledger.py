@@ -15,10 +15,11 @@ from measure import machine, percentiles, spread
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.budget import Budget
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.events import Reserved
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId
 from governor.scope import ScopeChain, ScopeKind
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from governor.window import Lifetime
 from memory_store.audit import Actor
@@ -31,6 +32,7 @@ SECONDS = 3.0
 CLIENTS = (1, 64)
 TENANT, AGENT, SESSION = TenantId("t"), PrincipalId("a"), SessionId("s")
 CHAIN = ScopeChain(tenant=TENANT, agent=AGENT, session=SESSION)
+TARGET = CallTarget(kind=CallKind.TOOL, name="echo", upstream="echo")
 ESTIMATE = Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 10})
 USAGE = Usage(measured=ESTIMATE)
 
@@ -91,7 +93,7 @@ def _request(name: str) -> AdmissionRequest:
     return AdmissionRequest(
         reservation_id=ReservationId(f"res-{name}"),
         call_id=CallId(f"call-{name}"),
-        name="echo",
+        target=TARGET,
         chain=CHAIN,
         session_name="s",
         estimate=ESTIMATE,
@@ -124,7 +126,7 @@ async def _prepare(store: Store) -> None:
     by = Actor(name="benchmark")
     await store.tenants.create(TENANT, name="t", by=by, now_ms=0)
     await store.principals.create(AGENT, tenant=TENANT, name="a", role=Role.AGENT, by=by, now_ms=0)
-    for scope in ScopeKind:
+    for scope in (ScopeKind.TENANT, ScopeKind.AGENT, ScopeKind.SESSION):
         await store.budgets.create(
             Budget(
                 budget_id=BudgetId(scope.value),

@@ -12,7 +12,12 @@ AMOUNT_MAX = 2**62
 
 
 class Unit(StrEnum):
-    """What a budget can limit. Money is in millionths of a US dollar, time in milliseconds."""
+    """What a budget can limit.
+
+    Money is in millionths of a US dollar, time in milliseconds, memory in mebibytes held for
+    a second, energy in millijoules (an estimate wherever no counter measures it).
+    `context_tokens` are the tokens that tool results add to what the model must read.
+    """
 
     COST_MICROUSD = "cost_microusd"
     INPUT_TOKENS = "input_tokens"
@@ -21,6 +26,11 @@ class Unit(StrEnum):
     TURNS = "turns"
     WALL_MS = "wall_ms"
     CPU_MS = "cpu_ms"
+    MEMORY_MIB_S = "memory_mib_s"
+    IO_BYTES = "io_bytes"
+    EGRESS_BYTES = "egress_bytes"
+    ENERGY_MJ = "energy_mj"
+    CONTEXT_TOKENS = "context_tokens"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +70,11 @@ class Amounts:
         """Hash by value."""
         return hash(frozenset(self._values.items()))
 
+    @property
+    def by_unit(self) -> Mapping[Unit, int]:
+        """Return the named units with their amounts, as a mapping that nobody can change."""
+        return self._values
+
     def of(self, unit: Unit) -> int:
         """Return the amount of `unit`, 0 where it is not named."""
         return self._values.get(unit, 0)
@@ -70,13 +85,6 @@ class Amounts:
         for unit, value in other:
             total[unit] = total.get(unit, 0) + value
         return Amounts(total)
-
-    def at_least(self, other: "Amounts") -> "Amounts":
-        """Return the larger value of each unit that either names."""
-        larger = dict(self._values)
-        for unit, value in other:
-            larger[unit] = max(larger.get(unit, 0), value)
-        return Amounts(larger)
 
     def as_dict(self) -> dict[str, int]:
         """Return the amounts under the units' public names."""

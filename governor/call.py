@@ -8,14 +8,18 @@ from governor.amounts import Amounts
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, ToolName, TurnId
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from governor.usage import Usage
 
-
-class CallKind(StrEnum):
-    """What is called."""
-
-    TOOL = "tool"
-    MODEL = "model"
+__all__ = [
+    "CallKind",
+    "CallRecord",
+    "CallStatus",
+    "Enforcement",
+    "Idempotency",
+    "Isolated",
+    "ToolCall",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

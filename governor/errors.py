@@ -23,3 +23,7 @@ class InvalidTransitionError(GovernorError):
 
 class InvalidPolicyError(GovernorError):
     """A policy rule contradicts itself."""
+
+
+class InvalidScopeError(GovernorError):
+    """A chain of sessions contains a cycle or is too deep."""

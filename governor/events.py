@@ -1,19 +1,25 @@
 """Immutable facts about reservations; balances are the fold of these."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from governor.account import Balance, BalanceKey
 from governor.amounts import Amounts
-from governor.budget import Balance, BalanceKey
-from governor.reservation import Reservation
+from governor.denial import Shortage
+from governor.reservation import Reservation, ReservationLine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class Charge(NamedTuple):
     """What ending a reservation books on one account."""
 
-    key: BalanceKey
+    line: ReservationLine
     held: int
     charged: int
+
+    @property
+    def key(self) -> BalanceKey:
+        """Return the key of the account."""
+        return self.line.key
 
     @property
     def overrun(self) -> int:
@@ -23,19 +29,34 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """Every budget agreed and holds its part; `balances` is how they stand now."""
+    """Every budget agreed and holds its line of the reservation.
+
+    `would_deny` are the shortages of budgets that only observe.
+    """
 
     reservation: Reservation
     amount: Amounts
-    balances: tuple[Balance, ...]
+    would_deny: tuple[Shortage, ...] = ()
+
+
+class Warned(NamedTuple):
+    """A settlement brought an account to the threshold `at`."""
+
+    balance: Balance
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The reservation ended with what was used."""
+    """The reservation ended with what was used.
+
+    A ledger adds how the accounts stand afterwards, and the thresholds that were reached.
+    """
 
     reservation: Reservation
     charges: tuple[Charge, ...]
+    standing: tuple[Balance, ...] = ()
+    warned: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

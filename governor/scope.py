@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from governor.errors import InvalidScopeError
 from governor.ids import PrincipalId, SessionId, TenantId
+
+# Each level costs every call below it one more account for each unit.
+DEPTH_MAX = 8
 
 
 class ScopeKind(StrEnum):
@@ -13,6 +17,7 @@ class ScopeKind(StrEnum):
     TENANT = "tenant"
     AGENT = "agent"
     SESSION = "session"
+    SUB_SESSION = "sub_session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +30,44 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeChain:
-    """The scopes that one call is charged to."""
+    """The scopes that one call is charged to.
+
+    `ancestors` are the sessions that `session` was carved out of, the first of them first;
+    a session of its own has none.
+
+    Raises:
+        InvalidScopeError: a session is its own ancestor, or the chain is too deep.
+    """
 
     tenant: TenantId
     agent: PrincipalId
     session: SessionId
+    ancestors: tuple[SessionId, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a cycle and a chain without end."""
+        if not self.ancestors:
+            return
+        if len({*self.ancestors, self.session}) != len(self.ancestors) + 1:
+            message = f"parent: the session {self.session} would be its own ancestor"
+            raise InvalidScopeError(message)
+        if len(self.ancestors) > DEPTH_MAX:
+            message = f"parent: sessions may be nested {DEPTH_MAX} deep"
+            raise InvalidScopeError(message)
 
     def __iter__(self) -> Iterator[Scope]:
         """Yield the scopes, widest first."""
         yield Scope(kind=ScopeKind.TENANT, subject=self.tenant)
         yield Scope(kind=ScopeKind.AGENT, subject=self.agent)
-        yield Scope(kind=ScopeKind.SESSION, subject=self.session)
+        root, *below = self.sessions
+        yield Scope(kind=ScopeKind.SESSION, subject=root)
+        for session in below:
+            yield Scope(kind=ScopeKind.SUB_SESSION, subject=session)
+
+    @property
+    def sessions(self) -> tuple[SessionId, ...]:
+        """Return the sessions of the chain, the one without a parent first."""
+        return (*self.ancestors, self.session)
 
     def subject_of(self, kind: ScopeKind) -> str:
         """Return who stands at `kind` in this chain."""
@@ -45,4 +77,6 @@ class ScopeChain:
             case ScopeKind.AGENT:
                 return self.agent
             case ScopeKind.SESSION:
+                return self.sessions[0]
+            case ScopeKind.SUB_SESSION:
                 return self.session

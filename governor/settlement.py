@@ -1,16 +1,23 @@
 """The three ways a reservation ends, each exactly once."""
 
-from dataclasses import replace
-
+from governor.account import Booking
 from governor.amounts import Unit
 from governor.events import Charge, Expired, Released, Settled
-from governor.reservation import Reservation, ReservationEvent, ReservationState, next_state
+from governor.reservation import (
+    Reservation,
+    ReservationEvent,
+    ReservationLine,
+    ReservationState,
+)
 from governor.usage import Usage
+
+# Read once: looking a member up in its enumeration costs more than comparing with it.
+_TURNS, _SPEND = Unit.TURNS, Booking.SPEND
 
 
 def forward(reservation: Reservation) -> Reservation:
     """Return the reservation, marked before the first upstream byte."""
-    return _moved(reservation, ReservationEvent.FORWARD)
+    return reservation.after(ReservationEvent.FORWARD)
 
 
 def settle(reservation: Reservation, usage: Usage) -> Settled:
@@ -18,19 +25,15 @@ def settle(reservation: Reservation, usage: Usage) -> Settled:
 
     A turn is charged as held: whether the call opened one was decided at admission.
     """
-    charges = tuple(
-        Charge(
-            key=line.key,
-            held=line.amount,
-            charged=(
-                line.amount
-                if line.key.unit is Unit.TURNS
-                else usage.charge_for(line.key.unit, held=line.amount)
-            ),
-        )
-        for line in reservation.lines
-    )
-    return Settled(reservation=_moved(reservation, ReservationEvent.SETTLE), charges=charges)
+    moved = reservation.after(ReservationEvent.SETTLE)
+    measured = usage.measured.by_unit
+    charges = []
+    for line in reservation.lines:
+        key, amount, booking, _, _ = line
+        unit = key[2]
+        used = amount if unit is _TURNS else measured.get(unit, amount)
+        charges.append(Charge(line, amount, used) if booking is _SPEND else _charge(line, used))
+    return Settled(reservation=moved, charges=tuple(charges))
 
 
 def release(reservation: Reservation) -> Released:
@@ -40,14 +43,10 @@ def release(reservation: Reservation) -> Released:
     of the same turn ride on it.
     """
     charges = tuple(
-        Charge(
-            key=line.key,
-            held=line.amount,
-            charged=line.amount if line.key.unit is Unit.TURNS else 0,
-        )
+        _charge(line, line.amount if line.key.unit is Unit.TURNS else 0)
         for line in reservation.lines
     )
-    return Released(reservation=_moved(reservation, ReservationEvent.RELEASE), charges=charges)
+    return Released(reservation=reservation.after(ReservationEvent.RELEASE), charges=charges)
 
 
 def expire(reservation: Reservation) -> Expired:
@@ -58,11 +57,18 @@ def expire(reservation: Reservation) -> Expired:
     """
     was_forwarded = reservation.state is ReservationState.FORWARDED
     charges = tuple(
-        Charge(key=line.key, held=line.amount, charged=line.amount if was_forwarded else 0)
-        for line in reservation.lines
+        _charge(line, line.amount if was_forwarded else 0) for line in reservation.lines
     )
-    return Expired(reservation=_moved(reservation, ReservationEvent.EXPIRE), charges=charges)
+    return Expired(reservation=reservation.after(ReservationEvent.EXPIRE), charges=charges)
 
 
-def _moved(reservation: Reservation, event: ReservationEvent) -> Reservation:
-    return replace(reservation, state=next_state(reservation.state, event))
+def _charge(line: ReservationLine, used: int) -> Charge:
+    """Return what a line frees and books when `used` was used."""
+    match line.booking:
+        case Booking.SPEND | Booking.RATE:
+            return Charge(line, line.amount, used)
+        case Booking.SLOT:
+            return Charge(line, line.amount, 0)
+        case Booking.DRAW:
+            # The carve holds what is not used for the next call of the sub-session.
+            return Charge(line, min(used, line.amount), used)

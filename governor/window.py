@@ -1,8 +1,12 @@
 """The span of time over which a budget's use is added up."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
 
 from governor.errors import InvalidBudgetError
+
+_BUCKETS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,10 @@ class Lifetime:
         """Return None: what is used up stays used up."""
         return None
 
+    def older_ms(self, now_ms: int) -> tuple[int, ...]:
+        """Return nothing: there is one account."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
@@ -30,9 +38,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         """Refuse a window of no length."""
-        if self.length_ms <= 0:
-            message = f"window.length_ms: {self.length_ms} is not above 0"
-            raise InvalidBudgetError(message)
+        _check_length(self.length_ms)
 
     def start_ms(self, now_ms: int) -> int:
         """Return when the window that contains `now_ms` began."""
@@ -42,5 +48,122 @@ class Fixed:
         """Return when the next window begins."""
         return self.start_ms(now_ms) + self.length_ms
 
+    def older_ms(self, now_ms: int) -> tuple[int, ...]:
+        """Return nothing: an earlier window does not count."""
+        return ()
 
-Window = Lifetime | Fixed
+
+class Period(StrEnum):
+    """What a calendar window follows."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """Days, weeks from Monday, or months, as the clocks on the wall of one time zone show them.
+
+    `time_zone` is the zone's name in the IANA database, `zone` what the name stands for. A
+    window may last 23 or 25 hours where the clocks are changed.
+    """
+
+    period: Period
+    time_zone: str
+    zone: tzinfo
+
+    def start_ms(self, now_ms: int) -> int:
+        """Return when the window that contains `now_ms` began."""
+        return self._ms(self._first_day(now_ms))
+
+    def resets_at_ms(self, now_ms: int) -> int | None:
+        """Return when the next window begins."""
+        first = self._first_day(now_ms)
+        match self.period:
+            case Period.DAY:
+                following = first + timedelta(days=1)
+            case Period.WEEK:
+                following = first + timedelta(weeks=1)
+            case Period.MONTH:
+                following = (first + timedelta(days=32)).replace(day=1)
+        return self._ms(following)
+
+    def older_ms(self, now_ms: int) -> tuple[int, ...]:
+        """Return nothing: an earlier window does not count."""
+        return ()
+
+    def _first_day(self, now_ms: int) -> datetime:
+        """Return the first midnight of the window, as the zone's wall shows it."""
+        # Seconds before the epoch would do as well; a naive date is moved by the calendar alone.
+        here = datetime.fromtimestamp(now_ms / 1000, self.zone)
+        midnight = datetime(here.year, here.month, here.day)  # noqa: DTZ001 - given a zone in _ms
+        match self.period:
+            case Period.DAY:
+                return midnight
+            case Period.WEEK:
+                return midnight - timedelta(days=midnight.weekday())
+            case Period.MONTH:
+                return midnight.replace(day=1)
+
+    def _ms(self, wall: datetime) -> int:
+        return int(wall.replace(tzinfo=self.zone).timestamp()) * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliding:
+    """The last `length_ms`, in `buckets` parts.
+
+    Use is added up part by part and leaves part by part, so up to one part more than the
+    length counts: never less than what was used within it.
+
+    Raises:
+        InvalidBudgetError: there is no length, or it does not divide into the parts.
+    """
+
+    length_ms: int
+    buckets: int = 60
+
+    def __post_init__(self) -> None:
+        """Refuse a window of no length and one that does not divide."""
+        _check_length(self.length_ms)
+        if not 1 <= self.buckets <= _BUCKETS_MAX:
+            message = f"window.buckets: {self.buckets} is not from 1 to {_BUCKETS_MAX}"
+            raise InvalidBudgetError(message)
+        if self.length_ms % self.buckets:
+            message = f"window.buckets: {self.length_ms} ms do not divide into {self.buckets} parts"
+            raise InvalidBudgetError(message)
+
+    @property
+    def bucket_ms(self) -> int:
+        """Return the length of one part."""
+        return self.length_ms // self.buckets
+
+    def start_ms(self, now_ms: int) -> int:
+        """Return when the part that contains `now_ms` began."""
+        return now_ms - now_ms % self.bucket_ms
+
+    def resets_at_ms(self, now_ms: int) -> int | None:
+        """Return when everything that is used now will have left."""
+        return self.start_ms(now_ms) + self.bucket_ms + self.length_ms
+
+    def older_ms(self, now_ms: int) -> tuple[int, ...]:
+        """Return when each earlier part that still counts began, the oldest first."""
+        start_ms = self.start_ms(now_ms)
+        return tuple(start_ms - back * self.bucket_ms for back in range(self.buckets, 0, -1))
+
+
+Window = Lifetime | Fixed | Calendar | Sliding
+
+
+def turns_over_at_ms(window: Window, now_ms: int) -> int | None:
+    """Return when use is next booked to another account; None: never."""
+    if isinstance(window, Sliding):
+        return window.start_ms(now_ms) + window.bucket_ms
+    return window.resets_at_ms(now_ms)
+
+
+def _check_length(length_ms: int) -> None:
+    if length_ms <= 0:
+        message = f"window.length_ms: {length_ms} is not above 0"
+        raise InvalidBudgetError(message)

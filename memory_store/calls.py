@@ -1,31 +1,24 @@
 """Call records: one row for each call that ended, with what it was charged."""
 
 import json
-import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
-from sqlalchemy.dialects.sqlite import insert
 
-from governor.amounts import NOTHING, Amounts, Unit
+from governor.amounts import Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain
 from governor.usage import Usage
-from memory_store.engine import driver_of
 from memory_store.errors import NotFoundError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
-from memory_store.rows import amounts_json, amounts_of, json_of
-from memory_store.statement import Statement
+from memory_store.rows import amounts_of
 from memory_store.tables import calls
 from memory_store.writer import Writer
-
-# The first record of a call stands; a second one must not undo a settlement.
-_INSERT = Statement(insert(calls).on_conflict_do_nothing(index_elements=["call_id"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,50 +51,6 @@ class Bill:
         return sum(self.calls.values())
 
 
-def insert_call(driver: sqlite3.Connection, record: CallRecord, charged: Amounts) -> None:
-    """Store `record`, in the transaction that ends its reservation."""
-    usage = record.usage
-    _INSERT.run(
-        driver,
-        {
-            "call_id": record.call_id,
-            "kind": record.kind.value,
-            "name": record.name,
-            "tenant": record.chain.tenant,
-            "agent": record.chain.agent,
-            "session": record.chain.session,
-            "turn": record.turn,
-            "status": record.status.value,
-            "started_at_ms": record.started_at_ms,
-            "ended_at_ms": record.ended_at_ms,
-            "arguments": _storable(record.arguments),
-            "backend": record.backend,
-            "rule": record.rule,
-            "policy_version": record.policy_version,
-            "estimate": amounts_json(record.estimate),
-            "measured": None if usage is None else amounts_json(usage.measured),
-            "unmeasured": None if usage is None else _storable(json_of(dict(usage.unmeasured))),
-            "memory_peak_bytes": None if usage is None else usage.memory_peak_bytes,
-            "denial": None if record.denial is None else record.denial.value,
-            "detail": _storable(record.detail),
-            "isolated": None
-            if record.isolated is None
-            else _storable(json_of(asdict(record.isolated))),
-            "result_bytes": record.result_bytes,
-            "archive_id": record.archive_id,
-            **{unit.value: charged.of(unit) for unit in Unit},
-        },
-    )
-
-
-def _storable(text: str) -> str:
-    """Return `text` with what no UTF-8 holds written as escapes.
-
-    Some of it is a stranger's, and a settlement must not fail for the words of its record.
-    """
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
-
-
 class CallLog:
     """Reads call records and keeps those of calls that never held anything."""
 
@@ -111,9 +60,7 @@ class CallLog:
 
     async def record(self, record: CallRecord) -> None:
         """Keep the record of a call that was not admitted and so was charged nothing."""
-        await self._writer.run(
-            lambda connection: insert_call(driver_of(connection), record, NOTHING), is_owed=True
-        )
+        await self._writer.book(lambda book: book.record(record), is_owed=True)
 
     async def get(self, call_id: CallId) -> CallView:
         """Return the call.

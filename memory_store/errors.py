@@ -25,6 +25,10 @@ class UnstorableError(StoreError):
         self.names = names
 
 
+class LedgerBreachError(StoreUnavailableError):
+    """The books do not add up; nothing is admitted until somebody has looked."""
+
+
 class StoreOverloadedError(StoreError):
     """More writes are waiting than the store takes; nothing was stored, try again later."""
 

@@ -3,25 +3,42 @@
 from dataclasses import dataclass
 
 from governor.amounts import NOTHING, Amounts, Unit
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.ids import TurnId
 from governor.reservation import Reservation, ReservationState
+from governor.target import CallTarget
 from governor.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A reservation with what the store keeps beside it.
-
-    `amount` is everything that was admitted: the estimate and, if the call opened one, the turn.
-    """
+    """A reservation with what the store keeps beside it."""
 
     reservation: Reservation
-    name: str
+    target: CallTarget
     turn: TurnId | None
     estimate: Amounts
-    amount: Amounts
+    opens_turn: bool
     created_at_ms: int
+
+    def with_reservation(self, reservation: Reservation) -> "Hold":
+        """Return the hold with what became of the reservation."""
+        return Hold(
+            reservation=reservation,
+            target=self.target,
+            turn=self.turn,
+            estimate=self.estimate,
+            opens_turn=self.opens_turn,
+            created_at_ms=self.created_at_ms,
+        )
+
+    @property
+    def amount(self) -> Amounts:
+        """Return everything that was admitted: the estimate and, if it opened one, the turn."""
+        return self.estimate.plus(_ONE_TURN) if self.opens_turn else self.estimate
+
+
+_ONE_TURN = Amounts({Unit.TURNS: 1})
 
 
 def charged_when_settled(amount: Amounts, usage: Usage) -> Amounts:
@@ -29,15 +46,10 @@ def charged_when_settled(amount: Amounts, usage: Usage) -> Amounts:
 
     The same rule as on each account: measured where measured, else as held; the turn as held.
     """
-    units = {unit for unit, _ in amount} | {unit for unit, _ in usage.measured}
-    return Amounts(
-        {
-            unit: amount.of(unit)
-            if unit is Unit.TURNS
-            else usage.charge_for(unit, held=amount.of(unit))
-            for unit in units
-        }
-    )
+    charged = {**amount.by_unit, **usage.measured.by_unit}
+    if Unit.TURNS in charged:
+        charged[Unit.TURNS] = amount.of(Unit.TURNS)
+    return Amounts(charged)
 
 
 def charged_when_released(amount: Amounts) -> Amounts:
@@ -54,22 +66,20 @@ def charged_when_expired(hold: Hold) -> Amounts:
 def expired_record(hold: Hold, *, now_ms: int) -> CallRecord:
     """Return the record of a call whose end nobody reported.
 
-    The hold does not know the arguments, the rule and the backend: they stay empty.
+    The hold does not know the arguments and the rule: they stay empty.
     """
     was_forwarded = hold.reservation.state is ReservationState.FORWARDED
-    # Only a model call holds tokens; the reservation itself does not say what was called.
-    is_model = Unit.INPUT_TOKENS in hold.estimate or Unit.OUTPUT_TOKENS in hold.estimate
     return CallRecord(
         call_id=hold.reservation.call_id,
-        kind=CallKind.MODEL if is_model else CallKind.TOOL,
-        name=hold.name,
+        kind=hold.target.kind,
+        name=hold.target.name,
         chain=hold.reservation.chain,
         turn=hold.turn,
         status=CallStatus.EXPIRED,
         started_at_ms=hold.created_at_ms,
         ended_at_ms=now_ms,
         arguments="",
-        backend="",
+        backend=hold.target.upstream,
         rule="",
         policy_version="",
         estimate=hold.estimate,

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, or_
 
 from memory_store.archive import Archive
 from memory_store.reader import Reader
-from memory_store.tables import calls, reservation_lines, reservations, sessions, turns
+from memory_store.tables import calls, reservations, sessions, turns
 from memory_store.writer import Writer
 
 # How many calls or turns one transaction removes, so that nobody behind it waits for long.
@@ -109,12 +109,7 @@ def _remove_calls(connection: Connection, *, before_ms: int) -> int:
     ids = connection.execute(_OLD_CALLS, {"before_ms": before_ms}).scalars().all()
     if not ids:
         return 0
-    is_theirs = reservations.c.call_id.in_(ids)
-    held = select(reservations.c.reservation_id).where(is_theirs)
-    connection.execute(
-        delete(reservation_lines).where(reservation_lines.c.reservation_id.in_(held))
-    )
-    connection.execute(delete(reservations).where(is_theirs))
+    connection.execute(delete(reservations).where(reservations.c.call_id.in_(ids)))
     connection.execute(delete(calls).where(calls.c.call_id.in_(ids)))
     return len(ids)
 

@@ -1,22 +1,23 @@
 """Sessions: one run of an agent, known by a name that only this agent can give it."""
 
 import hashlib
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, update
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import ColumnElement, Connection, exists, select, update
 
-from governor.admission import AdmissionRequest
+from governor.amounts import Amounts
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.target import CallKind
 from memory_store.audit import Actor, note
-from memory_store.errors import NotFoundError, SessionOwnerError
+from memory_store.bookkeeping import Bookkeeping
+from memory_store.carves import close_below
+from memory_store.errors import NotFoundError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
-from memory_store.statement import Statement
+from memory_store.rows import amounts_of
 from memory_store.tables import calls, reservations, sessions
 from memory_store.writer import Writer
 
@@ -37,25 +38,10 @@ class SessionView:
     last_seen_at_ms: int
     closed_at_ms: int | None
     closed_by: str | None
-
-
-_new = insert(sessions)
-_SEEN = Statement(
-    _new.values(
-        {
-            name: bindparam(name)
-            for name in ("session_id", "tenant", "agent", "name", "opened_at_ms", "last_seen_at_ms")
-        }
-    )
-    .on_conflict_do_update(
-        index_elements=["session_id"],
-        # A call that waited in the queue must not make the session look older.
-        set_={
-            "last_seen_at_ms": func.max(sessions.c.last_seen_at_ms, _new.excluded.last_seen_at_ms)
-        },
-    )
-    .returning(sessions.c.tenant, sessions.c.agent, sessions.c.closed_at_ms)
-)
+    frozen_at_ms: int | None = None
+    frozen_by: str | None = None
+    parent: SessionId | None = None
+    carve: Amounts | None = None
 
 
 def session_id_for(agent: PrincipalId, name: str) -> SessionId:
@@ -71,28 +57,6 @@ def session_id_for(agent: PrincipalId, name: str) -> SessionId:
         digest.update(len(encoded).to_bytes(8, "big"))
         digest.update(encoded)
     return SessionId(f"ses_{digest.hexdigest()}")
-
-
-def is_open_now(driver: sqlite3.Connection, request: AdmissionRequest) -> bool:
-    """Note that the session of `request` was seen, and tell whether it is open.
-
-    Raises:
-        SessionOwnerError: the session belongs to another agent.
-    """
-    tenant, agent, closed_at_ms = _SEEN.row(
-        driver,
-        {
-            "session_id": request.chain.session,
-            "tenant": request.chain.tenant,
-            "agent": request.chain.agent,
-            "name": request.session_name,
-            "opened_at_ms": request.now_ms,
-            "last_seen_at_ms": request.now_ms,
-        },
-    )
-    if (tenant, agent) != (request.chain.tenant, request.chain.agent):
-        raise SessionOwnerError
-    return closed_at_ms is None
 
 
 class SessionBook:
@@ -158,7 +122,7 @@ class SessionBook:
         )
         total = 0
         while ids := await self._reader.run(lambda connection: connection.scalars(query).all()):
-            closed = await self._writer.run(
+            closed = await self._writer.book(
                 partial(_close_idle, ids=ids, before_ms=before_ms, by=by, now_ms=now_ms)
             )
             if not closed:
@@ -173,21 +137,28 @@ class SessionBook:
         Raises:
             NotFoundError: no call was ever seen of it.
         """
-        return await self._writer.run(
-            lambda connection: _close(connection, session_id, by=by, now_ms=now_ms)
-        )
+        return await self._writer.book(lambda book: _close(book, session_id, by=by, now_ms=now_ms))
 
 
-def _close(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
+def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
+    """Close the session and all below it; what sub-sessions did not use goes back."""
+    book.flush()
+    _session(book.connection, session_id)
+    for one in close_below(book, session_id, now_ms=now_ms):
+        _close_one(book.connection, one, by=by, now_ms=now_ms)
+        book.sessions.forget_one(one)
+    return _session(book.connection, session_id)
+
+
+def _close_one(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: int) -> None:
     before = _session(connection, session_id)
     if before.closed_at_ms is not None:
-        return before
+        return
     connection.execute(
         update(sessions)
         .where(sessions.c.session_id == session_id)
         .values(closed_at_ms=now_ms, closed_by=by.name)
     )
-    after = _session(connection, session_id)
     note(
         connection,
         by=by,
@@ -195,26 +166,29 @@ def _close(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: 
         action="session.close",
         target=session_id,
         before=asdict(before),
-        after=asdict(after),
+        after=asdict(_session(connection, session_id)),
     )
-    return after
 
 
 def _close_idle(
-    connection: Connection, *, ids: Sequence[str], before_ms: int, by: Actor, now_ms: int
+    book: Bookkeeping, *, ids: Sequence[str], before_ms: int, by: Actor, now_ms: int
 ) -> int:
+    book.flush()
     # Asked again, because a session may have come back since it was looked for.
-    still_idle = connection.scalars(
+    still_idle = book.connection.scalars(
         select(sessions.c.session_id).where(sessions.c.session_id.in_(ids), _is_idle(before_ms))
     ).all()
     for session_id in still_idle:
-        _close(connection, SessionId(session_id), by=by, now_ms=now_ms)
+        _close(book, SessionId(session_id), by=by, now_ms=now_ms)
     return len(still_idle)
 
 
 def _is_idle(before_ms: int) -> ColumnElement[bool]:
     """Tell of a session whether it is open and at rest since `before_ms`."""
-    live = select(reservations.c.session).where(reservations.c.ended_at_ms.is_(None))
+    live = select(reservations.c.session).where(
+        reservations.c.ended_at_ms.is_(None),
+        reservations.c.kind != CallKind.SUB_SESSION.value,
+    )
     has_ended_since = exists().where(
         calls.c.session == sessions.c.session_id, calls.c.ended_at_ms >= before_ms
     )
@@ -237,4 +211,7 @@ def _session(connection: Connection, session_id: SessionId) -> SessionView:
 
 
 def _view(row: Any) -> SessionView:
-    return SessionView(**row._mapping)  # noqa: SLF001 - public, despite its name
+    columns = dict(row._mapping)  # noqa: SLF001 - public, despite its name
+    del columns["carve_reservation"]
+    carve = columns.pop("carve")
+    return SessionView(carve=None if carve is None else amounts_of(carve), **columns)

@@ -1,13 +1,18 @@
 """How the budgets of a tenant stand, for people and for agents who ask."""
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
+from governor.account import BalanceKey, carve_budget
 from governor.amounts import Unit
-from governor.budget import Budget
+from governor.budget import RATE_WINDOW_MS, Budget, BudgetKind
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.rate import Rate
 from governor.scope import ScopeKind
+from governor.window import Fixed, Lifetime
 from memory_store.accounts import BalanceView
 from memory_store.live_budgets import live_budgets
 from memory_store.tables import balances, sessions
@@ -19,6 +24,20 @@ BALANCES_MAX = 1_000
 Used = Mapping[tuple[str, Unit], tuple[int, int, int]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """For whom the budgets are shown.
+
+    `session` is the first of `chain`, which goes down to the session that asks.
+    `own` are all sessions of `agent`.
+    """
+
+    agent: PrincipalId | None
+    session: SessionId | None
+    chain: Sequence[SessionId] = ()
+    own: Collection[str] | None = None
+
+
 def standing_balances(
     connection: Connection,
     *,
@@ -28,36 +47,60 @@ def standing_balances(
     now_ms: int,
 ) -> tuple[BalanceView, ...]:
     """Return how the live budgets of `tenant` stand, at most `BALANCES_MAX` of them."""
-    own = None if agent is None else _sessions_of(connection, agent)
-    views: list[BalanceView] = []
-    for budget in live_budgets(connection, tenant):
-        used = _used(connection, budget, now_ms)
-        for subject in subjects_shown(budget, used, agent=agent, session=session, own=own):
-            views.extend(views_of(budget, subject, used, now_ms))
-            if len(views) >= BALANCES_MAX:
-                return tuple(views[:BALANCES_MAX])
-    return tuple(views)
+    chain = () if session is None else _chain_of(connection, session)
+    asked = Asked(
+        agent=agent,
+        session=chain[0] if chain else session,
+        chain=chain,
+        own=None if agent is None else _sessions_of(connection, agent),
+    )
+    shown = list(
+        views(
+            live_budgets(connection, tenant),
+            lambda budget, starts: _used(connection, budget, starts),
+            asked,
+            now_ms,
+        )
+    )
+    for sub_session in chain[1:]:
+        shown.extend(_carve_views(connection, sub_session))
+    return tuple(shown[:BALANCES_MAX])
 
 
-def subjects_shown(
-    budget: Budget,
-    used: Used,
-    *,
-    agent: PrincipalId | None,
-    session: SessionId | None,
-    own: Collection[str] | None,
-) -> tuple[str, ...]:
-    """Return for whom `budget` is shown; `own` are the sessions of `agent`."""
+def views(
+    budgets: Sequence[Budget],
+    used_by: Callable[[Budget, Collection[int]], Used],
+    asked: Asked,
+    now_ms: int,
+) -> Iterator[BalanceView]:
+    """Yield how each of `budgets` stands; `used_by` adds up its accounts in some windows."""
+    for budget in budgets:
+        used = used_by(budget, windows_of(budget, now_ms))
+        for subject in subjects_shown(budget, used, asked):
+            yield from views_of(budget, subject, used, now_ms)
+
+
+def windows_of(budget: Budget, now_ms: int) -> tuple[int, ...]:
+    """Return the starts of the windows whose amounts count at `now_ms`."""
+    if budget.kind is BudgetKind.RATE:
+        return (RATE_WINDOW_MS,)
+    return (*budget.window.older_ms(now_ms), budget.window.start_ms(now_ms))
+
+
+def subjects_shown(budget: Budget, used: Used, asked: Asked) -> tuple[str, ...]:
+    """Return for whom `budget` is shown."""
+    if budget.scope is ScopeKind.SESSION and budget.subject in asked.chain:
+        return (str(budget.subject),)
     wanted = {
         ScopeKind.TENANT: budget.tenant,
-        ScopeKind.AGENT: agent,
-        ScopeKind.SESSION: session,
+        ScopeKind.AGENT: asked.agent,
+        ScopeKind.SESSION: asked.session,
     }[budget.scope]
     if wanted is not None:
         return (wanted,) if budget.subject in (None, wanted) else ()
     found = {subject for subject, _ in used} if budget.subject is None else {budget.subject}
-    if budget.scope is ScopeKind.SESSION and own is not None:
-        found &= set(own)
+    if budget.scope is ScopeKind.SESSION and asked.own is not None:
+        found &= set(asked.own)
     return tuple(sorted(found))
 
 
@@ -65,19 +108,72 @@ def views_of(budget: Budget, subject: str, used: Used, now_ms: int) -> Iterator[
     """Yield how each unit of `budget` stands for `subject`."""
     for unit, limit in budget.limits:
         settled, reserved, overrun = used.get((subject, unit), (0, 0, 0))
+        shown_limit = limit
+        if budget.kind is BudgetKind.RATE:
+            assert isinstance(budget.window, Fixed), "a rate has a fixed window"
+            shown_limit = budget.burst or limit
+            rate = Rate(limit=limit, every_ms=budget.window.length_ms, burst=shown_limit)
+            settled = shown_limit - rate.level(settled, now_ms)
         yield BalanceView(
             budget_id=budget.budget_id,
             scope=budget.scope,
             subject=subject,
             unit=unit,
-            limit=limit,
+            limit=shown_limit,
             used=settled,
             reserved=reserved,
             overrun=overrun,
             window=budget.window,
-            resets_at_ms=budget.window.resets_at_ms(now_ms),
+            resets_at_ms=(
+                None if budget.kind is BudgetKind.RATE else budget.window.resets_at_ms(now_ms)
+            ),
             is_quota=budget.is_quota,
+            kind=budget.kind,
+            mode=budget.mode,
         )
+
+
+def carve_view(key: BalanceKey, limit: int, amounts: tuple[int, int, int]) -> BalanceView:
+    """Return how one unit of a sub-session's allowance stands."""
+    settled, reserved, overrun = amounts
+    return BalanceView(
+        budget_id=key.budget_id,
+        scope=ScopeKind.SUB_SESSION,
+        subject=key.subject,
+        unit=key.unit,
+        limit=limit,
+        used=settled,
+        reserved=reserved,
+        overrun=overrun,
+        window=Lifetime(),
+        resets_at_ms=None,
+        is_quota=False,
+    )
+
+
+def _carve_views(connection: Connection, session: SessionId) -> Iterator[BalanceView]:
+    text = connection.scalar(select(sessions.c.carve).where(sessions.c.session_id == session))
+    rows = connection.execute(
+        select(balances.c.unit, balances.c.settled, balances.c.reserved, balances.c.overrun).where(
+            balances.c.budget_id == carve_budget(session)
+        )
+    )
+    used = {Unit(unit): (settled, reserved, over) for unit, settled, reserved, over in rows}
+    for name, limit in json.loads(text or "{}").items():
+        key = BalanceKey(carve_budget(session), session, Unit(name), 0)
+        yield carve_view(key, limit, used.get(Unit(name), (0, 0, 0)))
+
+
+def _chain_of(connection: Connection, session: SessionId) -> tuple[SessionId, ...]:
+    """Return the session and those above it, the first one first."""
+    chain = [session]
+    while True:
+        parent = connection.scalar(
+            select(sessions.c.parent).where(sessions.c.session_id == chain[0])
+        )
+        if parent is None or parent in chain:
+            return tuple(chain)
+        chain.insert(0, SessionId(parent))
 
 
 def _sessions_of(connection: Connection, agent: PrincipalId) -> frozenset[str]:
@@ -92,24 +188,22 @@ def _sessions_of(connection: Connection, agent: PrincipalId) -> frozenset[str]:
     )
 
 
-def _used(connection: Connection, budget: Budget, now_ms: int) -> Used:
-    """Return what `budget` has in the present window, account by account."""
+def _used(connection: Connection, budget: Budget, starts: Collection[int]) -> Used:
+    """Return what `budget` has in the windows that began at `starts`, account by account."""
     rows = connection.execute(
         select(
             balances.c.subject,
             balances.c.unit,
-            balances.c.settled,
-            balances.c.reserved,
-            balances.c.overrun,
+            func.sum(balances.c.settled),
+            func.sum(balances.c.reserved),
+            func.sum(balances.c.overrun),
         )
-        .where(
-            balances.c.budget_id == budget.budget_id,
-            balances.c.window_start_ms == budget.window.start_ms(now_ms),
-        )
+        .where(balances.c.budget_id == budget.budget_id, balances.c.window_start_ms.in_(starts))
+        .group_by(balances.c.subject, balances.c.unit)
         .order_by(balances.c.subject)
         .limit(BALANCES_MAX * len(Unit))
     )
     return {
-        (subject, Unit(unit)): (settled, reserved, overrun)
+        (subject, Unit(unit)): (int(settled), int(reserved), int(overrun))
         for subject, unit, settled, reserved, overrun in rows
     }

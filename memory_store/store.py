@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 
 from memory_store.archive import TENANT_BYTES_MAX, Archive
 from memory_store.audit import AuditLog
+from memory_store.bookkeeping import Bookkeeping
 from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
 from memory_store.engine import Durability, reading_engine, writing_engine
@@ -21,6 +22,7 @@ from memory_store.identities import Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
+from memory_store.notices import NoticeBook
 from memory_store.principals import PrincipalBook
 from memory_store.reader import Reader
 from memory_store.retention import Retention
@@ -46,6 +48,7 @@ class Store:
     archive: Archive
     retention: Retention
     audit: AuditLog
+    notices: NoticeBook
     writer: Writer
     reader: Reader
 
@@ -79,7 +82,7 @@ async def open_store(
     with _opened(state_dir, durability) as (writing, reading):
         live = LiveBudgets()
         identities = Identities()
-        writer = Writer(writing, forget=live.forget_all)
+        writer = Writer(writing, book=Bookkeeping(live))
         reader = Reader(reading)
         archive = Archive(
             state_dir / ARCHIVE_NAME,
@@ -90,7 +93,7 @@ async def open_store(
         writer.start()
         try:
             yield Store(
-                ledger=SqlLedger(writer=writer, reader=reader, live=live),
+                ledger=SqlLedger(writer=writer, reader=reader),
                 sessions=SessionBook(writer=writer, reader=reader),
                 calls=CallLog(writer=writer, reader=reader),
                 budgets=BudgetBook(writer=writer, reader=reader, live=live),
@@ -99,6 +102,7 @@ async def open_store(
                 archive=archive,
                 retention=Retention(writer=writer, reader=reader, archive=archive),
                 audit=AuditLog(reader=reader),
+                notices=NoticeBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
             )

@@ -15,6 +15,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     text,
 )
 
@@ -30,6 +31,9 @@ metadata = MetaData(
 )
 
 _INT64_MAX = 2**63 - 1
+
+# SQLite numbers rows by itself only where the column is called INTEGER.
+_ID = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _whole(column: str) -> CheckConstraint:
@@ -83,30 +87,40 @@ budgets = Table(
     Column("scope", Text, nullable=False),
     Column("subject", Text),
     Column("limits", Text, nullable=False),
-    Column("window_ms", BigInteger),  # NULL: a lifetime
+    Column("window", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("burst", BigInteger),
+    Column("target", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("overdraft", Text, nullable=False),
+    Column("warn_at", Text, nullable=False),
     Column("is_quota", Boolean, nullable=False),
     Column("retired_at_ms", BigInteger),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
     Column("version", Integer, nullable=False),
     CheckConstraint("scope IN ('tenant', 'agent', 'session')", name="scope"),
-    CheckConstraint("window_ms > 0", name="window"),
+    CheckConstraint("kind IN ('allowance', 'rate', 'concurrency')", name="kind"),
+    CheckConstraint("mode IN ('enforce', 'observe')", name="mode"),
+    CheckConstraint("overdraft IN ('deny', 'allow_and_debt')", name="overdraft"),
 )
 
+# The number stands for the four parts of the key wherever an amount is booked.
 balances = Table(
     "balances",
     metadata,
-    Column("budget_id", Text, primary_key=True),
-    Column("subject", Text, primary_key=True),
-    Column("unit", Text, primary_key=True),
-    Column("window_start_ms", BigInteger, primary_key=True),
+    Column("account_id", _ID, primary_key=True),
+    Column("budget_id", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("window_start_ms", BigInteger, nullable=False),
     Column("settled", BigInteger, nullable=False),
     Column("reserved", BigInteger, nullable=False),
     Column("overrun", BigInteger, nullable=False),
     _whole("settled"),
     _whole("reserved"),
     _whole("overrun"),
-    sqlite_with_rowid=False,
+    UniqueConstraint("budget_id", "subject", "unit", "window_start_ms"),
 )
 
 reservations = Table(
@@ -114,14 +128,19 @@ reservations = Table(
     metadata,
     Column("reservation_id", Text, primary_key=True),
     Column("call_id", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),  # a tool or model call, or a sub-session's carve
     Column("name", Text, nullable=False),
+    Column("upstream", Text, nullable=False),
+    Column("tier", Text, nullable=False),
     Column("tenant", Text, nullable=False),
     Column("agent", Text, nullable=False),
     Column("session", Text, nullable=False),
     Column("turn", Text),
     Column("state", Text, nullable=False),
     Column("estimate", Text, nullable=False),
-    Column("amount", Text, nullable=False),  # the estimate and the turn, as admitted
+    Column("opens_turn", Boolean, nullable=False),
+    Column("lines", Text, nullable=False),  # what is held, account by account
+    Column("outlives_process", Boolean, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("expires_at_ms", BigInteger, nullable=False),
     Column("ended_at_ms", BigInteger),
@@ -147,28 +166,42 @@ reservations = Table(
     ),
 )
 
-reservation_lines = Table(
-    "reservation_lines",
+# Every booking, in the order in which it was made: the balances are the fold of it. Each
+# row holds the bookings of one tenant in one transaction, and the hash of the row before.
+journal = Table(
+    "journal",
     metadata,
-    Column("reservation_id", Text, ForeignKey("reservations.reservation_id"), primary_key=True),
-    Column("budget_id", Text, primary_key=True),
-    Column("subject", Text, primary_key=True),
-    Column("unit", Text, primary_key=True),
-    Column("window_start_ms", BigInteger, nullable=False),
-    Column("amount", BigInteger, nullable=False),
-    _whole("amount"),
-    sqlite_with_rowid=False,
+    Column("seq", _ID, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("entries", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    UniqueConstraint("tenant", "number"),
+    sqlite_autoincrement=True,
 )
 
-events = Table(
-    "events",
+# What an administrator should hear of; it is also the outbox of the webhook.
+notices = Table(
+    "notices",
     metadata,
-    Column("seq", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("reservation_id", Text, nullable=False, index=True),
+    Column("seq", _ID, primary_key=True, autoincrement=True),
     Column("at_ms", BigInteger, nullable=False),
-    Column("charges", Text, nullable=False),
-    CheckConstraint("kind IN ('reserved', 'settled', 'released', 'expired')", name="kind"),
+    Column("tenant", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("budget_id", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("delivered_at_ms", BigInteger),
+    CheckConstraint("kind IN ('threshold', 'would_deny')", name="kind"),
+    Index(
+        "ix_notices_undelivered",
+        "seq",
+        sqlite_where=text("delivered_at_ms IS NULL"),
+        postgresql_where=text("delivered_at_ms IS NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -183,7 +216,20 @@ sessions = Table(
     Column("last_seen_at_ms", BigInteger, nullable=False),
     Column("closed_at_ms", BigInteger),
     Column("closed_by", Text),
+    Column("frozen_at_ms", BigInteger),
+    Column("frozen_by", Text),
+    Column("parent", Text),
+    Column("carve", Text),  # what a sub-session may use
+    Column("carve_reservation", Text),  # and the hold on its parents that stands for it
     CheckConstraint("(closed_at_ms IS NULL) = (closed_by IS NULL)", name="closed_by_someone"),
+    CheckConstraint("(frozen_at_ms IS NULL) = (frozen_by IS NULL)", name="frozen_by_someone"),
+    CheckConstraint("(parent IS NULL) = (carve IS NULL)", name="carved_out_of_a_parent"),
+    Index(
+        "ix_sessions_parent",
+        "parent",
+        sqlite_where=text("parent IS NOT NULL"),
+        postgresql_where=text("parent IS NOT NULL"),
+    ),
     Index(
         "ix_sessions_open",
         "last_seen_at_ms",
@@ -235,6 +281,11 @@ calls = Table(
     Column("turns", BigInteger, nullable=False),
     Column("wall_ms", BigInteger, nullable=False),
     Column("cpu_ms", BigInteger, nullable=False),
+    Column("memory_mib_s", BigInteger, nullable=False, server_default="0"),
+    Column("io_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("egress_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("energy_mj", BigInteger, nullable=False, server_default="0"),
+    Column("context_tokens", BigInteger, nullable=False, server_default="0"),
     Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
     Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
 )

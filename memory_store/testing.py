@@ -1,27 +1,32 @@
 """A ledger in memory, for tests: it passes the contract suite of the one in the database."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from governor import settlement
+from governor.account import Account, Balance, BalanceKey, Booking
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import Unit
-from governor.budget import Balance, BalanceKey, Budget, keys_for
+from governor.budget import Budget, accounts_for
 from governor.call import CallRecord
 from governor.denial import Denied
-from governor.events import Ended, Expired, KeyReused, Released, Replayed, Reserved, Settled
+from governor.events import Charge, Ended, Expired, KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
+from governor.refusal import clock_stepped_back
 from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
+from governor.session import SessionState
+from governor.target import CallTarget
 from governor.usage import Usage
 from memory_store.accounts import BalanceView
+from memory_store.bookkeeping import CLOCK_BACK_MS_MAX
 from memory_store.errors import AlreadyExistsError, SessionOwnerError, UnknownReservationError
 from memory_store.records import Hold, expired_record
-from memory_store.standing import BALANCES_MAX, subjects_shown, views_of
+from memory_store.standing import BALANCES_MAX, Asked, views
 
 
 @dataclass(slots=True)
-class _Account:
+class _Amounts:
     settled: int = 0
     reserved: int = 0
     overrun: int = 0
@@ -31,24 +36,27 @@ class _Account:
 class _Session:
     tenant: TenantId
     agent: PrincipalId
-    is_open: bool = True
+    state: SessionState = SessionState.OPEN
 
 
 @dataclass(slots=True, kw_only=True)
 class MemoryLedger:
     """The ledger's decisions over dictionaries; `records` holds each call that ended.
 
-    No method awaits anything, so each is one transaction by itself.
+    No method awaits anything, so each is one transaction by itself. It knows no
+    sub-sessions: what opens and closes them is the store.
     """
 
     budgets: dict[BudgetId, Budget] = field(default_factory=dict)
     records: list[CallRecord] = field(default_factory=list)
-    _accounts: dict[BalanceKey, _Account] = field(default_factory=dict)
+    _accounts: dict[BalanceKey, _Amounts] = field(default_factory=dict)
     _holds: dict[ReservationId, Hold] = field(default_factory=dict)
+    _lasting: set[ReservationId] = field(default_factory=set)
     _calls: set[CallId] = field(default_factory=set)
     _sessions: dict[SessionId, _Session] = field(default_factory=dict)
     _turns: dict[tuple[SessionId, TurnId], ReservationId] = field(default_factory=dict)
     _keys: dict[tuple[PrincipalId, str], tuple[ReservationId, str]] = field(default_factory=dict)
+    _latest_ms: int = 0
 
     def put_budget(self, budget: Budget) -> None:
         """Make `budget` govern the next admission."""
@@ -56,11 +64,13 @@ class MemoryLedger:
 
     def close_session(self, session: SessionId) -> None:
         """Deny every further call of a session that was seen."""
-        self._sessions[session].is_open = False
+        self._sessions[session].state = SessionState.CLOSED
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate on every budget of the chain, or say why not."""
         chain = request.chain
+        if self._latest_ms - request.now_ms > CLOCK_BACK_MS_MAX:
+            return clock_stepped_back(back_ms=self._latest_ms - request.now_ms)
         session = self._sessions.setdefault(
             chain.session, _Session(tenant=chain.tenant, agent=chain.agent)
         )
@@ -73,15 +83,17 @@ class MemoryLedger:
             is_same = payload_hash == idempotency.payload_hash
             return Replayed(original=original) if is_same else KeyReused(original=original)
 
+        self._latest_ms = max(self._latest_ms, request.now_ms)
+        accounts = self._accounts_of(chain, request.target, request.now_ms)
         decision = admit(
             request,
-            self._balances_for(chain, request.now_ms),
+            [self._balance(account) for account in accounts],
             is_turn_new=request.turn is not None
             and (chain.session, request.turn) not in self._turns,
-            is_session_open=session.is_open,
+            session=session.state,
         )
         if isinstance(decision, Reserved):
-            self._store(request, decision)
+            self._store(request, decision, accounts)
         return decision
 
     async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
@@ -92,9 +104,11 @@ class MemoryLedger:
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
     ) -> Settled:
         """Charge what was used and free the rest."""
-        settled = settlement.settle(self._hold(reservation_id).reservation, usage)
+        hold = self._hold(reservation_id)
+        settled = settlement.settle(hold.reservation, usage)
         self._end(settled, record)
-        return settled
+        accounts = self._accounts_of(hold.reservation.chain, hold.target, hold.created_at_ms)
+        return replace(settled, standing=tuple(self._balance(account) for account in accounts))
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
         """Free what was held for a call that provably consumed nothing."""
@@ -104,13 +118,16 @@ class MemoryLedger:
         return released
 
     async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
-        """End the holds whose time has passed, or all of them."""
+        """End the holds whose time has passed, and all that do not outlive a process."""
         due = sorted(
             (
                 hold
-                for hold in self._holds.values()
+                for name, hold in self._holds.items()
                 if hold.reservation.is_live
-                and (all_live or hold.reservation.expires_at_ms <= now_ms)
+                and (
+                    hold.reservation.expires_at_ms <= now_ms
+                    or (all_live and name not in self._lasting)
+                )
             ),
             key=lambda hold: (hold.reservation.expires_at_ms, hold.reservation.reservation_id),
         )
@@ -128,61 +145,66 @@ class MemoryLedger:
         own = None
         if agent is not None:
             own = [name for name, seen in self._sessions.items() if seen.agent == agent]
-        views: list[BalanceView] = []
-        for budget in self._live(tenant):
-            used = self._used(budget, now_ms)
-            for subject in subjects_shown(budget, used, agent=agent, session=session, own=own):
-                views.extend(views_of(budget, subject, used, now_ms))
-        return tuple(views[:BALANCES_MAX])
-
-    def _live(self, tenant: TenantId) -> Iterable[Budget]:
+        asked = Asked(
+            agent=agent, session=session, chain=() if session is None else (session,), own=own
+        )
         mine = (budget for budget in self.budgets.values() if budget.tenant == tenant)
-        return sorted(mine, key=lambda budget: budget.budget_id)
+        live = sorted(mine, key=lambda budget: budget.budget_id)
+        return tuple(views(live, self._used, asked, now_ms))[:BALANCES_MAX]
 
-    def _balances_for(self, chain: ScopeChain, now_ms: int) -> tuple[Balance, ...]:
-        found = []
-        for key in keys_for(self.budgets.values(), chain, now_ms):
-            budget = self.budgets[key.budget_id]
-            account = self._accounts.get(key, _Account())
-            found.append(
-                Balance(
-                    key=key,
-                    scope=budget.scope,
-                    limit=budget.limits.of(key.unit),
-                    settled=account.settled,
-                    reserved=account.reserved,
-                    resets_at_ms=budget.window.resets_at_ms(now_ms),
+    def _accounts_of(
+        self, chain: ScopeChain, target: CallTarget, now_ms: int
+    ) -> tuple[Account, ...]:
+        return accounts_for(self.budgets.values(), chain, target, now_ms)
+
+    def _balance(self, account: Account) -> Balance:
+        parts = [self._accounts.get(key, _Amounts()) for key in account.keys]
+        return Balance(
+            account, sum(part.settled for part in parts), sum(part.reserved for part in parts)
+        )
+
+    def _used(
+        self, budget: Budget, starts: Collection[int]
+    ) -> dict[tuple[str, Unit], tuple[int, int, int]]:
+        used: dict[tuple[str, Unit], tuple[int, int, int]] = {}
+        for key, amounts in self._accounts.items():
+            if key.budget_id == budget.budget_id and key.window_start_ms in starts:
+                place = (key.subject, key.unit)
+                settled, reserved, overrun = used.get(place, (0, 0, 0))
+                used[place] = (
+                    settled + amounts.settled,
+                    reserved + amounts.reserved,
+                    overrun + amounts.overrun,
                 )
-            )
-        return tuple(found)
+        return used
 
-    def _used(self, budget: Budget, now_ms: int) -> dict[tuple[str, Unit], tuple[int, int, int]]:
-        start_ms = budget.window.start_ms(now_ms)
-        return {
-            (key.subject, key.unit): (account.settled, account.reserved, account.overrun)
-            for key, account in self._accounts.items()
-            if (key.budget_id, key.window_start_ms) == (budget.budget_id, start_ms)
-        }
-
-    def _store(self, request: AdmissionRequest, reserved: Reserved) -> None:
+    def _store(
+        self, request: AdmissionRequest, reserved: Reserved, accounts: Iterable[Account]
+    ) -> None:
         reservation = reserved.reservation
         if reservation.reservation_id in self._holds or reservation.call_id in self._calls:
-            message = f"{reservation.reservation_id} or {reservation.call_id} was used before"
+            message = "the id of the reservation or of the call was used before"
             raise AlreadyExistsError(message)
         self._calls.add(reservation.call_id)
+        opens_turn = request.turn is not None and reserved.amount.of(Unit.TURNS) > 0
         self._holds[reservation.reservation_id] = Hold(
             reservation=reservation,
-            name=request.name,
+            target=request.target,
             turn=request.turn,
             estimate=request.estimate,
-            amount=reserved.amount,
+            opens_turn=opens_turn,
             created_at_ms=request.now_ms,
         )
-        for line in reservation.lines:
-            self._accounts.setdefault(line.key, _Account()).reserved += line.amount
-        if request.turn is not None:
-            opened_by = reservation.reservation_id
-            self._turns.setdefault((request.chain.session, request.turn), opened_by)
+        if request.outlives_process:
+            self._lasting.add(reservation.reservation_id)
+        for account, line in zip(accounts, reservation.lines, strict=True):
+            amounts = self._accounts.setdefault(line.key, _Amounts())
+            if account.rate is None:
+                amounts.reserved += line.amount
+            else:
+                amounts.settled = account.rate.after(amounts.settled, line.amount, request.now_ms)
+        if request.turn is not None and opens_turn:
+            self._turns[request.chain.session, request.turn] = reservation.reservation_id
         if request.idempotency is not None:
             self._keys[request.chain.agent, request.idempotency.key] = (
                 reservation.reservation_id,
@@ -204,10 +226,7 @@ class MemoryLedger:
         assert record.call_id == ended.reservation.call_id, "the record is of another call"
         self._replace(ended.reservation)
         for charge in ended.charges:
-            account = self._accounts[charge.key]
-            account.reserved -= charge.held
-            account.settled += charge.charged
-            account.overrun += charge.overrun
+            _book(self._accounts[charge.key], charge)
         self.records.append(record)
 
     def _expire(self, hold: Hold, now_ms: int) -> Expired:
@@ -221,3 +240,13 @@ class MemoryLedger:
 
     def _free_key(self, reservation_id: ReservationId) -> None:
         self._keys = {key: by for key, by in self._keys.items() if by[0] != reservation_id}
+
+
+def _book(amounts: _Amounts, charge: Charge) -> None:
+    if charge.line.booking is Booking.RATE:
+        moved = (charge.charged - charge.held) * charge.line.ticks_per_unit
+        amounts.settled = max(0, amounts.settled + moved)
+        return
+    amounts.reserved -= charge.held
+    amounts.settled += charge.charged
+    amounts.overrun += charge.overrun

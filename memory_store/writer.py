@@ -1,8 +1,10 @@
 """The one writer: a thread that stores many callers' work in one transaction.
 
 An fsync costs more than all the work of a batch, so callers share it: whatever waits when
-the thread looks is run in one transaction, each piece in a savepoint of its own, and
-nobody is told "stored" before COMMIT has returned.
+the thread looks is run in one transaction, and nobody is told "stored" before COMMIT has
+returned. Ledger pieces are decided in memory and written together at the end; any other
+piece runs its own statements in a savepoint. When the writing of several pieces fails on
+what one of them holds, each is run again in a transaction of its own, so that it alone fails.
 """
 
 import asyncio
@@ -16,8 +18,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from governor.errors import GovernorError
+from memory_store.bookkeeping import Bookkeeping
+from memory_store.crash_points import reached
 from memory_store.engine import driver_of, translated
-from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+from memory_store.errors import (
+    AlreadyExistsError,
+    LedgerBreachError,
+    NotFoundError,
+    SessionOwnerError,
+    StoreOverloadedError,
+    StoreUnavailableError,
+)
 
 WAITING_MAX = 4096
 # An admission that is refused can be asked for again; a settlement that is refused is a call
@@ -25,6 +37,15 @@ WAITING_MAX = 4096
 # for work that is owed.
 NOT_OWED_MAX = WAITING_MAX * 3 // 4
 BATCH_MAX = 256
+
+# What a piece of the ledger raises before it has changed anything.
+REFUSALS = (
+    GovernorError,
+    AlreadyExistsError,
+    LedgerBreachError,
+    NotFoundError,
+    SessionOwnerError,
+)
 
 T = TypeVar("T")
 
@@ -37,7 +58,8 @@ def _nothing() -> None:
 class _Piece:
     """One caller's work and what became of it."""
 
-    work: Callable[[Connection], Any]
+    work: Callable[[Any], Any]
+    is_booking: bool
     after_commit: Callable[[], None]
     may_be_dropped: bool
     future: asyncio.Future[Any]
@@ -48,14 +70,14 @@ class _Piece:
 class Writer:
     """Runs pieces of work, one after the other, on the only writing connection.
 
-    `forget` is called in the writer's thread whenever something that was done is undone,
-    so that nothing is remembered from a transaction that did not happen.
+    `book` is what the pieces of the ledger work on; it is told to forget whenever something
+    that was done is undone, so that nothing is remembered that did not happen.
     """
 
-    def __init__(self, engine: Engine, *, forget: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, *, book: Bookkeeping) -> None:
         self._engine = engine
-        self._forget = forget
-        self._queue: queue.Queue[_Piece | None] = queue.Queue(WAITING_MAX)
+        self._book = book
+        self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._is_closing = False
         self._thread = threading.Thread(target=self._drain, name="flyball-writer", daemon=True)
@@ -97,6 +119,30 @@ class Writer:
             work, after_commit=after_commit, may_be_dropped=may_be_dropped, is_owed=is_owed
         )
 
+    async def book(
+        self,
+        work: Callable[[Bookkeeping], T],
+        *,
+        may_be_dropped: bool = False,
+        is_owed: bool = False,
+    ) -> T:
+        """Return what `work` decided on the ledger, once it is committed.
+
+        The other arguments and the errors are those of `run`. Work that raises must not have
+        changed anything before.
+        """
+        decided: asyncio.Future[T] = self._put(
+            _Piece(
+                work=work,
+                is_booking=True,
+                after_commit=_nothing,
+                may_be_dropped=may_be_dropped,
+                future=self._loop.create_future(),
+            ),
+            is_owed=is_owed,
+        )
+        return await decided
+
     def submit(
         self,
         work: Callable[[Connection], T],
@@ -111,20 +157,26 @@ class Writer:
             StoreOverloadedError: too much waits already; nothing was done.
             StoreUnavailableError: the store is closing.
         """
+        return self._put(
+            _Piece(
+                work=work,
+                is_booking=False,
+                after_commit=after_commit,
+                may_be_dropped=may_be_dropped,
+                future=self._loop.create_future(),
+            ),
+            is_owed=is_owed,
+        )
+
+    def _put(self, piece: _Piece, *, is_owed: bool) -> asyncio.Future[Any]:
         if self._is_closing:
             message = "the store is closing"
             raise StoreUnavailableError(message)
-        if not is_owed and self._queue.qsize() >= NOT_OWED_MAX:
+        # Only the loop's thread puts, so what is counted here can only have become less.
+        if self._queue.qsize() >= (WAITING_MAX if is_owed else NOT_OWED_MAX):
             raise StoreOverloadedError
-        future: asyncio.Future[T] = self._loop.create_future()
-        piece = _Piece(
-            work=work, after_commit=after_commit, may_be_dropped=may_be_dropped, future=future
-        )
-        try:
-            self._queue.put_nowait(piece)
-        except queue.Full:
-            raise StoreOverloadedError from None
-        return future
+        self._queue.put(piece)
+        return piece.future
 
     def _drain(self) -> None:
         is_open = True
@@ -132,10 +184,13 @@ class Writer:
             batch, is_open = self._next_batch()
             if not batch:
                 continue
+            reached("batch_taken")
             self._store(batch)
+            reached("after_commit_before_ack")
             # Without a loop nobody waits any more; what was stored stays stored.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_acknowledge, batch)
+            reached("after_ack")
 
     def _next_batch(self) -> tuple[list[_Piece], bool]:
         """Return what waits, at least one piece, and whether more may come."""
@@ -153,24 +208,51 @@ class Writer:
 
     def _store(self, batch: list[_Piece]) -> None:
         """Run `batch` in one transaction and note on each piece what became of it."""
+        stage = _Stage()
         try:
             with translated(), self._engine.begin() as connection:
-                driver = driver_of(connection)
-                for piece in batch:
-                    self._run(connection, driver, piece)
+                self._run(connection, batch)
+                stage.is_committing = True
+                reached("before_commit")
             for piece in batch:
                 if piece.error is None:
                     piece.after_commit()
         except Exception as error:  # noqa: BLE001 - the top of the writer's thread
-            self._forget()
-            for piece in batch:
-                failure = StoreUnavailableError()
-                failure.__cause__ = error
-                piece.error = failure
+            self._book.forget()
+            is_of_all = stage.is_committing or isinstance(error, StoreUnavailableError)
+            if is_of_all:
+                _fail(batch, error)
+            elif len(batch) == 1:
+                batch[0].error = error
+            else:
+                # Before COMMIT it is known that nothing happened; after it, nobody knows.
+                for piece in batch:
+                    piece.error = None
+                    self._store([piece])
 
-    def _run(self, connection: Connection, driver: sqlite3.Connection, piece: _Piece) -> None:
-        if piece.may_be_dropped and piece.future.cancelled():
-            return
+    def _run(self, connection: Connection, batch: list[_Piece]) -> None:
+        """Run every piece and write what they decided."""
+        book = self._book
+        book.begin(connection)
+        driver = driver_of(connection)
+        for piece in batch:
+            if piece.may_be_dropped and piece.future.cancelled():
+                continue
+            if not piece.is_booking:
+                self._run_alone(connection, driver, piece)
+                continue
+            try:
+                piece.result = piece.work(book)
+            except REFUSALS as error:
+                piece.error = error
+        reached("pieces_run")
+        book.flush()
+        book.trim()
+
+    def _run_alone(self, connection: Connection, driver: sqlite3.Connection, piece: _Piece) -> None:
+        """Run a piece that brings its own statements."""
+        # It may read what was decided before it.
+        self._book.flush()
         driver.execute("SAVEPOINT piece")
         try:
             with translated():
@@ -180,8 +262,23 @@ class Writer:
             # On some errors (a full disk) SQLite ends the whole transaction by itself;
             # then this statement fails too and, rightly, everybody's piece with it.
             driver.execute("ROLLBACK TO piece")
-            self._forget()
+            self._book.forget()
         driver.execute("RELEASE piece")
+
+
+@dataclass(slots=True)
+class _Stage:
+    """How far a transaction got."""
+
+    is_committing: bool = False
+
+
+def _fail(batch: list[_Piece], error: Exception) -> None:
+    """Note on each piece of `batch` that nothing of it was stored."""
+    for piece in batch:
+        failure = StoreUnavailableError()
+        failure.__cause__ = error
+        piece.error = failure
 
 
 def _acknowledge(batch: list[_Piece]) -> None:

@@ -17,6 +17,7 @@ from governor.scope import ScopeChain
 from tool_gateway import telemetry
 from tool_gateway.denials import ledger_unavailable, overloaded
 from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.metering import budget_meta
 from tool_gateway.ports import Clock, Ledger
 
 SETTLE_SECONDS_MAX = 10
@@ -80,6 +81,14 @@ class Books:
             await self._ledger.record(record)
         except _DOWN:
             telemetry.count_failure("record")
+
+    async def after(
+        self, settled: Settled | None, chain: ScopeChain
+    ) -> list[Mapping[str, object]] | None:
+        """Return what remains once a call has ended; a settlement already says it."""
+        if settled is None:
+            return await self.standing(chain)
+        return list(budget_meta(settled))
 
     async def standing(self, chain: ScopeChain) -> list[Mapping[str, object]] | None:
         """Return what remains of the chain's budgets; None while nobody can say."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from governor.account import BalanceKey
 from governor.amounts import Amounts, Unit
-from governor.events import Reserved, Settled
+from governor.events import Settled
 from governor.policy import ToolRule
 from governor.usage import Usage
 
@@ -43,31 +44,29 @@ def usage_of(
     )
 
 
-def budget_meta(reserved: Reserved, settled: Settled | None) -> list[dict[str, object]]:
+def budget_meta(settled: Settled) -> list[dict[str, object]]:
     """Return what remains of each budget, as `_meta["flyball/budget"]` shows it.
 
-    Calls that run beside this one are seen as they stood at its admission; the ledger is
-    not asked a third time for the sake of a display.
+    A rate is left out: it has come back by the time that somebody reads this.
     """
-    charged = {} if settled is None else {charge.key: charge for charge in settled.charges}
-    shown: list[dict[str, object]] = []
-    for balance in reserved.balances:
-        charge = charged.get(balance.key)
-        if charge is not None:
-            balance = balance.end(held=charge.held, charged=charge.charged)  # noqa: PLW2901
-        shown.append(
-            {
-                "budget_id": balance.key.budget_id,
-                "scope": balance.scope.value,
-                "unit": balance.key.unit.value,
-                "limit": balance.limit,
-                "used": balance.settled,
-                "reserved": balance.reserved,
-                "remaining": balance.remaining,
-                "resets_at_ms": balance.resets_at_ms,
-            }
-        )
-    return shown
+    warned: dict[BalanceKey, list[int]] = {}
+    for balance, at in settled.warned:
+        warned.setdefault(balance.key, []).append(at)
+    return [
+        {
+            "budget_id": balance.key.budget_id,
+            "scope": balance.account.scope.value,
+            "unit": balance.key.unit.value,
+            "limit": balance.account.limit,
+            "used": balance.settled,
+            "reserved": balance.reserved,
+            "remaining": balance.remaining,
+            "resets_at_ms": balance.account.resets_at_ms,
+            **({"warned_at": warned[balance.key]} if balance.key in warned else {}),
+        }
+        for balance in settled.standing
+        if balance.account.rate is None
+    ]
 
 
 def usage_json(usage: Usage) -> dict[str, object]:

@@ -1,13 +1,16 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
+from collections.abc import Mapping
+
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
-from governor.events import KeyReused, Replayed, Reserved, Settled
+from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId, TurnId
 from governor.limits import Isolation
+from governor.target import CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
 from tool_gateway.books import Books
@@ -25,7 +28,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
-from tool_gateway.metering import budget_meta, usage_json, usage_of
+from tool_gateway.metering import usage_json, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, ToolResult, text_result
@@ -96,7 +99,7 @@ class Pipeline:
         return AdmissionRequest(
             reservation_id=ReservationId(self._clock.fresh("res")),
             call_id=call.call_id,
-            name=call.tool,
+            target=CallTarget(kind=CallKind.TOOL, name=call.tool, upstream=job.backend.name),
             chain=call.chain,
             session_name=job.session_name,
             estimate=job.estimate,
@@ -134,7 +137,8 @@ class Pipeline:
                 )
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.result is not None, "a call that was not cancelled has a result"
-        return _annotated(progress.result, reserved, settled, record)
+        budget = await self._books.after(settled, job.call.chain)
+        return _annotated(progress.result, budget, record)
 
     async def _run_backend(
         self, job: Job, reserved: Reserved, progress: Progress, running: Running
@@ -233,7 +237,7 @@ def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Us
 
 
 def _annotated(
-    result: ToolResult, reserved: Reserved, settled: Settled | None, record: CallRecord
+    result: ToolResult, budget: list[Mapping[str, object]] | None, record: CallRecord
 ) -> ToolResult:
     """Return the result with what the call used and what remains, in `_meta`."""
     call: dict[str, object] = {"call_id": record.call_id, "status": record.status.value}
@@ -246,5 +250,5 @@ def _annotated(
             "by": record.isolated.by,
         }
     return result.with_meta(
-        **{CALL_META: call, BUDGET_META: budget_meta(reserved, settled)},
+        **{CALL_META: call, BUDGET_META: budget},
     )

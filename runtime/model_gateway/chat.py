@@ -1,15 +1,16 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
 from governor.denial import DenialReason, Denied
-from governor.events import KeyReused, Replayed, Reserved, Settled
+from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import CallId, ReservationId, ToolName, TurnId
 from governor.scope import ScopeChain
+from governor.target import CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
 from governor.usage import Usage
 from runtime.errors import ProviderError
@@ -33,7 +34,7 @@ from tool_gateway import telemetry
 from tool_gateway.books import Books
 from tool_gateway.denials import ledger_unavailable
 from tool_gateway.identity import CallContext
-from tool_gateway.metering import budget_meta, usage_json
+from tool_gateway.metering import usage_json
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash
@@ -141,7 +142,12 @@ class ChatGateway:
         return AdmissionRequest(
             reservation_id=ReservationId(self._clock.fresh("res")),
             call_id=call.call_id,
-            name=call.tool,
+            target=CallTarget(
+                kind=CallKind.MODEL,
+                name=call.tool,
+                upstream=job.tier.provider,
+                tier=job.tier.name,
+            ),
             chain=call.chain,
             session_name=job.session_name,
             estimate=job.estimate,
@@ -173,7 +179,8 @@ class ChatGateway:
                 )
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.answer is not None, "a call that was not cancelled has an answer"
-        return _annotated(progress.answer, job, reserved, settled, usage)
+        budget = await self._books.after(settled, job.call.chain)
+        return _annotated(progress.answer, job, budget, usage)
 
     async def _ask_provider(
         self, job: Job, reserved: Reserved, progress: Progress, running: Running
@@ -245,11 +252,14 @@ def _named(answer: Answer, job: Job) -> Answer:
 
 
 def _annotated(
-    answer: Answer, job: Job, reserved: Reserved, settled: Settled | None, usage: Usage | None
+    answer: Answer,
+    job: Job,
+    budget: list[Mapping[str, object]] | None,
+    usage: Usage | None,
 ) -> Answer:
     """Return the answer with what the call used and what remains."""
     member = {
         "usage": None if usage is None else usage_json(usage),
-        "budget": budget_meta(reserved, settled),
+        "budget": budget,
     }
     return _named(answer, job).with_flyball(member, headers={})

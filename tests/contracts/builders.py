@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
-from governor.call import CallKind, CallRecord, CallStatus, Idempotency
+from governor.call import CallRecord, CallStatus, Idempotency
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain, ScopeKind
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from governor.window import Lifetime, Window
 
@@ -56,7 +57,7 @@ def request(
     return AdmissionRequest(
         reservation_id=ReservationId(f"res_{number}"),
         call_id=CallId(f"call_{number}"),
-        name="files__read",
+        target=CallTarget(kind=CallKind.TOOL, name="files__read", upstream="files"),
         chain=chain() if of is None else of,
         session_name="one",
         estimate=Amounts(estimate),
@@ -81,7 +82,7 @@ def record(
     return CallRecord(
         call_id=of.call_id,
         kind=CallKind.TOOL,
-        name=of.name,
+        name=of.target.name,
         chain=of.chain,
         turn=of.turn,
         status=status,

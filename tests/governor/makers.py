@@ -3,17 +3,20 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from governor.account import Account, Balance, BalanceKey
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import Amounts, Unit
-from governor.budget import Balance, BalanceKey, Budget, keys_for
+from governor.budget import Budget, accounts_for
 from governor.events import Ended, Expired, Released, Reserved, Settled
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
 from governor.reservation import Reservation
 from governor.scope import ScopeChain, ScopeKind
+from governor.target import CallKind, CallTarget
 from governor.window import Fixed, Lifetime, Window
 
 TENANT = TenantId("acme")
 CHAIN = ScopeChain(tenant=TENANT, agent=PrincipalId("ada"), session=SessionId("ada/one"))
+TARGET = CallTarget(kind=CallKind.TOOL, name="tool", upstream="tools")
 NOW_MS = 1_000_000
 
 
@@ -53,14 +56,8 @@ def balance(
     key = BalanceKey(
         budget_id=BudgetId(name), subject=CHAIN.subject_of(scope), unit=unit, window_start_ms=0
     )
-    return Balance(
-        key=key,
-        scope=scope,
-        limit=limit,
-        settled=settled,
-        reserved=reserved,
-        resets_at_ms=resets_at_ms,
-    )
+    account = Account(key=key, scope=scope, limit=limit, resets_at_ms=resets_at_ms)
+    return Balance(account, settled, reserved)
 
 
 def request(
@@ -75,7 +72,7 @@ def request(
     return AdmissionRequest(
         reservation_id=ReservationId(f"res_{number}"),
         call_id=CallId(f"call_{number}"),
-        name="tool",
+        target=TARGET,
         chain=chain,
         session_name="one",
         estimate=amounts(tool_calls=1) if estimate is None else estimate,
@@ -98,17 +95,13 @@ class Books:
     endings: dict[ReservationId, list[type[Ended]]] = field(default_factory=dict)
 
     def balances(self, chain: ScopeChain, now_ms: int) -> tuple[Balance, ...]:
-        by_id = {one.budget_id: one for one in self.budgets}
         return tuple(
             Balance(
-                key=key,
-                scope=by_id[key.budget_id].scope,
-                limit=by_id[key.budget_id].limits.of(key.unit),
-                settled=self.settled.get(key, 0),
-                reserved=self.reserved.get(key, 0),
-                resets_at_ms=by_id[key.budget_id].window.resets_at_ms(now_ms),
+                account,
+                sum(self.settled.get(key, 0) for key in account.keys),
+                sum(self.reserved.get(key, 0) for key in account.keys),
             )
-            for key in keys_for(self.budgets, chain, now_ms)
+            for account in accounts_for(self.budgets, chain, TARGET, now_ms)
         )
 
     def note(self, event: Reserved | Ended) -> None:
@@ -134,6 +127,6 @@ FIXED_HOUR = Fixed(3_600_000)
 
 def held(accounts: Iterable[Balance], estimate: Amounts | None = None) -> Reserved:
     """Return the hold that admission puts on `accounts` for one call."""
-    decision = admit(request(estimate), accounts, is_turn_new=False)
+    decision = admit(request(estimate), tuple(accounts), is_turn_new=False)
     assert isinstance(decision, Reserved)
     return decision

@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from governor.account import Balance
 from governor.admission import admit
 from governor.amounts import Unit
-from governor.budget import Balance
 from governor.denial import DenialReason, Denied, RemedyAction, Shortage
 from governor.events import Reserved
 from governor.ids import BudgetId
 from governor.reservation import ReservationState
 from governor.scope import ScopeKind
+from governor.session import SessionState
 from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
 
 
@@ -31,7 +32,8 @@ def reserved(*accounts: Balance, calls: int = 1, is_turn_new: bool = False) -> R
 def test_the_last_unit_of_a_budget_can_be_held_and_no_more() -> None:
     almost_full = balance(limit=10, settled=6, reserved=3)
 
-    assert reserved(almost_full, calls=1).balances[0].remaining == 0
+    (line,) = reserved(almost_full, calls=1).reservation.lines
+    assert line.amount == almost_full.remaining
     assert denied(almost_full, calls=2).reason is DenialReason.BUDGET_EXHAUSTED
 
 
@@ -56,8 +58,7 @@ def test_every_budget_of_the_chain_holds_its_part() -> None:
     held = reserved(*accounts, calls=3)
 
     assert held.reservation.state is ReservationState.HELD
-    assert [line.amount for line in held.reservation.lines] == [3, 3, 3]
-    assert [account.reserved for account in held.balances] == [3, 3, 3]
+    assert [line.amount for line in held.reservation.lines] == [3, 3, 3, 3]
     assert held.reservation.chain == CHAIN
 
 
@@ -83,8 +84,8 @@ def test_the_narrowest_short_scope_leads_and_the_others_follow(order: list[Scope
     denial = denied(*(balance(scope.value, scope=scope, limit=0) for scope in order))
 
     assert denial.shortage is not None
-    assert denial.shortage.budget_id == "session"
-    assert [other.budget_id for other in denial.also] == ["agent", "tenant"]
+    assert denial.shortage.budget_id == "sub_session"
+    assert [other.budget_id for other in denial.also] == ["session", "agent", "tenant"]
 
 
 @pytest.mark.requirement("denial.shape")
@@ -127,9 +128,9 @@ def test_the_first_call_of_a_turn_pays_for_it_and_the_next_rides() -> None:
     turns = balance("turns", unit=Unit.TURNS, limit=1)
 
     first = reserved(turns, is_turn_new=True)
-    again = reserved(*first.balances, is_turn_new=False)
+    again = reserved(turns._replace(reserved=1), is_turn_new=False)
 
-    assert first.balances[0].remaining == 0
+    assert first.reservation.lines[0].amount == 1
     assert again.reservation.lines[0].amount == 0
 
 
@@ -173,7 +174,7 @@ def test_an_unmeasurable_unit_without_a_budget_does_not_matter() -> None:
 
 @pytest.mark.requirement("session.closed-denies")
 def test_a_closed_session_admits_nothing() -> None:
-    decision = admit(request(), [balance()], is_turn_new=False, is_session_open=False)
+    decision = admit(request(), [balance()], is_turn_new=False, session=SessionState.CLOSED)
 
     assert isinstance(decision, Denied)
     assert decision.reason is DenialReason.SESSION_CLOSED

@@ -47,16 +47,9 @@ def test_a_sum_adds_unit_by_unit_in_any_order(one: Amounts, other: Amounts) -> N
     assert {unit for unit, _ in total} == {unit for unit, _ in one} | {unit for unit, _ in other}
 
 
-@given(one=SOME, other=SOME)
-def test_at_least_takes_the_larger_of_each_unit(one: Amounts, other: Amounts) -> None:
-    larger = one.at_least(other)
-
-    assert all(larger.of(unit) == max(one.of(unit), other.of(unit)) for unit in Unit)
-
-
 @given(some=SOME)
 def test_nothing_is_neutral(some: Amounts) -> None:
-    assert some.plus(NOTHING) == some == some.at_least(NOTHING)
+    assert some.plus(NOTHING) == some
 
 
 @given(some=SOME)

@@ -1,14 +1,23 @@
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.amounts import NOTHING, Unit
-from governor.budget import Budget, keys_for
+from governor.account import BalanceKey
+from governor.amounts import NOTHING
+from governor.budget import Budget, accounts_for
 from governor.errors import InvalidBudgetError
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.scope import Scope, ScopeChain, ScopeKind
 from governor.window import Lifetime
-from tests.governor.makers import CHAIN, FIXED_HOUR, TENANT, balance, budget
+from tests.governor.makers import CHAIN, FIXED_HOUR, TARGET, TENANT, balance, budget
+
+BUDGET_SCOPES = (ScopeKind.TENANT, ScopeKind.AGENT, ScopeKind.SESSION)
+
+
+def keys_for(budgets: Iterable[Budget], chain: ScopeChain, now_ms: int) -> list[BalanceKey]:
+    return [account.key for account in accounts_for(budgets, chain, TARGET, now_ms)]
 
 
 def test_a_chain_runs_from_the_tenant_down_to_the_session() -> None:
@@ -84,7 +93,7 @@ def test_accounts_open_at_the_start_of_their_own_window() -> None:
     }
 
 
-@given(st.permutations([(name, scope) for name in "abc" for scope in ScopeKind]))
+@given(st.permutations([(name, scope) for name in "abc" for scope in BUDGET_SCOPES]))
 def test_accounts_come_in_one_order_however_the_budgets_do(
     order: list[tuple[str, ScopeKind]],
 ) -> None:
@@ -112,17 +121,5 @@ def test_a_balance_affords_exactly_what_remains(
 ) -> None:
     account = balance(limit=limit, settled=settled, reserved=reserved)
 
-    after = account.hold(amount)
-
-    assert account.affords(amount) is (settled + reserved + amount <= limit)
-    assert after.remaining == account.remaining - amount
-    assert after.end(held=amount, charged=0) == account
-
-
-def test_ending_a_hold_moves_its_charge_to_what_is_settled() -> None:
-    account = balance(limit=10, settled=2, reserved=5)
-
-    after = account.end(held=4, charged=7)
-
-    assert (after.settled, after.reserved, after.remaining) == (9, 1, 0)
-    assert after.key.unit is Unit.TOOL_CALLS
+    assert account.affords(amount, 0) is (settled + reserved + amount <= limit)
+    assert account.remaining == limit - settled - reserved

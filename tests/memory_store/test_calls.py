@@ -7,6 +7,7 @@ from governor.amounts import Amounts, Unit
 from governor.call import CallKind, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, TurnId
+from governor.target import CallTarget
 from governor.usage import Usage
 from memory_store.audit import Actor
 from memory_store.errors import InvalidCursorError, NotFoundError
@@ -77,7 +78,10 @@ async def test_the_first_record_of_a_call_stands(store: Store) -> None:
 
 async def test_an_expired_call_gets_a_record(store: Store) -> None:
     left = request({COST: 30, Unit.TOOL_CALLS: 1})
-    stayed = request({COST: 30, Unit.INPUT_TOKENS: 9})
+    stayed = replace(
+        request({COST: 30, Unit.INPUT_TOKENS: 9}),
+        target=CallTarget(kind=CallKind.MODEL, name="small", upstream="lab", tier="low"),
+    )
     for asked in (left, stayed):
         await store.ledger.admit(asked)
     await store.ledger.forward(left.reservation_id, now_ms=1_100)
@@ -88,8 +92,9 @@ async def test_an_expired_call_gets_a_record(store: Store) -> None:
     assert [view.record.status for view in views] == [CallStatus.EXPIRED] * 2
     assert [view.record.ended_at_ms for view in views] == [99_000] * 2
     assert [view.record.kind for view in views] == [CallKind.TOOL, CallKind.MODEL]
+    assert [view.record.backend for view in views] == ["files", "lab"]
     assert [view.charged.of(COST) for view in views] == [30, 0]
-    assert [view.record.name for view in views] == [left.name, stayed.name]
+    assert [view.record.name for view in views] == [left.target.name, "small"]
     assert ["was forwarded" in view.record.detail for view in views] == [True, False]
 
 

@@ -25,6 +25,7 @@ from governor.reservation import ReservationState
 from memory_store import archive_rows, retention
 from memory_store.archive import ArchiveEntry
 from memory_store.audit import Actor
+from memory_store.conservation import Conservation, stored_amounts
 from memory_store.engine import Durability
 from memory_store.errors import ArchiveNotFoundError, NotFoundError
 from memory_store.retention import Purged
@@ -33,8 +34,7 @@ from memory_store.tables import (
     archives,
     audit,
     calls,
-    events,
-    reservation_lines,
+    journal,
     reservations,
     turns,
 )
@@ -43,8 +43,6 @@ from tests.memory_store.consistency import (
     check_consistent,
     entry_files,
     files_of,
-    fold_of_events,
-    stored_balances,
 )
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +114,7 @@ async def test_what_ended_before_goes_and_what_ended_at_that_instant_stays(store
         await store.calls.get(asked[at_ms].call_id)
         await store.calls.get(denied[at_ms])
         await store.archive.read(entries[at_ms].archive_id, tenant=TENANT, agent=AGENT)
-    assert await _count(store, reservations) == await _count(store, reservation_lines) == 2
+    assert await _count(store, reservations) == 2
     assert await _purge(store) == NOTHING
 
 
@@ -277,14 +275,14 @@ async def test_events_balances_and_the_audit_log_stay(store: Store) -> None:
     await store.budgets.create(budget({COST: 10**6}), by=ADMIN, now_ms=1)
     for at_ms in range(5):
         await _settled(store, request({COST: 3}), ended_at_ms=at_ms)
-    before = await store.reader.run(stored_balances)
-    counts = [await _count(store, table) for table in (events, audit)]
+    before = await store.reader.run(stored_amounts)
+    counts = [await _count(store, table) for table in (journal, audit)]
 
     await _purge(store, before_ms=FAR_MS)
 
-    assert await store.reader.run(stored_balances) == before
-    assert await store.reader.run(fold_of_events) == before
-    assert [await _count(store, table) for table in (events, audit)] == counts
+    assert await store.reader.run(stored_amounts) == before
+    assert await store.reader.run(Conservation().breaches) == []
+    assert [await _count(store, table) for table in (journal, audit)] == counts
     (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1)
     assert view.used == 5 * 7
 

@@ -1,3 +1,4 @@
+import re
 import sqlite3
 import stat
 from pathlib import Path
@@ -24,7 +25,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20991231_01"
-down_revision = "20261121_01"
+down_revision = "20261121_02"
 
 
 def upgrade() -> None:
@@ -49,7 +50,9 @@ def _definitions(database: sqlite3.Connection) -> dict[str, str]:
 
 
 def _in_any_order(sql: str) -> str:
-    return "\n".join(sorted(line.strip().rstrip(",") for line in sql.splitlines() if line.strip()))
+    # A column that was added later stands in its own place and is written on the line before.
+    parts = re.split(r",\s*|\n\s*", sql.replace('"', ""))
+    return "\n".join(sorted(part.strip() for part in parts if part.strip()))
 
 
 def _query(database: Path, sql: str) -> list[tuple[object, ...]]:
@@ -155,11 +158,11 @@ async def test_an_older_database_is_backed_up_and_migrated(
         pass
 
     database = state_dir / DATABASE_NAME
-    backup = backup_path(database, "20261121_01")
-    assert "20261121_01" in backup.name
+    backup = backup_path(database, "20261121_02")
+    assert "20261121_02" in backup.name
     assert _mode(backup) == 0o600
     assert _query(backup, "SELECT tenant_id FROM tenants") == [(TENANT,)]
-    assert _query(backup, "SELECT version_num FROM alembic_version") == [("20261121_01",)]
+    assert _query(backup, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
     assert _query(database, "SELECT tenant_id, motto FROM tenants") == [(TENANT, None)]
     assert _query(database, "SELECT version_num FROM alembic_version") == [("20991231_01",)]
 
@@ -177,7 +180,7 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
             pass
 
     database = state_dir / DATABASE_NAME
-    assert _query(database, "SELECT version_num FROM alembic_version") == [("20261121_01",)]
+    assert _query(database, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
     monkeypatch.undo()
     async with open_store(state_dir) as store:
         await store.check()

@@ -190,7 +190,7 @@ async def test_callers_that_wait_together_share_one_commit(store: Store) -> None
 
 
 async def test_a_full_queue_refuses_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store.writer._queue, "maxsize", 2)
+    monkeypatch.setattr("memory_store.writer.NOT_OWED_MAX", 2)
     gate = Gate()
     blocker = store.writer.submit(gate)
     assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
@@ -309,7 +309,8 @@ async def test_a_settlement_whose_caller_has_gone_is_stored(store: Store) -> Non
 
 
 async def test_a_value_on_the_hot_path_that_no_database_holds_is_named(store: Store) -> None:
-    asked = replace(request({COST: 1}), name="half \ud800", expires_at_ms=2**63)
+    asked = request({COST: 1})
+    asked = replace(asked, target=replace(asked.target, name="half \ud800"), expires_at_ms=2**63)
 
     with pytest.raises(UnstorableError) as caught:
         await store.ledger.admit(asked)

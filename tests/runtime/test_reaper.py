@@ -13,6 +13,7 @@ from governor.amounts import Amounts, Unit
 from governor.events import Expired, Reserved
 from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
 from governor.scope import ScopeChain
+from governor.target import CallKind, CallTarget
 from memory_store.audit import Actor
 from memory_store.errors import StoreOverloadedError, StoreUnavailableError
 from memory_store.retention import Purged
@@ -167,7 +168,7 @@ async def test_an_overdue_hold_is_expired_and_a_running_one_is_left(
             AdmissionRequest(
                 reservation_id=ReservationId(f"res_{number}"),
                 call_id=CallId(f"call_{number}"),
-                name="time__now",
+                target=CallTarget(kind=CallKind.TOOL, name="time__now", upstream="files"),
                 chain=CHAIN,
                 session_name="run-1",
                 estimate=Amounts({Unit.TOOL_CALLS: 1}),

@@ -120,7 +120,8 @@ class FakeLedger:
         self._fail_if_down("settle")
         settled = settle(self.books.live[reservation_id], usage)
         self._end(settled, record)
-        return settled
+        standing = self.books.balances(CHAIN, record.ended_at_ms)
+        return replace(settled, standing=standing)
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
         self._fail_if_down("release")

@@ -4,7 +4,7 @@ import pytest
 
 from governor.amounts import NOTHING, Unit
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
-from governor.events import Charge, Reserved, Settled
+from governor.events import Reserved, Settled, Warned
 from governor.ids import BudgetId
 from governor.policy import ToolRule
 from governor.usage import Usage
@@ -165,12 +165,17 @@ def test_usage_in_json_is_null_where_it_is_unknown() -> None:
 
 
 @pytest.mark.requirement("budget.remaining-is-shown")
-def test_what_remains_counts_the_hold_until_it_is_settled() -> None:
+def test_what_remains_is_shown_as_the_settlement_leaves_it() -> None:
     reserved: Reserved = held([balance(limit=10)], amounts(tool_calls=4))
-    charge = Charge(key=reserved.balances[0].key, held=4, charged=1)
-    settled = Settled(reservation=reserved.reservation, charges=(charge,))
+    warned = balance(limit=10, settled=8, reserved=1)
+    settled = Settled(
+        reservation=reserved.reservation,
+        charges=(),
+        standing=(warned,),
+        warned=(Warned(warned, 8),),
+    )
 
-    (before,), (after,) = budget_meta(reserved, None), budget_meta(reserved, settled)
+    (shown,) = budget_meta(settled)
 
-    assert (before["used"], before["reserved"], before["remaining"]) == (0, 4, 6)
-    assert (after["used"], after["reserved"], after["remaining"]) == (1, 0, 9)
+    assert (shown["used"], shown["reserved"], shown["remaining"]) == (8, 1, 1)
+    assert shown["warned_at"] == [8]

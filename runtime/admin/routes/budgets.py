@@ -155,7 +155,7 @@ async def _check_subject(parts: Parts, budget: Budget) -> None:
         return
     await parts.store.tenants.get(budget.tenant)
     match budget.scope:
-        case ScopeKind.TENANT:
+        case ScopeKind.TENANT | ScopeKind.SUB_SESSION:
             return  # checked by the budget itself
         case ScopeKind.AGENT:
             tenant = await _tenant_of_agent(parts, PrincipalId(budget.subject))

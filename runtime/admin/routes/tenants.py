@@ -11,7 +11,7 @@ from memory_store.tenants import Tenant
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
-from runtime.admin.shapes.fields import Page, Paging, page_of, window_of
+from runtime.admin.shapes.fields import Page, Paging, page_of
 from runtime.admin.shapes.tenants import (
     QuotaChange,
     QuotaOut,
@@ -21,6 +21,7 @@ from runtime.admin.shapes.tenants import (
     quota_out,
     tenant_out,
 )
+from runtime.admin.shapes.windows import window_of
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
 

@@ -17,11 +17,9 @@ from runtime.admin.shapes.fields import (
     Out,
     Paging,
     Shape,
-    WindowShape,
     limits_shape,
-    window_of,
-    window_shape,
 )
+from runtime.admin.shapes.windows import WindowShape, window_of, window_shape
 
 Subject = Annotated[
     Label | None,

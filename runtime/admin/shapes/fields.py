@@ -1,15 +1,12 @@
 """The fields that several shapes share."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 from governor.amounts import AMOUNT_MAX, Amounts, Unit
-from governor.window import Fixed, Lifetime, Window
 from memory_store import paging
-from memory_store.budget_rows import WINDOW_SECONDS_MAX
 
 _EPOCH_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 
@@ -35,53 +32,6 @@ Label = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1
 Amount = Annotated[int, Field(strict=True, ge=0, le=AMOUNT_MAX)]
 EpochMs = Annotated[int, Field(strict=True, ge=0, le=_EPOCH_MS_MAX)]
 Limits = Annotated[dict[Unit, Amount], Field(min_length=1)]
-
-
-class Every(Shape):
-    """Back-to-back windows of one length, aligned to the Unix epoch."""
-
-    every_s: Annotated[
-        int,
-        Field(
-            strict=True,
-            ge=1,
-            le=WINDOW_SECONDS_MAX,
-            description="at most ten years; what is longer is a lifetime",
-        ),
-    ]
-
-
-def _checked_window(value: object) -> object:
-    """Return `value` if it is a window; a union would name branches instead of the field."""
-    match value:
-        case "lifetime" | Every():
-            return value
-        case dict():
-            return Every.model_validate(value)
-        case _:
-            raise PydanticCustomError(
-                "window",
-                'Give "lifetime", or {{"every_s": seconds}} with a whole number of them, '
-                "from 1 to {seconds_max}",
-                {"seconds_max": WINDOW_SECONDS_MAX},
-            )
-
-
-WindowShape = Annotated[Literal["lifetime"] | Every, BeforeValidator(_checked_window)]
-
-
-def window_of(shape: Literal["lifetime"] | Every) -> Window:
-    """Return the window that `shape` describes."""
-    return Fixed(shape.every_s * 1000) if isinstance(shape, Every) else Lifetime()
-
-
-def window_shape(window: Window) -> Literal["lifetime"] | Every:
-    """Return how `window` is written."""
-    match window:
-        case Lifetime():
-            return "lifetime"
-        case Fixed(length_ms):
-            return Every(every_s=length_ms // 1000)
 
 
 def limits_shape(limits: Amounts) -> dict[Unit, int]:

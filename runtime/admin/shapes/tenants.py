@@ -12,10 +12,9 @@ from runtime.admin.shapes.fields import (
     Limits,
     Out,
     Shape,
-    WindowShape,
     limits_shape,
-    window_shape,
 )
+from runtime.admin.shapes.windows import WindowShape, window_shape
 
 
 class TenantNew(Shape):

@@ -9,13 +9,14 @@ import httpx
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import Reserved
 from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
 from governor.limits import ExecutionLimits
 from governor.policy import Match, Policy, ToolRule
 from governor.scope import ScopeChain
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
@@ -116,7 +117,7 @@ class World:
             AdmissionRequest(
                 reservation_id=ReservationId(f"res-{call_id}"),
                 call_id=CallId(call_id),
-                name="files__read",
+                target=CallTarget(kind=CallKind.TOOL, name="files__read", upstream="files"),
                 chain=ScopeChain(tenant=TENANT, agent=agent, session=session),
                 session_name="run-1",
                 estimate=Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 50}),
@@ -140,7 +141,7 @@ class World:
         record = CallRecord(
             call_id=CallId(call_id),
             kind=CallKind.TOOL,
-            name="files__read",
+            target=CallTarget(kind=CallKind.TOOL, name="files__read", upstream="files"),
             chain=chain,
             turn=None,
             status=CallStatus.OK,

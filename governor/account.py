@@ -1,0 +1,114 @@
+"""Accounts, where amounts are booked, and the balances that show how they stand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from governor.amounts import Unit
+from governor.ids import BudgetId, SessionId
+from governor.rate import Rate
+from governor.scope import ScopeKind
+
+
+class BalanceKey(NamedTuple):
+    """Which account an amount is booked to; ordered, because stores lock in this order."""
+
+    budget_id: BudgetId
+    subject: str
+    unit: Unit
+    window_start_ms: int
+
+
+class Booking(StrEnum):
+    """How an amount moves on its account.
+
+    SPEND is held, then charged. A SLOT is held while a call runs and never charged. A RATE
+    is charged at once and corrected at the end. A DRAW holds nothing by itself, because a
+    sub-session's carve already holds it there; its charge comes out of that hold.
+    """
+
+    SPEND = "spend"
+    SLOT = "slot"
+    RATE = "rate"
+    DRAW = "draw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What is fixed about one unit of one budget for one subject in one window.
+
+    `older` are the parts of a sliding window that still count. `warn_at` are amounts.
+    `covered_at` says, where `booking` is DRAW, which session of the chain holds the carve.
+    """
+
+    key: BalanceKey
+    scope: ScopeKind
+    limit: int
+    resets_at_ms: int | None
+    booking: Booking = Booking.SPEND
+    rate: Rate | None = None
+    older: tuple[BalanceKey, ...] = ()
+    is_enforced: bool = True
+    may_owe: bool = False
+    warn_at: tuple[int, ...] = ()
+    covered_at: int = 0
+
+    @property
+    def keys(self) -> tuple[BalanceKey, ...]:
+        """Return every key whose amounts count, the one that is booked to last."""
+        return (*self.older, self.key)
+
+
+class Balance(NamedTuple):
+    """How an account stands: what is charged and what is held.
+
+    On a rate's account `settled` is the theoretical arrival time and nothing is held.
+    """
+
+    account: Account
+    settled: int
+    reserved: int
+
+    @property
+    def key(self) -> BalanceKey:
+        """Return the key of the account."""
+        return self.account.key
+
+    @property
+    def remaining(self) -> int:
+        """Return what is neither settled nor held; negative after an overrun."""
+        return self.account.limit - self.settled - self.reserved
+
+    def affords(self, amount: int, now_ms: int) -> bool:
+        """Tell whether `amount` more may be held at `now_ms`."""
+        account = self.account
+        if account.booking is Booking.DRAW:
+            return True
+        if account.rate is not None:
+            return amount <= account.rate.level(self.settled, now_ms)
+        remaining = account.limit - self.settled - self.reserved
+        return amount <= remaining or (account.may_owe and remaining > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carve:
+    """What a sub-session may use: limits, and where its parents' accounts hold them."""
+
+    session: SessionId
+    limits: Mapping[Unit, int]
+    held_on: frozenset[BalanceKey]
+
+    def account(self, unit: Unit) -> Account:
+        """Return the sub-session's own account of `unit`."""
+        return Account(
+            key=BalanceKey(carve_budget(self.session), self.session, unit, 0),
+            scope=ScopeKind.SUB_SESSION,
+            limit=self.limits[unit],
+            resets_at_ms=None,
+        )
+
+
+def carve_budget(session: SessionId) -> BudgetId:
+    """Return the id under which the allowance of a sub-session is booked."""
+    return BudgetId(f"carve:{session}")

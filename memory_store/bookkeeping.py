@@ -1,0 +1,279 @@
+"""One transaction of the ledger: decisions of the governor, booked on accounts in memory.
+
+It belongs to the writer's thread. Nothing is written before `flush`, and a decision that
+raises has changed nothing, so pieces of one transaction need no savepoints of their own.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from governor import settlement
+from governor.account import Account, Balance, Booking
+from governor.admission import AdmissionRequest, admit
+from governor.amounts import NOTHING, Amounts
+from governor.call import CallRecord
+from governor.denial import Denied
+from governor.events import (
+    Charge,
+    Ended,
+    Expired,
+    KeyReused,
+    Released,
+    Replayed,
+    Reserved,
+    Settled,
+    Warned,
+)
+from governor.ids import ReservationId
+from governor.refusal import clock_stepped_back
+from governor.reservation import ReservationState
+from governor.usage import Usage
+from memory_store import line_text, notice_rows
+from memory_store.call_rows import call_row, insert_calls
+from memory_store.crash_points import reached
+from memory_store.engine import driver_of
+from memory_store.errors import LedgerBreachError, UnknownReservationError
+from memory_store.journal import Journal
+from memory_store.live_accounts import LiveAccounts
+from memory_store.live_budgets import LiveBudgets
+from memory_store.live_holds import LiveHold, LiveHolds
+from memory_store.live_sessions import LiveSession, LiveSessions
+from memory_store.records import (
+    charged_when_expired,
+    charged_when_released,
+    charged_when_settled,
+    expired_record,
+)
+from memory_store.statement import Value
+
+# Clocks of one host are read in several threads, so a little back is not a step.
+CLOCK_BACK_MS_MAX = 5_000
+
+
+class Bookkeeping:
+    """Accounts, holds, sessions and the journal, as one transaction sees and changes them."""
+
+    def __init__(self, live: LiveBudgets) -> None:
+        self.sessions = LiveSessions()
+        self.accounts = LiveAccounts()
+        self.holds = LiveHolds()
+        self.journal = Journal()
+        self.breach: str | None = None
+        self._live = live
+        self._calls: list[dict[str, Value]] = []
+        self._notices: list[dict[str, Value]] = []
+        self._latest_ms = 0
+
+    def begin(self, connection: Connection) -> None:
+        """Work on `connection` from now on."""
+        self.connection = connection
+        self.driver = driver_of(connection)
+
+    def forget(self) -> None:
+        """Read everything again: what was remembered may never have been stored."""
+        self.sessions.forget()
+        self.accounts.forget()
+        self.holds.forget()
+        self.journal.forget()
+        self._live.forget_all()
+        self._calls.clear()
+        self._notices.clear()
+
+    def trim(self) -> None:
+        """Keep what is remembered within its bounds; to be called between transactions."""
+        self.sessions.trim()
+        self.holds.trim()
+        self.accounts.trim()
+
+    def flush(self) -> None:
+        """Write what was decided.
+
+        Raises:
+            AlreadyExistsError: the id of a reservation or of a call was used before.
+        """
+        driver = self.driver
+        self.sessions.flush(driver)
+        reached("sessions_written")
+        self.holds.flush(driver)
+        reached("reservations_written")
+        self.accounts.flush(driver)
+        reached("balances_written")
+        self.journal.flush(driver)
+        if self._calls:
+            insert_calls(driver, self._calls)
+            self._calls.clear()
+        if self._notices:
+            notice_rows.insert_notices(driver, self._notices)
+            self._notices.clear()
+        reached("journal_written")
+
+    def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
+        """Hold the estimate on every budget of the chain, or say why not."""
+        if self.breach is not None:
+            raise LedgerBreachError(self.breach)
+        back_ms = self._latest_ms - request.now_ms
+        if back_ms > CLOCK_BACK_MS_MAX:
+            return clock_stepped_back(back_ms=back_ms)
+        session = self.sessions.seen(self.driver, self.accounts, request)
+        if request.idempotency is not None:
+            known = self.holds.under_key(
+                self.driver, self.accounts, request.chain.agent, request.idempotency.key
+            )
+            if known is not None:
+                original, payload_hash = known
+                is_same = payload_hash == request.idempotency.payload_hash
+                return Replayed(original=original) if is_same else KeyReused(original=original)
+        self._latest_ms = max(self._latest_ms, request.now_ms)
+        return self.hold(request, session, self.accounts_of(request, session))
+
+    def forward(self, reservation_id: ReservationId) -> None:
+        """Mark the hold before the first upstream byte."""
+        live = self.hold_of(reservation_id)
+        self.holds.move(live, settlement.forward(live.hold.reservation), ended_at_ms=None)
+
+    def settle(self, reservation_id: ReservationId, usage: Usage, record: CallRecord) -> Settled:
+        """Charge what was used and free the rest."""
+        live = self.hold_of(reservation_id)
+        charged = charged_when_settled(live.hold.amount, usage)
+        settled = settlement.settle(live.hold.reservation, usage)
+        warned = self._end(live, settled, record, charged)
+        return Settled(
+            reservation=settled.reservation,
+            charges=settled.charges,
+            standing=self._standing(live),
+            warned=warned,
+        )
+
+    def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
+        """Free what was held for a call that provably consumed nothing."""
+        live = self.hold_of(reservation_id)
+        charged = charged_when_released(live.hold.amount)
+        released = settlement.release(live.hold.reservation)
+        self._end(live, released, record, charged)
+        self.flush()
+        self.holds.free_key(self.driver, reservation_id)
+        return released
+
+    def expire(self, reservation_id: ReservationId, *, now_ms: int) -> Expired:
+        """End a hold that nobody ended."""
+        live = self.hold_of(reservation_id)
+        was = live.hold
+        expired = settlement.expire(was.reservation)
+        record = expired_record(was, now_ms=now_ms)
+        self._end(live, expired, record, charged_when_expired(was))
+        if was.reservation.state is ReservationState.HELD:
+            # It never left and is refunded, so the next call of its turn pays for it.
+            self.flush()
+            self.holds.free_turn(self.driver, reservation_id)
+            self.holds.free_key(self.driver, reservation_id)
+        return expired
+
+    def record(self, record: CallRecord) -> None:
+        """Keep the record of a call that was not admitted and so was charged nothing."""
+        self._calls.append(call_row(record, NOTHING))
+
+    def hold_of(self, reservation_id: ReservationId) -> LiveHold:
+        """Return the reservation of that id.
+
+        Raises:
+            UnknownReservationError: there is none.
+        """
+        live = self.holds.get(self.driver, self.accounts, reservation_id)
+        if live is None:
+            message = f"there is no reservation {reservation_id}"
+            raise UnknownReservationError(message)
+        return live
+
+    def accounts_of(self, request: AdmissionRequest, session: LiveSession) -> tuple[Account, ...]:
+        """Return every account that `request` touches."""
+        return self._live.accounts(self.connection, session, request.target, request.now_ms)
+
+    def hold(
+        self, request: AdmissionRequest, session: LiveSession, described: Sequence[Account]
+    ) -> Reserved | Denied:
+        """Hold the estimate on every one of the accounts, or on none."""
+        driver, accounts = self.driver, self.accounts
+        balances = [accounts.balance(driver, account) for account in described]
+        decision = admit(
+            request,
+            balances,
+            is_turn_new=self.holds.is_turn_new(driver, request.chain.session, request.turn),
+            session=session.state,
+        )
+        if isinstance(decision, Denied):
+            return decision
+        on = tuple([accounts.get(driver, account.key) for account in described])
+        reservation = decision.reservation
+        accounts.hold(on, balances, reservation.lines, request.now_ms)
+        live = self.holds.insert(request, decision, balances, on)
+        held = line_text.written(live.numbers, reservation.lines)
+        self.journal.add(
+            request.chain.tenant,
+            f"held {reservation.reservation_id} {held}",
+            at_ms=request.now_ms,
+        )
+        for shortage in decision.would_deny:
+            self._notices.append(notice_rows.would_deny(request, shortage))
+        return decision
+
+    def _end(
+        self, live: LiveHold, ended: Ended, record: CallRecord, charged: Amounts
+    ) -> tuple[Warned, ...]:
+        reservation = ended.reservation
+        assert record.call_id == reservation.call_id, "the record is of another call"
+        self.holds.move(live, reservation, ended_at_ms=record.ended_at_ms)
+        self.accounts.end(live.accounts, ended.charges)
+        self._draw_down(live, ended.charges)
+        self.journal.add(
+            reservation.chain.tenant,
+            f"{reservation.state.value} {reservation.reservation_id} "
+            + line_text.charged(live.numbers, ended.charges),
+            at_ms=record.ended_at_ms,
+        )
+        self._calls.append(call_row(record, charged))
+        return self._warn(live, ended.charges, record)
+
+    def _draw_down(self, live: LiveHold, charges: Sequence[Charge]) -> None:
+        """Take what was drawn out of the carves that held it."""
+        drawn = [one for one in charges if one.line.booking is Booking.DRAW and one.held]
+        if not drawn:
+            return
+        session = self.sessions.get(self.driver, self.accounts, live.hold.reservation.chain.session)
+        assert session is not None, "a hold stands in a session that was seen"
+        for charge in drawn:
+            carve = self.hold_of(session.carve_reservations[charge.line.covered_at - 1])
+            self.holds.reline(
+                carve,
+                tuple(
+                    line._replace(amount=line.amount - charge.held)
+                    if line.key == charge.key
+                    else line
+                    for line in carve.hold.reservation.lines
+                ),
+            )
+
+    def _standing(self, live: LiveHold) -> tuple[Balance, ...]:
+        return tuple(
+            [
+                self.accounts.balance(self.driver, account)
+                if account.older
+                else Balance(account, on.settled, on.reserved)
+                for account, on in zip(live.described, live.accounts, strict=False)
+            ]
+        )
+
+    def _warn(
+        self, live: LiveHold, charges: Sequence[Charge], record: CallRecord
+    ) -> tuple[Warned, ...]:
+        """Return the thresholds that the charges reached, and note each once."""
+        warned = []
+        for account, charge in zip(live.described, charges, strict=False):
+            if not account.warn_at or not charge.charged:
+                continue
+            balance = self.accounts.balance(self.driver, account)
+            before = balance.settled - charge.charged
+            reached_now = [at for at in account.warn_at if before < at <= balance.settled]
+            warned += [Warned(balance, at) for at in reached_now]
+        self._notices += [notice_rows.threshold(record, one) for one in warned]
+        return tuple(warned)

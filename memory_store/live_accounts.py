@@ -1,0 +1,191 @@
+"""The accounts that a transaction touches, as numbers in memory until they are stored.
+
+They belong to the writer's thread. On a database that only this process writes they are
+kept from one transaction to the next; whatever undoes a transaction makes them be forgotten.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.dialects.sqlite import insert
+
+from governor.account import Account, Balance, BalanceKey, Booking
+from governor.amounts import Unit
+from governor.events import Charge
+from governor.ids import BudgetId
+from governor.reservation import ReservationLine
+from memory_store.statement import Statement, Value
+from memory_store.tables import balances
+
+_KEPT_MAX = 200_000
+# Read once: looking a member up in its enumeration costs more than comparing with it.
+_SPEND, _SLOT, _RATE = Booking.SPEND, Booking.SLOT, Booking.RATE
+
+_KEY = ("budget_id", "subject", "unit", "window_start_ms")
+_AMOUNTS = (balances.c.settled, balances.c.reserved, balances.c.overrun)
+_BY_KEY = Statement(
+    select(balances.c.account_id, *_AMOUNTS).where(
+        *(balances.c[name] == bindparam(name) for name in _KEY)
+    )
+)
+_BY_ID = Statement(
+    select(*(balances.c[name] for name in _KEY), *_AMOUNTS).where(
+        balances.c.account_id == bindparam("account_id")
+    )
+)
+_LAST_ID = Statement(select(func.max(balances.c.account_id)))
+_new = insert(balances)
+_PUT = Statement(
+    _new.on_conflict_do_update(
+        index_elements=["account_id"],
+        set_={name: _new.excluded[name] for name in ("settled", "reserved", "overrun")},
+    )
+)
+
+
+class LiveAccount:
+    """One row of the balances, as it will stand when the transaction is stored."""
+
+    __slots__ = ("account_id", "is_changed", "is_new", "key", "overrun", "reserved", "settled")
+
+    def __init__(
+        self, account_id: int, key: BalanceKey, amounts: Sequence[int], *, is_new: bool = False
+    ) -> None:
+        self.account_id = account_id
+        self.key = key
+        self.settled, self.reserved, self.overrun = amounts
+        self.is_new = is_new
+        self.is_changed = False
+
+
+class LiveAccounts:
+    """Accounts by key and by number, and which of them have to be stored."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[BalanceKey, LiveAccount] = {}
+        self._by_id: dict[int, LiveAccount] = {}
+        self._changed: list[LiveAccount] = []
+        self._last_id: int | None = None
+
+    def forget(self) -> None:
+        """Read everything again."""
+        self._by_key.clear()
+        self._by_id.clear()
+        self._changed.clear()
+        self._last_id = None
+
+    def trim(self) -> None:
+        """Forget everything where too much is kept; to be called between transactions."""
+        if len(self._by_key) > _KEPT_MAX:
+            self.forget()
+
+    def get(self, driver: sqlite3.Connection, key: BalanceKey) -> LiveAccount:
+        """Return the account of `key`; one that was never used stands at zero."""
+        found = self._by_key.get(key)
+        if found is not None:
+            return found
+        row = _BY_KEY.row(driver, dict(zip(_KEY, key, strict=True)))
+        if row is None:
+            return self._kept(LiveAccount(self._fresh_id(driver), key, (0, 0, 0), is_new=True))
+        account_id, *amounts = row
+        return self._kept(LiveAccount(account_id, key, amounts))
+
+    def numbered(self, driver: sqlite3.Connection, account_id: int) -> LiveAccount:
+        """Return the account of that number, which is stored."""
+        found = self._by_id.get(account_id)
+        if found is not None:
+            return found
+        budget_id, subject, unit, start_ms, *amounts = _BY_ID.row(
+            driver, {"account_id": account_id}
+        )
+        key = BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
+        return self._kept(LiveAccount(account_id, key, amounts))
+
+    def balance(self, driver: sqlite3.Connection, account: Account) -> Balance:
+        """Return how `account` stands, all parts of its window added up."""
+        live = self.get(driver, account.key)
+        if not account.older:
+            return Balance(account, live.settled, live.reserved)
+        parts = [live, *(self.get(driver, key) for key in account.older)]
+        return Balance(
+            account, sum(part.settled for part in parts), sum(part.reserved for part in parts)
+        )
+
+    def hold(
+        self,
+        live: Sequence[LiveAccount],
+        balances_held: Sequence[Balance],
+        lines: Sequence[ReservationLine],
+        now_ms: int,
+    ) -> None:
+        """Hold the amount of each line on the account beside it."""
+        for account, balance, line in zip(live, balances_held, lines, strict=True):
+            _, amount, booking, _, _ = line
+            if booking is _SPEND or booking is _SLOT:
+                account.reserved += amount
+            elif booking is _RATE:
+                rate = balance.account.rate
+                assert rate is not None, "a rate's account has a rate"
+                account.settled = rate.after(account.settled, amount, now_ms)
+            if not account.is_changed:
+                self._touch(account)
+
+    def end(self, live: Sequence[LiveAccount], charges: Sequence[Charge]) -> None:
+        """Free what was held on each account and book what was charged."""
+        for account, (line, held, charged) in zip(live, charges, strict=True):
+            booking = line[2]
+            if booking is _RATE:
+                moved = (charged - held) * line.ticks_per_unit
+                account.settled = max(0, account.settled + moved)
+            else:
+                account.reserved -= held
+                account.settled += charged
+                if charged > held:
+                    account.overrun += charged - held
+            if not account.is_changed:
+                self._touch(account)
+
+    def give_back(self, account: LiveAccount, amount: int) -> None:
+        """Free `amount` of what a sub-session's carve held."""
+        account.reserved -= amount
+        if not account.is_changed:
+            self._touch(account)
+
+    def flush(self, driver: sqlite3.Connection) -> None:
+        """Store what changed."""
+        if not self._changed:
+            return
+        _PUT.run_many(driver, [_row(account) for account in self._changed])
+        for account in self._changed:
+            account.is_changed = account.is_new = False
+        self._changed.clear()
+
+    def _touch(self, account: LiveAccount) -> None:
+        account.is_changed = True
+        self._changed.append(account)
+
+    def _kept(self, account: LiveAccount) -> LiveAccount:
+        self._by_key[account.key] = account
+        self._by_id[account.account_id] = account
+        return account
+
+    def _fresh_id(self, driver: sqlite3.Connection) -> int:
+        if self._last_id is None:
+            (self._last_id,) = _LAST_ID.row(driver, {})
+        self._last_id = (self._last_id or 0) + 1
+        return self._last_id
+
+
+def _row(account: LiveAccount) -> dict[str, Value]:
+    budget_id, subject, unit, start_ms = account.key
+    return {
+        "account_id": account.account_id,
+        "budget_id": budget_id,
+        "subject": subject,
+        "unit": unit.value,
+        "window_start_ms": start_ms,
+        "settled": account.settled,
+        "reserved": account.reserved,
+        "overrun": account.overrun,
+    }

@@ -1,0 +1,327 @@
+"""The reservations that a transaction touches, in memory until they are stored."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, null, select, update
+
+from governor.account import Account, Balance
+from governor.admission import AdmissionRequest
+from governor.amounts import Unit
+from governor.events import Reserved
+from governor.ids import (
+    CallId,
+    PrincipalId,
+    ReservationId,
+    SessionId,
+    TenantId,
+    TurnId,
+)
+from governor.reservation import Reservation, ReservationLine, ReservationState
+from governor.scope import ScopeChain
+from governor.target import CallKind, CallTarget
+from memory_store import line_text
+from memory_store.errors import AlreadyExistsError
+from memory_store.live_accounts import LiveAccount, LiveAccounts
+from memory_store.records import Hold
+from memory_store.rows import amounts_json, amounts_of
+from memory_store.statement import Statement, Value
+from memory_store.tables import reservations, turns
+
+_KEPT_MAX = 50_000
+
+_COLUMNS = (
+    reservations.c.reservation_id,
+    reservations.c.call_id,
+    reservations.c.kind,
+    reservations.c.name,
+    reservations.c.upstream,
+    reservations.c.tier,
+    reservations.c.tenant,
+    reservations.c.agent,
+    reservations.c.session,
+    reservations.c.turn,
+    reservations.c.state,
+    reservations.c.estimate,
+    reservations.c.opens_turn,
+    reservations.c.lines,
+    reservations.c.created_at_ms,
+    reservations.c.expires_at_ms,
+    reservations.c.payload_hash,
+)
+_INSERT = Statement(insert(reservations))
+_INSERT_TURN = Statement(insert(turns))
+_BY_ID = Statement(
+    select(*_COLUMNS).where(reservations.c.reservation_id == bindparam("reservation_id"))
+)
+_BY_KEY = Statement(
+    select(*_COLUMNS).where(
+        reservations.c.agent == bindparam("agent"),
+        reservations.c.idempotency_key == bindparam("idempotency_key"),
+    )
+)
+_TURN = Statement(
+    select(turns.c.reservation_id).where(
+        turns.c.session_id == bindparam("session_id"), turns.c.turn == bindparam("turn")
+    )
+)
+_FREE_TURN = Statement(delete(turns).where(turns.c.reservation_id == bindparam("reservation_id")))
+_FREE_KEY = Statement(
+    update(reservations)
+    .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
+    .values(idempotency_key=null(), payload_hash=null())
+)
+_MOVE = Statement(
+    update(reservations)
+    .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
+    .values(state=bindparam("to_state"), ended_at_ms=bindparam("at_ms"))
+)
+_RELINE = Statement(
+    update(reservations)
+    .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
+    .values(lines=bindparam("to_lines"))
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveHold:
+    """A hold, the accounts its lines stand on, and how they were described at admission.
+
+    After a restart nobody knows the descriptions any more: `described` is empty then.
+    """
+
+    hold: Hold
+    accounts: tuple[LiveAccount, ...]
+    described: tuple[Account, ...]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the number of each line's account."""
+        return [account.account_id for account in self.accounts]
+
+
+class LiveHolds:
+    """Reservations by id, and what has to be stored of them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[ReservationId, LiveHold] = {}
+        self._new: list[dict[str, Value]] = []
+        self._moves: list[dict[str, Value]] = []
+        self._relined: dict[ReservationId, LiveHold] = {}
+        self._ended: list[ReservationId] = []
+        self._new_turns: dict[tuple[SessionId, TurnId], ReservationId] = {}
+        self._new_keys: dict[tuple[PrincipalId, str], tuple[ReservationId, str]] = {}
+
+    def forget(self) -> None:
+        """Read everything again."""
+        self._kept.clear()
+        self._new.clear()
+        self._moves.clear()
+        self._relined.clear()
+        self._ended.clear()
+        self._new_turns.clear()
+        self._new_keys.clear()
+
+    def trim(self) -> None:
+        """Forget everything where too much is kept; to be called between transactions."""
+        if len(self._kept) > _KEPT_MAX:
+            self._kept.clear()
+
+    def insert(
+        self,
+        request: AdmissionRequest,
+        reserved: Reserved,
+        balances: Sequence[Balance],
+        accounts: tuple[LiveAccount, ...],
+    ) -> LiveHold:
+        """Keep a new reservation with the turn it opens and the key it was made under."""
+        reservation = reserved.reservation
+        opens_turn = request.turn is not None and reserved.amount.of(Unit.TURNS) > 0
+        hold = Hold(
+            reservation=reservation,
+            target=request.target,
+            turn=request.turn,
+            estimate=request.estimate,
+            opens_turn=opens_turn,
+            created_at_ms=request.now_ms,
+        )
+        live = LiveHold(
+            hold=hold,
+            accounts=accounts,
+            described=tuple([balance.account for balance in balances]),
+        )
+        self._kept[reservation.reservation_id] = live
+        self._new.append(_row(request, live))
+        if request.turn is not None and opens_turn:
+            turn = (request.chain.session, request.turn)
+            self._new_turns[turn] = reservation.reservation_id
+        if request.idempotency is not None:
+            key = (request.chain.agent, request.idempotency.key)
+            self._new_keys[key] = (reservation.reservation_id, request.idempotency.payload_hash)
+        return live
+
+    def get(
+        self, driver: sqlite3.Connection, accounts: LiveAccounts, reservation_id: ReservationId
+    ) -> LiveHold | None:
+        """Return the reservation of that id, be it an ended one."""
+        kept = self._kept.get(reservation_id)
+        if kept is not None:
+            return kept
+        row = _BY_ID.row(driver, {"reservation_id": reservation_id})
+        if row is None:
+            return None
+        live = _live_hold(driver, accounts, row)
+        if live.hold.reservation.is_live:
+            self._kept[reservation_id] = live
+        return live
+
+    def under_key(
+        self, driver: sqlite3.Connection, accounts: LiveAccounts, agent: PrincipalId, key: str
+    ) -> tuple[Reservation, str] | None:
+        """Return the reservation made under the agent's `key` and the hash of its payload."""
+        new = self._new_keys.get((agent, key))
+        if new is not None:
+            reservation_id, payload_hash = new
+            return self._kept[reservation_id].hold.reservation, payload_hash
+        row = _BY_KEY.row(driver, {"agent": agent, "idempotency_key": key})
+        if row is None:
+            return None
+        return _live_hold(driver, accounts, row).hold.reservation, row[-1]
+
+    def is_turn_new(
+        self, driver: sqlite3.Connection, session: SessionId, turn: TurnId | None
+    ) -> bool:
+        """Tell whether a call would be the first of `turn`."""
+        if turn is None or (session, turn) in self._new_turns:
+            return False
+        return _TURN.row(driver, {"session_id": session, "turn": turn}) is None
+
+    def move(self, live: LiveHold, to: Reservation, *, ended_at_ms: int | None) -> None:
+        """Keep `to` as what became of the reservation."""
+        live.hold = live.hold.with_reservation(to)
+        self._moves.append(
+            {
+                "of_reservation_id": to.reservation_id,
+                "to_state": to.state.value,
+                "at_ms": ended_at_ms,
+            }
+        )
+        if ended_at_ms is not None:
+            self._ended.append(to.reservation_id)
+
+    def reline(self, live: LiveHold, lines: tuple[ReservationLine, ...]) -> None:
+        """Keep `lines` as what the reservation holds from now on."""
+        reservation = replace(live.hold.reservation, lines=lines)
+        live.hold = live.hold.with_reservation(reservation)
+        self._relined[reservation.reservation_id] = live
+
+    def flush(self, driver: sqlite3.Connection) -> None:
+        """Store what changed.
+
+        Raises:
+            AlreadyExistsError: the id of a reservation or of a call was used before.
+        """
+        if self._new:
+            try:
+                _INSERT.run_many(driver, self._new)
+            except sqlite3.IntegrityError as error:
+                message = "the id of the reservation or of the call was used before"
+                raise AlreadyExistsError(message) from error
+        if self._new_turns:
+            _INSERT_TURN.run_many(driver, [_turn_row(*new) for new in self._new_turns.items()])
+        if self._moves:
+            _MOVE.run_many(driver, self._moves)
+        if self._relined:
+            _RELINE.run_many(driver, [_lines_row(live) for live in self._relined.values()])
+        self._flushed()
+
+    def free_turn(self, driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
+        """Let the turn that a stored reservation opened be opened again."""
+        _FREE_TURN.run(driver, {"reservation_id": reservation_id})
+
+    def free_key(self, driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
+        """Let the key of a stored reservation be used again: its call never ran."""
+        _FREE_KEY.run(driver, {"of_reservation_id": reservation_id})
+
+    def _flushed(self) -> None:
+        for ended in self._ended:
+            self._kept.pop(ended, None)
+        self._new.clear()
+        self._moves.clear()
+        self._relined.clear()
+        self._ended.clear()
+        self._new_turns.clear()
+        self._new_keys.clear()
+
+
+def _row(request: AdmissionRequest, live: LiveHold) -> dict[str, Value]:
+    reservation, target = live.hold.reservation, request.target
+    chain, idempotency = request.chain, request.idempotency
+    return {
+        "reservation_id": reservation.reservation_id,
+        "call_id": reservation.call_id,
+        "kind": target.kind.value,
+        "name": target.name,
+        "upstream": target.upstream,
+        "tier": target.tier,
+        "tenant": chain.tenant,
+        "agent": chain.agent,
+        "session": chain.session,
+        "turn": request.turn,
+        "state": reservation.state.value,
+        "estimate": amounts_json(request.estimate),
+        "opens_turn": live.hold.opens_turn,
+        "lines": line_text.written(live.numbers, reservation.lines),
+        "outlives_process": request.outlives_process,
+        "created_at_ms": request.now_ms,
+        "expires_at_ms": reservation.expires_at_ms,
+        "ended_at_ms": None,
+        "idempotency_key": None if idempotency is None else idempotency.key,
+        "payload_hash": None if idempotency is None else idempotency.payload_hash,
+    }
+
+
+def _turn_row(turn: tuple[SessionId, TurnId], reservation_id: ReservationId) -> dict[str, Value]:
+    return {"session_id": turn[0], "turn": turn[1], "reservation_id": reservation_id}
+
+
+def _lines_row(live: LiveHold) -> dict[str, Value]:
+    reservation = live.hold.reservation
+    return {
+        "of_reservation_id": reservation.reservation_id,
+        "to_lines": line_text.written(live.numbers, reservation.lines),
+    }
+
+
+def _live_hold(driver: sqlite3.Connection, accounts: LiveAccounts, row: Any) -> LiveHold:
+    (
+        reservation_id, call_id, kind, name, upstream, tier, tenant, agent, session, turn,
+        state, estimate, opens_turn, lines, created_at_ms, expires_at_ms, _,
+    ) = row  # fmt: skip
+    written = list(line_text.read(lines))
+    on = tuple(accounts.numbered(driver, line.account) for line in written)
+    return LiveHold(
+        hold=Hold(
+            reservation=Reservation(
+                reservation_id=ReservationId(reservation_id),
+                call_id=CallId(call_id),
+                chain=ScopeChain(
+                    tenant=TenantId(tenant), agent=PrincipalId(agent), session=SessionId(session)
+                ),
+                state=ReservationState(state),
+                lines=tuple(
+                    line.on(account.key) for line, account in zip(written, on, strict=True)
+                ),
+                expires_at_ms=expires_at_ms,
+            ),
+            target=CallTarget(kind=CallKind(kind), name=name, upstream=upstream, tier=tier),
+            turn=None if turn is None else TurnId(turn),
+            estimate=amounts_of(estimate),
+            opens_turn=bool(opens_turn),
+            created_at_ms=created_at_ms,
+        ),
+        accounts=on,
+        described=(),
+    )
