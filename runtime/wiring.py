@@ -53,6 +53,8 @@ from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
@@ -203,6 +205,8 @@ def _gateway(
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
+        loops=LoopWatch(clock=ground.clock, pausing=PausedSessions()),
+        admin_contact=ground.config.guidance.admin_contact,
     )
     builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
     return Gateway(
@@ -232,6 +236,8 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         running=ground.running,
         arguments_kept=ground.kept,
         policy_version=lambda: ground.policy.version,
+        tracker=ground.config.guidance.chat_tracker,
+        admin_contact=ground.config.guidance.admin_contact,
     )
     return ModelFront(chat, session_of=gateway.session_of_chat)
 

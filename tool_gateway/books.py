@@ -18,6 +18,7 @@ from tool_gateway import telemetry
 from tool_gateway.denials import ledger_unavailable, overloaded
 from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.ports import Clock, Ledger
+from tool_gateway.tracking import Tracked, tracked
 
 SETTLE_SECONDS_MAX = 10
 OVERLOAD_RETRY_MS = 1_000
@@ -81,9 +82,15 @@ class Books:
         except _DOWN:
             telemetry.count_failure("record")
 
-    async def standing(self, chain: ScopeChain) -> list[Mapping[str, object]] | None:
-        """Return what remains of the chain's budgets; None while nobody can say."""
+    async def tracked(self, chain: ScopeChain) -> Tracked | None:
+        """Return how the chain's budgets stand; None while nobody can say."""
+        now_ms = self._clock.now_ms()
         try:
-            return list(await self._ledger.standing(chain, now_ms=self._clock.now_ms()))
+            return tracked(await self._ledger.standing(chain, now_ms=now_ms), now_ms=now_ms)
         except _DOWN:
             return None
+
+    async def standing(self, chain: ScopeChain) -> list[Mapping[str, object]] | None:
+        """Return what remains of the chain's budgets; None while nobody can say."""
+        found = await self.tracked(chain)
+        return None if found is None else found.shown

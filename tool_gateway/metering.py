@@ -64,6 +64,9 @@ def budget_meta(reserved: Reserved, settled: Settled | None) -> list[dict[str, o
                 "used": balance.settled,
                 "reserved": balance.reserved,
                 "remaining": balance.remaining,
+                "starts_at_ms": None
+                if balance.resets_at_ms is None
+                else balance.key.window_start_ms,
                 "resets_at_ms": balance.resets_at_ms,
             }
         )

@@ -38,6 +38,8 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
 )
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Archived, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
@@ -233,6 +235,7 @@ class House:
         rule: ToolRule = RULE,
         behave: Behaviour = answer_ok,
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
+        contact: str | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.ledger = FakeLedger(FoldedBooks(budgets))
@@ -240,6 +243,7 @@ class House:
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
+        self.paused = PausedSessions()
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.pipeline = Pipeline(
@@ -249,6 +253,8 @@ class House:
             policy=lambda: self.policy,
             running=self.running,
             arguments_kept=kept,
+            loops=LoopWatch(clock=self.clock, pausing=self.paused),
+            admin_contact=contact,
         )
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:
