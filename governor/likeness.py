@@ -17,9 +17,12 @@ from itertools import pairwise
 ALIKE_MIN = 0.8
 # The smallest hashes of a text's pairs stand for all of them; below so many they are all of them.
 SKETCH_MAX = 64
-# So much of a text is read word by word; the rest counts by its hash.
-_CHARS_READ = 32_768
+# So much of a text is read word by word, which takes well below a millisecond; the rest counts
+# by its hash.
+_CHARS_READ = 4_096
+_JSON_CHARS_MAX = 32_768
 _DIGEST_BYTES = 16
+_HASH_BYTES = 4
 _DEPTH_MAX = 32
 
 # Fields that differ between any two calls, in what is asked and in what is answered.
@@ -30,27 +33,51 @@ _VOLATILE_KEY = re.compile(
     re.IGNORECASE,
 )
 _MASK = "\u2026"
-_TEMPORARY = re.compile(
-    r"(/tmp|/var/tmp|/var/folders|[A-Z]:\\Temp)[/\\][^\s\"',;:)\]}]+|\btmp\w{6,}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """What changes by itself, and words one of which any such text holds."""
+
+    pattern: re.Pattern[str]
+    traces: tuple[str, ...]
+
+
+_TEMPORARY = _Mask(
+    re.compile(r"(/tmp|/var/tmp|/var/folders|[A-Z]:\\Temp)[/\\][^\s\"',;:)\]}]+|\btmp\w{6,}"),
+    ("tmp", "/var/folders", "\\temp"),
 )
-_COUNTERS = re.compile(
-    r"\b(attempt|retry|try|request|iteration|invocation|sequence|seq)(\s?(no\.?|number|id))?"
-    r"\s?[#:=]?\s?\d+\b",
-    re.IGNORECASE,
+_COUNTERS = _Mask(
+    re.compile(
+        r"\b(attempt|retry|try|request|iteration|invocation|sequence|seq)(\s?(no\.?|number|id))?"
+        r"\s?[#:=]?\s?\d+\b",
+        re.IGNORECASE,
+    ),
+    ("attempt", "try", "request", "iteration", "invocation", "seq"),
 )
-_REQUESTS = re.compile(r"\b(req|request|trace|span)_[A-Za-z0-9]{6,}\b", re.IGNORECASE)
-_EPOCHS = re.compile(r"\b1[5-9]\d{8}(\d{3}|\d{6}|\.\d+)?\b")
-_TIMES = re.compile(
-    r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"
-    r"|\b\d\d:\d\d:\d\d([.,]\d+)?\b"
-    r"|\b\d+([.,]\d+)?\s?(ns|us|\u00b5s|ms|s|sec|secs|seconds|minutes)\b"
+_REQUESTS = _Mask(
+    re.compile(r"\b(req|request|trace|span)_[A-Za-z0-9]{6,}\b", re.IGNORECASE),
+    ("req_", "request_", "trace_", "span_"),
 )
-_IDS = re.compile(
-    r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE
+_EPOCHS = _Mask(re.compile(r"\b1[5-9]\d{8}(\d{3}|\d{6}|\.\d+)?\b"), ("15", "16", "17", "18", "19"))
+_CLOCKS = _Mask(
+    re.compile(
+        r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"
+        r"|\b\d\d:\d\d:\d\d([.,]\d+)?\b"
+    ),
+    (":",),
+)
+_SPANS = _Mask(
+    re.compile(r"\b\d+([.,]\d+)?\s?(ns|us|\u00b5s|ms|s|sec|secs|seconds|minutes)\b"),
+    ("s",),
+)
+_IDS = _Mask(
+    re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE),
+    ("-",),
 )
 # A date or an id that is asked for is what the call is about; one that is answered may not be.
 _IN_CALLS = (_TEMPORARY, _COUNTERS, _REQUESTS, _EPOCHS)
-_IN_RESULTS = (*_IN_CALLS, _TIMES)
+_IN_RESULTS = (*_IN_CALLS, _CLOCKS, _SPANS)
 _IN_READINGS = (*_IN_RESULTS, _IDS)
 _WORD = re.compile(r"\w+")
 
@@ -109,7 +136,7 @@ def sketch_of(words: list[str]) -> bytes:
     """Return the smallest hashes of the words taken two by two."""
     padded = ["", *words, ""]
     hashes = {
-        int.from_bytes(blake2b(f"{one}\0{two}".encode(), digest_size=4).digest(), "big")
+        int.from_bytes(_digest(f"{one}\0{two}")[:_HASH_BYTES], "big")
         for one, two in pairwise(padded)
     }
     return array("I", sorted(hashes)[:SKETCH_MAX]).tobytes()
@@ -147,7 +174,7 @@ def _steady(value: object, depth: int = 0) -> object:
 
 def _settled_json(text: str) -> str:
     """Return the canonical form of a text that is a JSON object or list, else the text."""
-    if len(text) > _CHARS_READ or not text.lstrip().startswith(("{", "[")):
+    if len(text) > _JSON_CHARS_MAX or not text.lstrip().startswith(("{", "[")):
         return text
     try:
         return canonical_json(json.loads(text))
@@ -155,10 +182,13 @@ def _settled_json(text: str) -> str:
         return text
 
 
-def _masked(text: str, masks: tuple[re.Pattern[str], ...]) -> str:
+def _masked(text: str, masks: tuple[_Mask, ...]) -> str:
     read, rest = text[:_CHARS_READ], text[_CHARS_READ:]
-    for pattern in masks:
-        read = pattern.sub(_MASK, read)
+    lowered = read.lower()
+    for mask in masks:
+        # Most texts hold no trace of most masks; a word is found far sooner than a pattern.
+        if any(trace in lowered for trace in mask.traces):
+            read = mask.pattern.sub(_MASK, read)
     return read if not rest else f"{read}\0{_digest(rest).hex()}"
 
 

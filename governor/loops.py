@@ -245,6 +245,9 @@ def _longest(
     trail = [*past, entry]
     best = (1, 1)
     for period in range(1, min(PERIOD_MAX, len(past)) + 1):
+        if len(trail) // period <= best[1]:
+            # A longer cycle cannot have gone round more often than that.
+            break
         pairs = zip(reversed(trail), reversed(trail[:-period]), strict=False)
         matched = sum(1 for _ in takewhile(lambda pair: matches(*pair), pairs))
         rounds = matched // period + 1

@@ -89,6 +89,7 @@ class FakeLedger:
     events: list[Reserved | Ended] = field(default_factory=list)
     forwarded: list[ReservationId] = field(default_factory=list)
     keys: dict[str, tuple[str, Reservation]] = field(default_factory=dict)
+    turns: set[TurnId | None] = field(default_factory=set)
     settling: anyio.Event = field(default_factory=anyio.Event)
     may_settle: anyio.Event | None = None
 
@@ -100,8 +101,10 @@ class FakeLedger:
                 return KeyReused(original=original)
             return Replayed(original=self.books.live.get(original.reservation_id, original))
         balances = self.books.balances(request.chain, request.now_ms)
-        decision = admit(request, balances, is_turn_new=request.turn is not None)
+        is_turn_new = request.turn is not None and request.turn not in self.turns
+        decision = admit(request, balances, is_turn_new=is_turn_new)
         if isinstance(decision, Reserved):
+            self.turns.add(request.turn)
             self._note(decision)
             if request.idempotency is not None:
                 key = request.idempotency
@@ -139,7 +142,15 @@ class FakeLedger:
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         return tuple(
-            {"budget_id": account.key.budget_id, "remaining": account.remaining}
+            {
+                "budget_id": account.key.budget_id,
+                "scope": account.scope.value,
+                "unit": account.key.unit.value,
+                "limit": account.limit,
+                "used": account.settled,
+                "reserved": account.reserved,
+                "remaining": account.remaining,
+            }
             for account in self.books.balances(chain, now_ms)
         )
 
