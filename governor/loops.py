@@ -193,10 +193,8 @@ def _repetition(past: list[Entry], entry: Entry, rule: LoopRule) -> Iterator[Loo
     """Yield the loop of identical calls, one after the other or in a cycle."""
     period, count = _longest(past, entry, _is_same)
     like = past[-period]
-    cycle = past[-period:]
-    can_serve = (
-        entry.is_repeatable and not like.is_error and all(each.is_repeatable for each in cycle)
-    )
+    # What came between may have changed what the call would find.
+    can_serve = not like.is_error and all(each.is_repeatable for each in past[-period:])
     measure = _measure_at(count, entry, rule, can_serve=can_serve)
     if measure is not None:
         kind = LoopKind.IDENTICAL if period == 1 else LoopKind.ALTERNATING

@@ -114,6 +114,10 @@ LOOPS = {
         "--rssd",
     ),
     "the same failing call is never served": ([failing(path="/a")] * 6, "--rrrd"),
+    "a reading call that fails is never served": (
+        [replace(read("no such file", path="/a"), is_error=True)] * 6,
+        "--rrrd",
+    ),
     "a pair in turn": (PAIR * 6, "-----rrssssd"),
     "a pair in turn that may write": (
         [write(a=1), write("fine", b=2)] * 6,
@@ -306,6 +310,19 @@ def test_a_history_keeps_within_its_bounds(sizes: list[int]) -> None:
     assert len(history) <= ENTRIES_MAX
     assert history.size_bytes <= HISTORY_BYTES_MAX
     assert bool(sizes) is bool(len(history))
+
+
+def test_long_calls_are_remembered_in_smaller_number() -> None:
+    history = History()
+    long_text = " ".join(f"word{n}" for n in range(200))
+
+    for number in range(ENTRIES_MAX):
+        entry = opaque(CallId(f"call_{number}"), at_ms=number)
+        history.note(replace(entry, asked=print_of_call("t", {"q": long_text, "n": number})))
+
+    assert 100 < len(history) < ENTRIES_MAX
+    assert history.size_bytes <= HISTORY_BYTES_MAX
+    assert history.since(-1)[-1].at_ms == ENTRIES_MAX - 1
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 from governor.amounts import Unit
 from governor.budget import Budget
 from governor.call import CallStatus
-from governor.ids import SessionId
+from governor.ids import SessionId, ToolName
 from governor.loops import BREAKER, LoopRule
+from governor.policy import Match
 from governor.tracker import LINE_CHARS_MAX, Tracker
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, ENTRY, RULE, House, a_call
@@ -30,7 +31,6 @@ from tool_gateway.results import (
 pytestmark = pytest.mark.anyio
 
 CALLS = budget("calls", tool_calls=1_000)
-BREAKING = replace(RULE, loops=BREAKER)
 
 
 def reading(entry: ToolEntry = ENTRY, **hints: object) -> ToolEntry:
@@ -275,6 +275,20 @@ async def test_a_rule_that_is_off_watches_nothing_and_parts_the_others() -> None
 
     assert [measure(result) for result in results] == [None] * 20
     assert len(house.backend.ran) == 20
+
+
+async def test_what_an_unwatched_tool_may_have_changed_is_looked_at_anew() -> None:
+    house = breaking_house()
+    unwatched = replace(RULE, name="poll", match=Match(tool="poll"), loops=None)
+    house.policy = replace(house.policy, rules=(unwatched, *house.policy.rules))
+    results = []
+
+    for _ in range(8):
+        results += await times(house, 1)
+        await house.run(replace(a_call(house.clock.fresh("call")), tool=ToolName("poll")))
+
+    assert [measure(result) for result in results] == [None] * 8
+    assert len(house.backend.ran) == 16
 
 
 async def test_a_call_that_never_reached_its_upstream_is_no_part_of_a_loop() -> None:

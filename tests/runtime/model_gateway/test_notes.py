@@ -48,7 +48,10 @@ def test_a_note_is_part_of_what_is_held(opening: str) -> None:
 
     plain, noted = (payload_for(request, tier(), note=note) for note in (None, "x" * 100))
 
-    assert noted.input_tokens_max >= plain.input_tokens_max + 100
+    around = [each.input_tokens_max - len(each.content) for each in (plain, noted)]
+    assert len(noted.content) > len(plain.content) + 100
+    # A message that was not there before is counted like any other.
+    assert around[1] - around[0] == (0 if opening else 16)
     assert request.fields == parse_chat(request_bytes(opening)).fields
 
 
