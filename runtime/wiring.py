@@ -91,6 +91,7 @@ class _Ground:
     books: Books
     archive: StoreArchive
     running: RunningCalls
+    paused: PausedSessions
     kept: ArgumentsKept
 
 
@@ -191,6 +192,7 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         books=Books(ledger=ledger, clock=clock),
         archive=StoreArchive(store.archive),
         running=RunningCalls(),
+        paused=PausedSessions(),
         kept=ArgumentsKept(config.records.arguments),
     )
 
@@ -205,7 +207,7 @@ def _gateway(
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
-        loops=LoopWatch(clock=ground.clock, pausing=PausedSessions()),
+        loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
         admin_contact=ground.config.guidance.admin_contact,
     )
     builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
@@ -275,6 +277,7 @@ def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
+            paused=ground.paused,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,

@@ -173,6 +173,9 @@ _UNITS_OF_ANY_CALL = (Unit.TOOL_CALLS, Unit.TURNS)
 def _may_go_cheaper(denied: Denied) -> bool:
     if denied.reason not in _CHEAPER_HELPS:
         return False
+    if denied.reason is DenialReason.LOOP_DETECTED and denied.retry_after_ms is None:
+        # The whole session is paused; no other tool would be let through.
+        return False
     short = (*(() if denied.shortage is None else (denied.shortage,)), *denied.also)
     return not any(each.unit in _UNITS_OF_ANY_CALL for each in short)
 

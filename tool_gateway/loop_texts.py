@@ -25,6 +25,11 @@ def reminder(loop: Loop, tool: str) -> str:
     return f"[loop: {head(loop, tool)}. {ADVICE}]"
 
 
+def served_note(loop: Loop, tool: str) -> str:
+    """Return the line under an earlier result that answers a call again."""
+    return f"[loop: {head(loop, tool)}, so this is the earlier result; nothing was run. {ADVICE}]"
+
+
 def loop_json(loop: Loop) -> dict[str, object]:
     """Return a loop as `_meta["flyball/loop"]` shows it."""
     shape: dict[str, object] = {

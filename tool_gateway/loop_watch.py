@@ -21,7 +21,7 @@ from governor.loops import (
 )
 from tool_gateway.denials import loop_detected, session_frozen
 from tool_gateway.job import Job, Progress, Repeat, Served
-from tool_gateway.loop_texts import loop_json, reminder
+from tool_gateway.loop_texts import loop_json, reminder, served_note
 from tool_gateway.ports import Clock, SessionPausing
 from tool_gateway.results import LOOP_META, ToolResult
 
@@ -108,8 +108,11 @@ class LoopWatch:
         """Remember how a call that ran was answered; return its result, with a reminder if due."""
         assert progress.result is not None, "a call that was not cancelled has a result"
         result = progress.result
-        if job.repeat.served is not None or progress.status in _SAYS_NOTHING:
-            return _marked(result, job.repeat.loop)
+        if job.repeat.served is not None and job.repeat.loop is not None:
+            note = served_note(job.repeat.loop, job.call.tool)
+            return _marked(result, job.repeat.loop).with_note(note)
+        if progress.status in _SAYS_NOTHING:
+            return result
         trace = self._trace_of(job.call.chain.session)
         if job.call.idempotency is not None:
             trace.note_key(job.call.idempotency.key)
@@ -160,8 +163,8 @@ def _entry_of(job: Job, rule: LoopRule) -> Entry:
     )
 
 
-def _marked(result: ToolResult, loop: Loop | None) -> ToolResult:
-    return result.with_meta(**{LOOP_META: None if loop is None else loop_json(loop)})
+def _marked(result: ToolResult, loop: Loop) -> ToolResult:
+    return result.with_meta(**{LOOP_META: loop_json(loop)})
 
 
 def _texts(result: ToolResult) -> tuple[str, ...]:

@@ -54,3 +54,22 @@ async def test_the_status_tool_says_what_remains_in_words(sidecar: SidecarProces
 
     assert "session budget each: 8 of 10 tool calls left (80%)" in text_of(answer)
     assert answer.structured_content["budgets"][0]["share_left"] == 0.8
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+@pytest.mark.parametrize(
+    "sidecar", ["[default]\nloops = { remind = 0, serve = 0, deny = 0, pause = 2 }"], indirect=True
+)
+async def test_a_paused_session_goes_on_once_an_administrator_has_resumed_it(
+    sidecar: SidecarProcess,
+) -> None:
+    async with sidecar.agent("circles") as client, sidecar.admin() as admin:
+        again = [await client.call_tool("worker__echo", {"text": "x"}) for _ in range(2)]
+        paused = await client.call_tool("worker__echo", {"text": "other"})
+        (session,) = (await admin.get("sessions")).json()["items"]
+        resumed = await admin.post(f"sessions/{session['id']}/resume")
+        other = await client.call_tool("worker__echo", {"text": "other"})
+
+    reasons = [(denial_of(answer) or {}).get("reason") for answer in (*again, paused, other)]
+    assert reasons == [None, "loop_detected", "session_frozen", None]
+    assert resumed.json()["was_paused"]

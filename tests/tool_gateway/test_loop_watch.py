@@ -120,7 +120,14 @@ async def test_a_served_call_runs_nothing_and_costs_nothing() -> None:
 
     assert len(house.backend.ran) == 3
     assert [house.ledger.remaining(unit) for unit in (Unit.TOOL_CALLS, Unit.TURNS)] == before
-    assert texts(served) == ["done"]
+    assert texts(served) == [
+        "done",
+        (
+            "[loop: the same call of files__read was made 4 times with the same result, so this "
+            "is the earlier result; nothing was run. Change the arguments, use another tool, or "
+            "finish with what you have.]"
+        ),
+    ]
     loop = served.meta[LOOP_META]
     assert isinstance(loop, dict)
     assert loop["served_from"] == house.backend.ran[-1].call_id
