@@ -53,6 +53,8 @@ from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
@@ -89,6 +91,7 @@ class _Ground:
     books: Books
     archive: StoreArchive
     running: RunningCalls
+    paused: PausedSessions
     kept: ArgumentsKept
 
 
@@ -189,6 +192,7 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         books=Books(ledger=ledger, clock=clock),
         archive=StoreArchive(store.archive),
         running=RunningCalls(),
+        paused=PausedSessions(),
         kept=ArgumentsKept(config.records.arguments),
     )
 
@@ -203,6 +207,8 @@ def _gateway(
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
+        loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
+        admin_contact=ground.config.guidance.admin_contact,
     )
     builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
     return Gateway(
@@ -232,6 +238,8 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         running=ground.running,
         arguments_kept=ground.kept,
         policy_version=lambda: ground.policy.version,
+        tracker=ground.config.guidance.chat_tracker,
+        admin_contact=ground.config.guidance.admin_contact,
     )
     return ModelFront(chat, session_of=gateway.session_of_chat)
 
@@ -269,6 +277,7 @@ def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
+            paused=ground.paused,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,

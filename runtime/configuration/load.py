@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config, WindowTable
+from runtime.configuration.model import Config, LoopTable, WindowTable
 from runtime.errors import ConfigError
 
 # What a value should be, where the model's own words are about Python.
@@ -46,7 +46,7 @@ _FIXES = {
     "less_than_equal": "write a smaller number",
 }
 # What pydantic adds to a path that nobody wrote into the file.
-_NO_KEYS = ("[key]", WindowTable.__name__)
+_NO_KEYS = ("[key]", WindowTable.__name__, LoopTable.__name__)
 
 
 def load_config(path: Path) -> Config:

@@ -11,6 +11,7 @@ from runtime.admin.openapi import problems
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.sessions import (
     KilledOut,
+    ResumedOut,
     SessionFilters,
     SessionOut,
     SessionWithBillOut,
@@ -55,3 +56,10 @@ async def kill_session(parts: Parts, by: By, session_id: SessionId) -> KilledOut
         # Whatever the store says, what runs is stopped: that is what a kill is for.
         stopped = parts.running.stop_session(session_id, why=_WHY_STOPPED)
     return KilledOut(session=session_out(session), calls_stopped=stopped)
+
+
+@ROUTES.post("/{session_id}/resume", summary="Resume a paused session", responses=problems(404))
+async def resume_session(parts: Parts, session_id: SessionId) -> ResumedOut:
+    """Let a session go on that was paused for going round in circles."""
+    session = await parts.store.sessions.get(session_id)
+    return ResumedOut(session=session_out(session), was_paused=parts.paused.resume(session_id))

@@ -1,7 +1,10 @@
 """The policy in force as JSON."""
 
+from dataclasses import asdict
+
 from governor.limits import Isolation
 from governor.policy import Policy, ToolRule
+from governor.tracker import Tracker
 from runtime.admin.shapes.fields import Out
 
 
@@ -24,6 +27,19 @@ class ExecutionLimitsOut(Out):
     output_bytes: int
 
 
+class LoopRuleOut(Out):
+    """At which call of a loop each measure begins; 0 is never."""
+
+    remind: int
+    serve: int
+    deny: int
+    pause: int
+    stale: int
+    stale_deny: int
+    is_repeatable: bool
+    within_ms: int
+
+
 class RuleOut(Out):
     """How the calls that match may run."""
 
@@ -38,6 +54,9 @@ class RuleOut(Out):
     turn_per_call: bool
     archive_above_bytes: int
     drop_output_schema: bool
+    loops: LoopRuleOut | None
+    tracker: Tracker
+    cheaper: str | None
 
 
 class PolicyOut(Out):
@@ -78,4 +97,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         turn_per_call=rule.turn_per_call,
         archive_above_bytes=rule.archive_above_bytes,
         drop_output_schema=rule.drop_output_schema,
+        loops=None if rule.loops is None else LoopRuleOut(**asdict(rule.loops)),
+        tracker=rule.tracker,
+        cheaper=rule.cheaper,
     )

@@ -62,6 +62,13 @@ class KilledOut(Out):
     calls_stopped: int
 
 
+class ResumedOut(Out):
+    """A session that may go on; `was_paused` is false if nothing held it."""
+
+    session: SessionOut
+    was_paused: bool
+
+
 def session_out(view: SessionView) -> SessionOut:
     """Return a session as it is shown."""
     return SessionOut(

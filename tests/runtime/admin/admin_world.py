@@ -22,6 +22,7 @@ from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.admin import AdminParts
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
 TENANT = TenantId("acme")
@@ -67,6 +68,7 @@ def parts_for(store: Store, clock: Clock) -> AdminParts:
         store=store,
         clock=clock,
         running=RunningCalls(),
+        paused=PausedSessions(),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),

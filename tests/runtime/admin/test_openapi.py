@@ -27,6 +27,7 @@ ROUTES = {
     f"{PREFIX}/sessions": {"get"},
     f"{PREFIX}/sessions/{{session_id}}": {"get"},
     f"{PREFIX}/sessions/{{session_id}}/kill": {"post"},
+    f"{PREFIX}/sessions/{{session_id}}/resume": {"post"},
     f"{PREFIX}/calls": {"get"},
     f"{PREFIX}/calls/{{call_id}}": {"get"},
     f"{PREFIX}/balances": {"get"},
