@@ -145,9 +145,9 @@ class FakeLedger:
         return tuple(
             {
                 "budget_id": account.key.budget_id,
-                "scope": account.scope.value,
+                "scope": account.account.scope.value,
                 "unit": account.key.unit.value,
-                "limit": account.limit,
+                "limit": account.account.limit,
                 "used": account.settled,
                 "reserved": account.reserved,
                 "remaining": account.remaining,
