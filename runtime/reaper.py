@@ -10,6 +10,7 @@ from memory_store.audit import Actor
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
 from memory_store.sessions import SessionBook
+from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 from tool_gateway.sessions import PREFIX
@@ -17,6 +18,7 @@ from tool_gateway.sessions import PREFIX
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
+AUDIT_EVERY_SECONDS = 10.0
 IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
@@ -33,6 +35,16 @@ async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
         with _tried("reaper", "overdue holds could not be ended"):
             for fact in await ledger.expire_due(now_ms=clock.now_ms()):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+
+
+async def audit_for_ever(store: Store) -> None:
+    """Add the books up until cancelled; where they do not add up, nothing more is admitted."""
+    while True:
+        await anyio.sleep(AUDIT_EVERY_SECONDS)
+        with _tried("conservation", "the books could not be added up"):
+            for breach in await store.breaches():
+                telemetry.count_failure("breach")
+                logger.critical("nothing more is admitted, because of the books: %s", breach)
 
 
 async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: int) -> None:

@@ -44,7 +44,7 @@ from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
-from runtime.reaper import close_idle_for_ever, purge_for_ever, reap_for_ever
+from runtime.reaper import audit_for_ever, close_idle_for_ever, purge_for_ever, reap_for_ever
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
@@ -250,6 +250,7 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    tasks.start_soon(audit_for_ever, store, name="conservation")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
     idle_ms = ground.config.session.idle_s * 1000

@@ -50,6 +50,10 @@ _STATED: dict[str, dict[str, str]] = {
         "cancel.is-settled": "A cancelled call is settled: at measured usage, else its estimate.",
         "crash.forwarded-is-charged": "After a crash a forwarded hold is charged its estimate.",
         "crash.unforwarded-is-refunded": "After a crash a hold that never left is refunded.",
+        "ledger.conservation": (
+            "The books are added up every 10 s; a breach stops admission and says so, while "
+            "settlements go through."
+        ),
         "ledger.down-denies": "With the ledger down nothing starts: denial `ledger_unavailable`.",
         "ledger.down-at-settle-keeps-result": (
             "With the ledger down at settlement the result stands and the hold is left to the "

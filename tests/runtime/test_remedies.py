@@ -1,17 +1,21 @@
 """Whatever is denied, the denial says what can be done about it and whom to ask."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from governor.account import Balance, Booking
 from governor.admission import admit
 from governor.amounts import Unit
-from governor.budget import Balance
 from governor.denial import DenialReason, Denied, RemedyAction
 from governor.ids import CallId
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
+from governor.rate import Rate
+from governor.refusal import clock_stepped_back
+from governor.session import SessionState
 from runtime.model_gateway.job import Job, unpriced
 from tests.governor.makers import NOW_MS, amounts, balance, request
 from tool_gateway.denials import (
@@ -26,7 +30,9 @@ from tool_gateway.denials import (
 )
 
 
-def short(*accounts: Balance, turn: str | None = "one", is_session_open: bool = True) -> Denied:
+def short(
+    *accounts: Balance, turn: str | None = "one", session: SessionState = SessionState.OPEN
+) -> Denied:
     decision = admit(
         request(
             amounts(tool_calls=1, cost_microusd=7, cpu_ms=5),
@@ -35,7 +41,7 @@ def short(*accounts: Balance, turn: str | None = "one", is_session_open: bool = 
         ),
         accounts,
         is_turn_new=False,
-        is_session_open=is_session_open,
+        session=session,
     )
     assert isinstance(decision, Denied)
     return decision
@@ -67,6 +73,11 @@ WINDOW = balance(
 )
 SPENT = balance("spent", unit=Unit.COST_MICROUSD, limit=10, settled=10)
 CALLS = balance("calls", limit=3, settled=3)
+FULL = balance("slots", limit=2, reserved=2)
+SLOTS = FULL._replace(account=replace(FULL.account, booking=Booking.SLOT))
+RATE = Rate(limit=1, every_ms=60_000, burst=1)
+PASSED = balance("rate", settled=NOW_MS + 60_000, limit=1)
+RATED = PASSED._replace(account=replace(PASSED.account, booking=Booking.RATE, rate=RATE))
 
 # Each denial, with a word that must stand in its remedy.
 DENIED = {
@@ -74,9 +85,12 @@ DENIED = {
     "window": (short(WINDOW), "resets in 60 s"),
     "spent": (short(SPENT), "Finish with what you have"),
     "calls": (short(CALLS), "Finish with what you have"),
+    "slots": (short(SLOTS), "when one ends"),
+    "rate": (short(RATED), "try again in 60 s"),
+    "clock": (clock_stepped_back(back_ms=9_000), "caught up"),
     "turn": (short(balance("turns", unit=Unit.TURNS), turn=None), "Flyball-Turn"),
     "unmeasurable": (short(balance("cpu", unit=Unit.CPU_MS)), "best_effort"),
-    "closed": (short(is_session_open=False), "new session"),
+    "closed": (short(session=SessionState.CLOSED), "new session"),
     "frozen": (session_frozen("it went round in circles"), "resume"),
     "policy": (policy_denied("none", "t"), "another tool"),
     "isolation": (isolation_unavailable("no cgroup"), "flyball doctor"),
@@ -88,7 +102,8 @@ DENIED = {
 }
 
 
-NO_CHEAPER = ["calls", "turn", "closed", "frozen", "ledger", "overloaded", "paused"]
+NO_CHEAPER = ["clock", "slots", "rate", "calls", "turn", "closed", "frozen", "ledger"]
+NO_CHEAPER += ["overloaded", "paused"]
 
 
 def test_every_reason_is_among_those_that_are_looked_at() -> None:
