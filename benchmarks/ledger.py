@@ -1,18 +1,24 @@
-"""Admissions and settlements per second on SQLite, beside the disk's own fsync.
+"""Admissions and settlements per second on SQLite, beside simpler builds and the disk's fsync.
 
-A pair is one `admit` and one `settle` over three budgets (tenant, agent, session) with two
-units each. After each round the balance is held against the pairs that were acknowledged.
+A pair is one `admit` and one `settle` (with the call's record) over four levels (tenant, agent,
+session, sub-session) and three units: twelve accounts, each its own acknowledged operation.
+After each round the books are added up and held against the pairs that were acknowledged.
 """
 
 import os
+import statistics
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from ledger_peers import PEERS, Peer, run_peer
 from measure import machine, percentiles, spread
 
-from governor.admission import AdmissionRequest
+from governor.account import Account, Balance, BalanceKey
+from governor.admission import AdmissionRequest, admit
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.budget import Budget
 from governor.call import CallRecord, CallStatus
@@ -23,78 +29,118 @@ from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from governor.window import Lifetime
 from memory_store.audit import Actor
+from memory_store.carves import SpawnRequest
 from memory_store.engine import Durability
 from memory_store.identities import Role
 from memory_store.store import Store, open_store
 
-ROUNDS = 3
+ROUNDS = 5
 SECONDS = 3.0
 CLIENTS = (1, 64)
 TENANT, AGENT, SESSION = TenantId("t"), PrincipalId("a"), SessionId("s")
-CHAIN = ScopeChain(tenant=TENANT, agent=AGENT, session=SESSION)
+UNITS = (Unit.TOOL_CALLS, Unit.COST_MICROUSD, Unit.WALL_MS)
 TARGET = CallTarget(kind=CallKind.TOOL, name="echo", upstream="echo")
-ESTIMATE = Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 10})
-USAGE = Usage(measured=ESTIMATE)
+ESTIMATE = Amounts({Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: 10, Unit.WALL_MS: 500})
+LIMIT = 2**40
 
 
 async def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     print(machine())
-    print("| durability | clients | pairs/s | admit p50 ms | admit p99 ms | fsync p50 ms |")
+    print(f"pure admit over 12 accounts: p50 {pure_admit_us():.1f} us")
+    print("| build | clients | pairs/s | admit p50 ms | admit p99 ms | fsync p50 ms |")
     print("|---|---|---|---|---|---|")
     for durability in Durability:
         for clients in CLIENTS:
-            rates, middles, tails, syncs = [], [], [], []
-            for _ in range(ROUNDS):
-                with tempfile.TemporaryDirectory() as folder:
-                    syncs.append(fsync_p50_ms(Path(folder)))
-                    rate, samples = await one_round(Path(folder, "state"), durability, clients)
-                middle, high = percentiles(samples)
-                rates.append(rate)
-                middles.append(middle)
-                tails.append(high)
-            print(
-                f"| {durability.value} | {clients} | {spread(rates, 0)} | {spread(middles, 2)} | "
-                f"{spread(tails, 1)} | {spread(syncs, 2)} |",
-                flush=True,
-            )
+            await _row(f"Flyball, {durability.value}", clients, _ours(durability, clients))
+    for peer in PEERS:
+        for clients in CLIENTS:
+            await _row(peer.name, clients, _theirs(peer, clients))
 
 
-async def one_round(state: Path, durability: Durability, clients: int) -> tuple[float, list[float]]:
-    """Return pairs per second and how long each admission took, in ms."""
-    samples: list[float] = []
+@dataclass(slots=True)
+class Round:
+    """What one round measured."""
+
+    pairs: int = 0
+    admit_ms: list[float] = field(default_factory=list)
+
+
+async def _row(name: str, clients: int, run: Callable[[Path], Awaitable[Round]]) -> None:
+    rates, middles, tails, syncs = [], [], [], []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            syncs.append(fsync_p50_ms(Path(folder)))
+            one = await run(Path(folder, "state"))
+            middle, high = percentiles(one.admit_ms)
+            rates.append(one.pairs / SECONDS)
+            middles.append(middle)
+            tails.append(high)
+    print(
+        f"| {name} | {clients} | {spread(rates, 0)} | {spread(middles, 2)} | "
+        f"{spread(tails, 1)} | {spread(syncs, 2)} |",
+        flush=True,
+    )
+
+
+def _theirs(peer: Peer, clients: int) -> Callable[[Path], Awaitable[Round]]:
+    async def run(path: Path) -> Round:
+        pairs, took = await anyio.to_thread.run_sync(
+            lambda: run_peer(peer, path, clients=clients, seconds=SECONDS)
+        )
+        return Round(pairs=pairs, admit_ms=took)
+
+    return run
+
+
+def _ours(durability: Durability, clients: int) -> Callable[[Path], Awaitable[Round]]:
+    async def run(path: Path) -> Round:
+        return await one_round(path, durability, clients)
+
+    return run
+
+
+async def one_round(state: Path, durability: Durability, clients: int) -> Round:
+    """Return how many pairs were settled and how long each admission took."""
+    done = Round()
     async with open_store(state, durability=durability) as store:
-        await _prepare(store)
+        chain = await prepare(store)
         ends = time.perf_counter() + SECONDS
         async with anyio.create_task_group() as tasks:
             for client in range(clients):
-                tasks.start_soon(_client, store, client, ends, samples)
-        views = await store.ledger.balances(tenant=TENANT, agent=AGENT, session=SESSION, now_ms=1)
-        used = {view.used for view in views if view.unit is Unit.TOOL_CALLS}
-        assert used == {len(samples)}, f"{len(samples)} pairs, the books say {used}"
-        assert {view.reserved for view in views} == {0}, "a hold is left"
-    return len(samples) / SECONDS, samples
+                tasks.start_soon(_client, store, chain, client, ends, done)
+        assert await store.breaches() == []
+        views = await store.ledger.balances(
+            tenant=TENANT, agent=AGENT, session=chain.session, now_ms=1
+        )
+        calls = [view for view in views if view.unit is Unit.TOOL_CALLS]
+        assert len(calls) == 4, "four levels"
+        assert {view.used for view in calls} == {done.pairs}, "the books say something else"
+    return done
 
 
-async def _client(store: Store, client: int, ends: float, samples: list[float]) -> None:
+async def _client(store: Store, chain: ScopeChain, client: int, ends: float, done: Round) -> None:
     number = 0
     while time.perf_counter() < ends:
         number += 1
         name = f"{client}-{number}"
         began = time.perf_counter()
-        decision = await store.ledger.admit(_request(name))
+        decision = await store.ledger.admit(request(name, chain))
         took = time.perf_counter() - began
         assert isinstance(decision, Reserved), decision
-        await store.ledger.settle(decision.reservation.reservation_id, USAGE, _record(name))
-        samples.append(took * 1000)
+        reservation_id = decision.reservation.reservation_id
+        await store.ledger.settle(reservation_id, Usage(measured=ESTIMATE), record(name, chain))
+        done.pairs += 1
+        done.admit_ms.append(took * 1000)
 
 
-def _request(name: str) -> AdmissionRequest:
+def request(name: str, chain: ScopeChain) -> AdmissionRequest:
+    """Return the admission of the call `name`."""
     return AdmissionRequest(
         reservation_id=ReservationId(f"res-{name}"),
         call_id=CallId(f"call-{name}"),
         target=TARGET,
-        chain=CHAIN,
+        chain=chain,
         session_name="s",
         estimate=ESTIMATE,
         turn=None,
@@ -103,12 +149,13 @@ def _request(name: str) -> AdmissionRequest:
     )
 
 
-def _record(name: str) -> CallRecord:
+def record(name: str, chain: ScopeChain) -> CallRecord:
+    """Return what is kept of the call `name`."""
     return CallRecord(
         call_id=CallId(f"call-{name}"),
         kind=CallKind.TOOL,
         name="echo",
-        chain=CHAIN,
+        chain=chain,
         turn=None,
         status=CallStatus.OK,
         started_at_ms=1,
@@ -118,11 +165,12 @@ def _record(name: str) -> CallRecord:
         rule="default",
         policy_version="0",
         estimate=NOTHING,
-        usage=USAGE,
+        usage=Usage(measured=ESTIMATE),
     )
 
 
-async def _prepare(store: Store) -> None:
+async def prepare(store: Store) -> ScopeChain:
+    """Make budgets on three levels and carve the fourth out of them; return the chain."""
     by = Actor(name="benchmark")
     await store.tenants.create(TENANT, name="t", by=by, now_ms=0)
     await store.principals.create(AGENT, tenant=TENANT, name="a", role=Role.AGENT, by=by, now_ms=0)
@@ -133,12 +181,53 @@ async def _prepare(store: Store) -> None:
                 tenant=TENANT,
                 scope=scope,
                 subject=None,
-                limits=Amounts({Unit.TOOL_CALLS: 2**40, Unit.COST_MICROUSD: 2**40}),
+                limits=Amounts(dict.fromkeys(UNITS, LIMIT)),
                 window=Lifetime(),
             ),
             by=by,
             now_ms=0,
         )
+    chain = await store.ledger.spawn(
+        SpawnRequest(
+            session_id=SessionId("sub"),
+            reservation_id=ReservationId("carve"),
+            tenant=TENANT,
+            agent=AGENT,
+            parent=SESSION,
+            parent_name="s",
+            name="sub",
+            limits=Amounts(dict.fromkeys(UNITS, LIMIT // 2)),
+            now_ms=1,
+        )
+    )
+    assert isinstance(chain, ScopeChain), chain
+    return chain
+
+
+def pure_admit_us() -> float:
+    """Return the median time of the pure decision over twelve accounts."""
+    chain = ScopeChain(tenant=TENANT, agent=AGENT, session=SESSION)
+    asked = request("pure", chain)
+    balances = [
+        Balance(
+            Account(
+                key=BalanceKey(BudgetId(level), "x", unit, 0),
+                scope=ScopeKind.TENANT,
+                limit=LIMIT,
+                resets_at_ms=None,
+            ),
+            5,
+            5,
+        )
+        for level in "abcd"
+        for unit in UNITS
+    ]
+    samples = []
+    for _ in range(20_000):
+        began = time.perf_counter()
+        admit(asked, balances, is_turn_new=False)
+        samples.append((time.perf_counter() - began) * 1e6)
+    return statistics.median(samples)
 
 
 def fsync_p50_ms(folder: Path) -> float:

@@ -81,7 +81,7 @@ def admit(
                 and not balance.affords(needed, now_ms)
             ):
                 short.append((balance, needed))
-            lines.append(ReservationLine(key, needed or 0))
+            lines.append(_make(ReservationLine, (key, needed or 0, _SPEND, 0, 0)))
             continue
         line = _special_line(account, needed or 0)
         if needed is not None and not balance.affords(line.amount, now_ms):
@@ -108,7 +108,9 @@ def admit(
     )
 
 
-# Read once: looking a member up in its enumeration costs more than comparing with it.
+# Read once: looking a member up in its enumeration costs more than comparing with it. And a
+# named tuple is made twice as fast as a tuple as by its name; there is one for each account.
+_make = tuple.__new__
 _OPEN, _SPEND, _HELD = SessionState.OPEN, Booking.SPEND, ReservationState.HELD
 _ONE_TURN = Amounts({Unit.TURNS: 1})
 

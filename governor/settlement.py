@@ -11,7 +11,9 @@ from governor.reservation import (
 )
 from governor.usage import Usage
 
-# Read once: looking a member up in its enumeration costs more than comparing with it.
+# Read once: looking a member up in its enumeration costs more than comparing with it. And a
+# named tuple is made twice as fast as a tuple as by its name; there is one for each account.
+_make = tuple.__new__
 _TURNS, _SPEND = Unit.TURNS, Booking.SPEND
 
 
@@ -32,7 +34,9 @@ def settle(reservation: Reservation, usage: Usage) -> Settled:
         key, amount, booking, _, _ = line
         unit = key[2]
         used = amount if unit is _TURNS else measured.get(unit, amount)
-        charges.append(Charge(line, amount, used) if booking is _SPEND else _charge(line, used))
+        charges.append(
+            _make(Charge, (line, amount, used)) if booking is _SPEND else _charge(line, used)
+        )
     return Settled(reservation=moved, charges=tuple(charges))
 
 

@@ -49,7 +49,7 @@ def charged_when_settled(amount: Amounts, usage: Usage) -> Amounts:
     charged = {**amount.by_unit, **usage.measured.by_unit}
     if Unit.TURNS in charged:
         charged[Unit.TURNS] = amount.of(Unit.TURNS)
-    return Amounts(charged)
+    return Amounts.checked(charged)
 
 
 def charged_when_released(amount: Amounts) -> Amounts:
