@@ -141,6 +141,7 @@ async def test_a_rule_may_count_each_call_as_a_turn() -> None:
 @pytest.mark.requirement("turns.reminder-is-shown")
 async def test_the_model_is_reminded_once_at_each_count() -> None:
     house = limited(turns=4, remind_at=(2,))
+    answers(house, "one", "two", "three", "four")
 
     texts = []
     for turn in ("t1", "t2", "t2", "t3"):
