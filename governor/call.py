@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from governor.amounts import Amounts
 from governor.denial import DenialReason
-from governor.ids import ArchiveId, CallId, ToolName, TurnId
+from governor.ids import ArchiveId, CallId, TaskClass, ToolName, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from governor.usage import Usage
@@ -40,6 +40,7 @@ class ToolCall:
     chain: ScopeChain
     turn: TurnId | None
     idempotency: Idempotency | None = None
+    task_class: TaskClass | None = None
 
 
 class CallStatus(StrEnum):
@@ -76,7 +77,11 @@ class Isolated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """What is kept of a call once it ended; times in epoch milliseconds."""
+    """What is kept of a call once it ended; times in epoch milliseconds.
+
+    The hashes are equal for equal arguments and equal results of one session, and mean nothing
+    outside of it.
+    """
 
     call_id: CallId
     kind: CallKind
@@ -97,3 +102,5 @@ class CallRecord:
     isolated: Isolated | None = None
     result_bytes: int | None = None
     archive_id: ArchiveId | None = None
+    arguments_hash: str | None = None
+    result_hash: str | None = None

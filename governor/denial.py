@@ -21,6 +21,7 @@ class DenialReason(StrEnum):
     RATE_EXHAUSTED = "rate_exhausted"
     SESSION_CLOSED = "session_closed"
     SESSION_FROZEN = "session_frozen"
+    TURN_LIMIT = "turn_limit"
     TURN_UNKNOWN = "turn_unknown"
     UNIT_UNMEASURABLE = "unit_unmeasurable"
     UNPRICED = "unpriced"
@@ -30,6 +31,7 @@ class RemedyAction(StrEnum):
     """What the caller can do about a denial."""
 
     ASK_ADMINISTRATOR = "ask_administrator"
+    ASK_FOR_EXTENSION = "ask_for_extension"
     CHANGE_APPROACH = "change_approach"
     FINISH_WITH_WHAT_YOU_HAVE = "finish_with_what_you_have"
     NEW_SESSION = "new_session"

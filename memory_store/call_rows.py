@@ -51,6 +51,8 @@ def call_row(record: CallRecord, charged: Amounts) -> dict[str, Value]:
         else _storable(json_of(asdict(record.isolated))),
         "result_bytes": record.result_bytes,
         "archive_id": record.archive_id,
+        "arguments_hash": record.arguments_hash,
+        "result_hash": record.result_hash,
         **{name: by_unit.get(unit, 0) for unit, name in UNIT_NAMES},
     }
 

@@ -177,6 +177,8 @@ def _view(row: Any) -> CallView:
             isolated=_isolated(row.isolated),
             result_bytes=row.result_bytes,
             archive_id=None if row.archive_id is None else ArchiveId(row.archive_id),
+            arguments_hash=row.arguments_hash,
+            result_hash=row.result_hash,
         ),
         charged=Amounts({unit: getattr(row, unit.value) for unit in Unit}),
     )

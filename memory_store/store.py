@@ -25,11 +25,13 @@ from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.notices import NoticeBook
 from memory_store.principals import PrincipalBook
+from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
 from memory_store.retention import Retention
 from memory_store.schema import upgrade
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
+from memory_store.turn_book import TurnBook
 from memory_store.writer import Writer
 
 DATABASE_NAME = "flyball.db"
@@ -42,6 +44,8 @@ class Store:
 
     ledger: SqlLedger
     sessions: SessionBook
+    turns: TurnBook
+    productivity: ProductivityBook
     calls: CallLog
     budgets: BudgetBook
     tenants: TenantBook
@@ -114,6 +118,8 @@ async def open_store(
             yield Store(
                 ledger=SqlLedger(writer=writer, reader=reader),
                 sessions=SessionBook(writer=writer, reader=reader),
+                turns=TurnBook(writer=writer, reader=reader),
+                productivity=ProductivityBook(reader=reader),
                 calls=CallLog(writer=writer, reader=reader),
                 budgets=BudgetBook(writer=writer, reader=reader, live=live),
                 tenants=TenantBook(writer=writer, reader=reader, identities=identities),

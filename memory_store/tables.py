@@ -286,6 +286,9 @@ calls = Table(
     Column("egress_bytes", BigInteger, nullable=False, server_default="0"),
     Column("energy_mj", BigInteger, nullable=False, server_default="0"),
     Column("context_tokens", BigInteger, nullable=False, server_default="0"),
+    # Equal for equal arguments and results of one session; NULL where nobody compares.
+    Column("arguments_hash", Text),
+    Column("result_hash", Text),
     Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
     Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
 )

@@ -8,11 +8,14 @@ from governor.call import CallRecord
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
-from governor.ids import ArchiveId, CallId, ReservationId
+from governor.ids import ArchiveId, CallId, ReservationId, SessionId, TaskClass, TenantId
 from governor.scope import ScopeChain
+from governor.turn_control import FinishedSession
+from governor.turn_policy import TurnMode
 from governor.usage import Usage
 from memory_store.accounts import BalanceView
 from memory_store.archive import Archive
+from memory_store.audit import Actor
 from memory_store.calls import CallLog
 from memory_store.errors import (
     ArchiveCorruptError,
@@ -25,6 +28,7 @@ from memory_store.errors import (
     UnknownReservationError,
 )
 from memory_store.ledger import SqlLedger
+from memory_store.turn_book import TurnBook
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -33,7 +37,7 @@ from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
-from tool_gateway.ports import Archived, Slice
+from tool_gateway.ports import Archived, Slice, TurnsKnown
 
 
 @contextmanager
@@ -148,6 +152,65 @@ class StoreArchive:
             total_bytes=part.total_bytes,
             sha256=part.sha256,
         )
+
+
+class StoreTurns:
+    """The store's turn book, in the words that the gateway's turn control has for it."""
+
+    def __init__(self, book: TurnBook) -> None:
+        """Take the book."""
+        self._book = book
+
+    async def known(self, session: SessionId) -> TurnsKnown:
+        """Return what is stored of a session, of one that is new nothing."""
+        with _ledger_words():
+            past = await self._book.past(session)
+        view = past.view
+        return TurnsKnown(
+            task_class=view.task_class,
+            mode=view.mode,
+            base=view.base_turns,
+            extended=view.extended,
+            extensions=len(view.extensions),
+            turns=past.turns,
+            prints=past.prints,
+            fresh_from=past.fresh_from,
+            cost_microusd=past.cost_microusd,
+        )
+
+    async def history(
+        self, *, tenant: TenantId, task_class: TaskClass
+    ) -> tuple[FinishedSession, ...]:
+        """Return the latest finished sessions of a class."""
+        with _ledger_words():
+            return await self._book.history(tenant=tenant, task_class=task_class)
+
+    async def begin(
+        self,
+        chain: ScopeChain,
+        *,
+        task_class: TaskClass,
+        mode: TurnMode,
+        base: int | None,
+        now_ms: int,
+    ) -> None:
+        """Keep what a session begins with."""
+        with _ledger_words():
+            await self._book.begin(
+                chain, task_class=task_class, mode=mode, base_turns=base, now_ms=now_ms
+            )
+
+    async def extend(self, chain: ScopeChain, *, turns: int, reason: str, now_ms: int) -> None:
+        """Keep that the session was given more turns, in its agent's name."""
+        with _ledger_words():
+            await self._book.extend(
+                chain.session, turns=turns, reason=reason, by=Actor(name=chain.agent), now_ms=now_ms
+            )
+
+    async def mark_cut(self, session: SessionId) -> None:
+        """Keep that the session was denied a turn."""
+        with _ledger_words():
+            await self._book.mark_cut(session)
 
 
 def _balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:

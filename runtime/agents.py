@@ -76,14 +76,14 @@ class AgentAuth:
 def agents_app(
     *,
     front: McpFront,
-    model_routes: list[BaseRoute],
+    other_routes: list[BaseRoute],
     authenticate: Authenticate,
     open_to: Caller | None,
     allowed_hosts: tuple[str, ...],
     body_bytes_max: int,
 ) -> ASGIApp:
     """Return the application of the agents' listener."""
-    routes: list[BaseRoute] = [Route("/mcp", endpoint=front), *model_routes]
+    routes: list[BaseRoute] = [Route("/mcp", endpoint=front), *other_routes]
     app: ASGIApp = Starlette(routes=routes)
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)

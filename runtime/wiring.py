@@ -17,7 +17,7 @@ from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreArchive, StoreLedger
+from runtime.adapters import StoreArchive, StoreLedger, StoreTurns
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
@@ -32,6 +32,7 @@ from runtime.configuration.translate import (
     retention_ms_of,
     tier_rules_of,
     tiers_of,
+    turn_policy_of,
     upstreams_of,
 )
 from runtime.errors import ListenError
@@ -45,6 +46,7 @@ from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
 from runtime.reaper import audit_for_ever, close_idle_for_ever, purge_for_ever, reap_for_ever
+from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
@@ -60,6 +62,7 @@ from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
+from tool_gateway.turn_gate import TurnGate
 from tool_gateway.upstreams.fleet import UpstreamFleet
 
 logger = logging.getLogger(__name__)
@@ -89,6 +92,7 @@ class _Ground:
     store: Store
     ledger: StoreLedger
     books: Books
+    turns: TurnGate
     archive: StoreArchive
     running: RunningCalls
     paused: PausedSessions
@@ -183,13 +187,17 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
 def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
+    books = Books(ledger=ledger, clock=clock)
     return _Ground(
         config=config,
         policy=policy,
         clock=clock,
         store=store,
         ledger=ledger,
-        books=Books(ledger=ledger, clock=clock),
+        books=books,
+        turns=TurnGate(
+            books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+        ),
         archive=StoreArchive(store.archive),
         running=RunningCalls(),
         paused=PausedSessions(),
@@ -202,6 +210,7 @@ def _gateway(
 ) -> Gateway:
     pipeline = Pipeline(
         books=ground.books,
+        turns=ground.turns,
         keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
         clock=ground.clock,
         policy=lambda: ground.policy,
@@ -210,7 +219,7 @@ def _gateway(
         loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
         admin_contact=ground.config.guidance.admin_contact,
     )
-    builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
+    builtins = builtin.Builtins(archive=ground.archive, books=ground.books, turns=ground.turns)
     return Gateway(
         stock=stock,
         pipeline=pipeline,
@@ -231,6 +240,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
     chat = ChatGateway(
         books=ground.books,
+        turns=ground.turns,
         clock=ground.clock,
         tiers=tiers_of(ground.config),
         rules=tier_rules_of(ground.config),
@@ -262,7 +272,10 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
     config = ground.config
     return agents_app(
         front=front,
-        model_routes=list(models.routes()),
+        other_routes=[
+            *models.routes(),
+            *SessionFront(ground.store, clock=ground.clock).routes(),
+        ],
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()
         ),
@@ -283,6 +296,7 @@ def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
+            cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

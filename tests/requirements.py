@@ -93,6 +93,19 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "loop.pause-stops-session": "A session that is paused starts no call until it is resumed.",
         "turn.unknown-denies": "A turns budget denies a call whose turn is unknown.",
+        "turns.limit-denies": "The turn beyond a session's limit is denied with a way out.",
+        "turns.reminder-is-shown": "The model is told what remains at the counts that are set.",
+        "turns.percentile-of-own-history": (
+            "A percentile limit covers that share of the class's finished sessions."
+        ),
+        "turns.extension-needs-progress": "Without visible progress no turns are added.",
+        "turns.extension-within-budget": "No extension goes beyond budgets or its own bounds.",
+        "turns.survive-a-restart": "Turns, extensions and progress are known after a restart.",
+        "session.outcome-is-kept": "An agent reports how its own session went, and it is kept.",
+        "eval.live-turns": "Turn limits are compared with a real model within a cap on cost.",
+        "metrics.productivity": (
+            "Useful, redundant and solved are counted by session, agent, tool and task class."
+        ),
         "turn.first-call-pays": "The first call of a turn pays for it, the later ones ride.",
         "unit.unmeasurable-denies": "A budget on a unit that nobody can measure denies.",
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",

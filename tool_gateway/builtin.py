@@ -1,4 +1,4 @@
-"""The built-in tools that read: archived results and the caller's own budgets."""
+"""The built-in tools: archived results, the caller's own budgets, and more turns."""
 
 import base64
 import json
@@ -8,10 +8,18 @@ from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import ArchiveId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
+from governor.turn_control import EXTEND_TOOL, Extended
+from governor.turn_policy import TURNS_MAX
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.errors import ArchiveDamagedError, ArchiveMissError, ArchiveUnavailableError
+from tool_gateway.errors import (
+    ArchiveDamagedError,
+    ArchiveMissError,
+    ArchiveUnavailableError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+)
 from tool_gateway.ports import Meter, ResultArchive, Slice
 from tool_gateway.results import (
     ARCHIVE_META,
@@ -20,12 +28,15 @@ from tool_gateway.results import (
     text_block,
     text_result,
 )
+from tool_gateway.turn_gate import TurnGate
 
 MEMORY_READ = ToolName(READ_TOOL)
 GOVERNOR_STATUS = ToolName("governor_status")
+GOVERNOR_EXTEND = ToolName(EXTEND_TOOL)
 BUILTIN = UpstreamName("flyball")
 READ_BYTES_DEFAULT = 16_384
 READ_BYTES_MAX = 1_048_576
+REASON_CHARS_MAX = 500
 
 _READ_ONLY = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
@@ -81,19 +92,49 @@ ENTRIES = (
             "annotations": _READ_ONLY,
         },
     ),
+    ToolEntry(
+        exposed=GOVERNOR_EXTEND,
+        original=GOVERNOR_EXTEND,
+        backend=BUILTIN,
+        is_bounded=True,
+        definition={
+            "name": GOVERNOR_EXTEND,
+            "title": "Ask for more turns",
+            "description": (
+                "Ask for more turns when few are left and the task cannot be finished with them. "
+                "They are given if the last turns brought something new and the budgets allow it."
+            ),
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "reason": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": REASON_CHARS_MAX,
+                        "description": "What the turns are for.",
+                    },
+                    "turns": {"type": "integer", "minimum": 1, "maximum": TURNS_MAX},
+                },
+                "required": ["reason"],
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": False, "openWorldHint": False},
+        },
+    ),
 )
 
 
 class Builtins:
-    """Runs the built-in reading tools inside the process."""
+    """Runs the built-in tools inside the process."""
 
     name = BUILTIN
     unmeasurable: Mapping[Unit, str] = {Unit.CPU_MS: "it runs inside the sidecar"}
 
-    def __init__(self, *, archive: ResultArchive, books: Books) -> None:
+    def __init__(self, *, archive: ResultArchive, books: Books, turns: TurnGate) -> None:
         """Take the ports."""
         self._archive = archive
         self._books = books
+        self._turns = turns
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -103,6 +144,8 @@ class Builtins:
         """Answer one of the built-in tools."""
         if call.tool == MEMORY_READ:
             return await self._read(call)
+        if call.tool == GOVERNOR_EXTEND:
+            return await self._extend(call)
         tracked = await self._books.tracked(call.chain)
         if tracked is None:
             text = "The ledger does not answer; what remains cannot be said. Try again."
@@ -119,6 +162,25 @@ class Builtins:
                 structured=shape,
             )
         )
+
+    async def _extend(self, call: ToolCall) -> Outcome:
+        asked = _integer(call.arguments, "turns", 0) or None
+        try:
+            decision, turns = await self._turns.extend(
+                call.chain, reason=str(call.arguments["reason"]), asked=asked
+            )
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            text = "The ledger does not answer; no turns were given. Try again."
+            return Outcome(
+                result=text_result(text, is_error=True), status=CallStatus.TOOL_ERROR, detail=text
+            )
+        if isinstance(decision, Extended):
+            told: dict[str, object] = {"granted": True, "given": decision.turns, "turns": turns}
+            text = f"{decision.turns} more turns were given; {turns['remaining']} remain."
+        else:
+            told = {"granted": False, "reason": decision.reason.value, "turns": turns}
+            text = decision.text
+        return Outcome(result=ToolResult(content=(text_block(text),), structured=told), detail=text)
 
     async def _read(self, call: ToolCall) -> Outcome:
         asked = call.arguments

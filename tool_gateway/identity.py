@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from governor.ids import PrincipalId, TenantId, TurnId
+from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
 from tool_gateway.errors import InvalidContextError
 
 SESSION_HEADER = "flyball-session"
 TURN_HEADER = "flyball-turn"
 IDEMPOTENCY_HEADER = "idempotency-key"
+TASK_CLASS_HEADER = "flyball-task-class"
 LEGACY_SESSION_HEADER = "mcp-session-id"
 NAME_LENGTH_MAX = 200
 
@@ -29,20 +30,23 @@ class CallContext:
     session_name: str | None
     turn: TurnId | None
     idempotency_key: str | None
+    task_class: TaskClass | None = None
 
 
 def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
-    """Return the session, turn and key that a request names, headers before `_meta`.
+    """Return the session, turn, key and class that a request names, headers before `_meta`.
 
     Raises:
         InvalidContextError: a value is empty, too long or not printable.
     """
     turn = _named(headers, meta, TURN_HEADER, "flyball/turn")
+    task_class = _named(headers, meta, TASK_CLASS_HEADER, "flyball/task_class")
     return CallContext(
         session_name=_named(headers, meta, SESSION_HEADER, "flyball/session")
         or _checked(headers.get(LEGACY_SESSION_HEADER), LEGACY_SESSION_HEADER),
         turn=None if turn is None else TurnId(turn),
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, "flyball/idempotency_key"),
+        task_class=None if task_class is None else TaskClass(task_class),
     )
 
 

@@ -12,6 +12,7 @@ from governor.policy import ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.ports import Backend, Meter
+from tool_gateway.redaction import payload_hash
 from tool_gateway.results import Outcome, ToolResult
 
 
@@ -123,4 +124,22 @@ def record_of(
         isolated=job.isolated if outcome is None else outcome.isolated,
         result_bytes=None if outcome is None else outcome.result.size_bytes,
         archive_id=progress.archive_id,
+        **_hashes(job, progress),
     )
+
+
+def _hashes(job: Job, progress: Progress) -> dict[str, str | None]:
+    """Return what tells whether a call repeats an earlier one of its session.
+
+    The session is part of what is hashed, so that nothing can be looked up from outside of it.
+    The governor's own answers are left out: asking for one's budget is no work.
+    """
+    outcome = progress.outcome
+    if outcome is None or job.entry.is_bounded:
+        return {}
+    session = job.call.chain.session
+    answered = {"content": outcome.result.content, "structured": outcome.result.structured}
+    return {
+        "arguments_hash": payload_hash(f"{session}/{job.call.tool}", job.call.arguments),
+        "result_hash": payload_hash(session, answered),
+    }

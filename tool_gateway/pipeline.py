@@ -34,6 +34,7 @@ from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
 from tool_gateway.running import Running, RunningCalls
+from tool_gateway.turn_gate import TurnGate
 
 # A hold outlives the longest run by this much before the reaper ends it.
 EXPIRY_GRACE_MS = 60_000
@@ -46,6 +47,7 @@ class Pipeline:
         self,
         *,
         books: Books,
+        turns: TurnGate,
         keeper: ResultKeeper,
         clock: Clock,
         policy: PolicySource,
@@ -56,6 +58,7 @@ class Pipeline:
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
         self._books = books
+        self._turns = turns
         self._keeper = keeper
         self._clock = clock
         self._policy = policy
@@ -87,7 +90,11 @@ class Pipeline:
         refused = _refused(job)
         if refused is None:
             job = await self._loops.checked(job)
-        decision = refused or job.repeat.denied or await self._books.admit(self._request(job))
+        decision = (
+            refused
+            or job.repeat.denied
+            or await self._turns.admit(self._request(job), task_class=call.task_class)
+        )
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -144,6 +151,7 @@ class Pipeline:
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         standing = await self._books.after(settled, job.call.chain)
         annotated = _annotated(self._loops.noted(job, progress), record)
+        annotated = self._turns.observed(annotated, record)
         if standing is None:
             return annotated.with_meta(**{BUDGET_META: None})
         return annotated.with_meta(**{BUDGET_META: standing.shown}).with_note(

@@ -9,10 +9,22 @@ from governor.amounts import Unit
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
-from governor.ids import ArchiveId, CallId, PrincipalId, ReservationId, SessionId
+from governor.ids import (
+    ArchiveId,
+    CallId,
+    PrincipalId,
+    ReservationId,
+    SessionId,
+    TaskClass,
+    TenantId,
+    TurnId,
+)
 from governor.limits import ExecutionLimits
 from governor.policy import Policy
 from governor.scope import ScopeChain
+from governor.turn_control import FinishedSession
+from governor.turn_policy import TurnMode
+from governor.turn_progress import CallPrint
 from governor.usage import Usage
 from tool_gateway.results import Outcome
 
@@ -228,4 +240,59 @@ class PolicySource(Protocol):
 
     def __call__(self) -> Policy:
         """Return the policy in force."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsKnown:
+    """What is stored of a session's turns; `task_class` None before the session began.
+
+    `prints` are its tool calls in order; those from `fresh_from` on came after its last extension.
+    """
+
+    task_class: TaskClass | None = None
+    mode: TurnMode = TurnMode.UNLIMITED
+    base: int | None = None
+    extended: int = 0
+    extensions: int = 0
+    turns: tuple[TurnId, ...] = ()
+    prints: tuple[CallPrint, ...] = ()
+    fresh_from: int = 0
+    cost_microusd: int = 0
+
+
+class TurnStore(Protocol):
+    """Where sessions' turns, extensions and outcomes are kept.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def known(self, session: SessionId) -> TurnsKnown:
+        """Return what is stored of a session, of one that is new nothing."""
+        ...
+
+    async def history(
+        self, *, tenant: TenantId, task_class: TaskClass
+    ) -> tuple[FinishedSession, ...]:
+        """Return the latest finished sessions of a class."""
+        ...
+
+    async def begin(
+        self,
+        chain: ScopeChain,
+        *,
+        task_class: TaskClass,
+        mode: TurnMode,
+        base: int | None,
+        now_ms: int,
+    ) -> None:
+        """Keep what a session begins with."""
+        ...
+
+    async def extend(self, chain: ScopeChain, *, turns: int, reason: str, now_ms: int) -> None:
+        """Keep that the session was given more turns, in its agent's name."""
+        ...
+
+    async def mark_cut(self, session: SessionId) -> None:
+        """Keep that the session was denied a turn."""
         ...

@@ -4,6 +4,7 @@ from opentelemetry import metrics, trace
 
 from governor.call import CallStatus
 from governor.denial import DenialReason
+from governor.turn_progress import Answer
 
 tracer = trace.get_tracer("flyball.tool_gateway")
 _meter = metrics.get_meter("flyball.tool_gateway")
@@ -16,6 +17,31 @@ _duration = _meter.create_histogram(
 _failures = _meter.create_counter(
     "flyball_posture_failures", description="Failures that a posture absorbed, by where"
 )
+_extensions = _meter.create_counter(
+    "flyball_turn_extensions", description="Requests for more turns, by what was decided"
+)
+_answers = _meter.create_counter(
+    "flyball_tool_answers",
+    description="Answers of tools: new to their session, seen before, or failed",
+)
+_outcomes = _meter.create_counter(
+    "flyball_session_outcomes", description="Reported outcomes of sessions"
+)
+
+
+def count_outcome(*, is_success: bool) -> None:
+    """Count a report of how a session went."""
+    _outcomes.add(1, {"success": str(is_success).lower()})
+
+
+def count_extension(outcome: str) -> None:
+    """Count a decision about more turns."""
+    _extensions.add(1, {"outcome": outcome})
+
+
+def count_answer(*, backend: str, brought: Answer) -> None:
+    """Count what a tool call brought. `backend` is a configured name."""
+    _answers.add(1, {"backend": backend, "brought": brought.value})
 
 
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:

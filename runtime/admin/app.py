@@ -12,6 +12,7 @@ from runtime.admin.routes import (
     budgets,
     calls,
     health,
+    metrics,
     overview,
     principals,
     sessions,
@@ -54,6 +55,16 @@ def _governed_routes() -> APIRouter:
     # The token is checked before the routes; here it is only described.
     described = Security(HTTPBearer(auto_error=False, description="an administrator's token"))
     routes = APIRouter(prefix=PREFIX, dependencies=[described], responses=EVERYWHERE)
-    for part in (tenants, budgets, principals, tokens, sessions, calls, balances, overview):
+    for part in (
+        tenants,
+        budgets,
+        principals,
+        tokens,
+        sessions,
+        calls,
+        balances,
+        overview,
+        metrics,
+    ):
         routes.include_router(part.ROUTES)
     return routes

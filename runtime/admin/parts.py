@@ -10,6 +10,8 @@ from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
+# What a core takes at work, about: it labels an estimate, and can be set.
+CPU_WATTS = 10
 
 
 class Clock(Protocol):
@@ -30,7 +32,8 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type.
+    keys. `metrics` returns Prometheus' text with its media type. `cpu_watts` is the power at
+    which CPU time is taken where nothing meters energy.
     """
 
     store: Store
@@ -41,4 +44,5 @@ class AdminParts:
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
+    cpu_watts: int = CPU_WATTS
     body_bytes_max: int = BODY_BYTES_MAX

@@ -5,6 +5,8 @@ import json
 import sys
 from pathlib import Path
 
+from runtime.cli import eval_live
+from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
 from runtime.settings import Settings
@@ -26,19 +28,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     turns.add_argument(
         "--runs",
         type=Path,
-        required=True,
         metavar="FILE.csv",
         help="columns model, instance_id, resolved, cost_usd, api_calls",
     )
     turns.add_argument("--seed", type=int, default=0, help="of the splits by task; default: 0")
+    eval_live.add_arguments(turns)
     # Suppressed, or its default would undo a --json that stands before the evaluation's name.
     turns.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
     )
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
-    """Print the evaluation; return 0."""
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print the evaluation; return 0.
+
+    Raises:
+        RuntimeFaultError: neither recorded runs nor a real model were named, or both.
+    """
+    if arguments.live == (arguments.runs is not None):
+        raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
+    if arguments.live:
+        return eval_live.run(arguments, settings)
     evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed)
     if arguments.json:
         sys.stdout.write(json.dumps(evaluation.shape(), allow_nan=False) + "\n")

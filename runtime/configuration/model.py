@@ -10,12 +10,15 @@ from governor.amounts import AMOUNT_MAX, Unit
 from governor.loops import BREAKER, COUNT_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
+from governor.turn_policy import TURNS_MAX, TurnMode
 from tool_gateway.builtin import BUILTIN
 from tool_gateway.shell import LOCAL
 
 Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
 Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
 LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
+TurnCount = Annotated[int, Field(ge=1, le=TURNS_MAX)]
+TurnCountOrNone = Annotated[int, Field(ge=0, le=TURNS_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
@@ -214,6 +217,47 @@ class Rule(RuleTerms):
     agent: str = "*"
 
 
+class TurnTermsTable(Table):
+    """How many turns a session may take."""
+
+    mode: TurnMode = TurnMode.UNLIMITED
+    # The limit of "fixed", the base allowance of "dynamic", the cold start of "percentile".
+    turns: TurnCount = 50
+    percent: Annotated[int, Field(ge=1, le=100)] = 75
+    history_min: TurnCount = 20
+    extension: TurnCount = 10
+    extensions_max: TurnCountOrNone = 3
+    extended_max: TurnCountOrNone = 30
+    automatic: bool = False
+    progress_min: TurnCount = 1
+    solve_price: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    remind_at: Annotated[tuple[TurnCountOrNone, ...], Field(max_length=20)] = (5, 3, 1)
+    note_results: bool = True
+    note_chats: bool = True
+
+
+class TurnRuleTable(TurnTermsTable):
+    """Other terms for the sessions that match; the first that covers a session governs it."""
+
+    tenant: str = "*"
+    agent: str = "*"
+    task_class: str = "*"
+
+
+class TaskClassTable(Table):
+    """The task class of agents that name none."""
+
+    name: Name
+    agent: str
+
+
+class Metrics(Table):
+    """What metrics are worked out with."""
+
+    # Where no meter says how much energy a call took, its CPU time is taken at this power.
+    cpu_watts: Annotated[int, Field(gt=0, le=100_000)] = 10
+
+
 class WindowTable(Table):
     """A window that starts anew every `every_s` seconds."""
 
@@ -287,6 +331,10 @@ class Config(Table):
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
     budget: tuple[BudgetTable, ...] = ()
+    turns: TurnTermsTable = TurnTermsTable()
+    turn_rule: tuple[TurnRuleTable, ...] = ()
+    task_class: tuple[TaskClassTable, ...] = ()
+    metrics: Metrics = Metrics()
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
     tier_rule: tuple[TierRuleTable, ...] = ()

@@ -10,12 +10,13 @@ from pydantic import SecretStr
 from governor.amounts import Amounts
 from governor.budget import Budget
 from governor.errors import GovernorError
-from governor.ids import BudgetId, TenantId, TierName, UpstreamName
+from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
 from governor.policy import Match, Policy, ToolRule
 from governor.pricing import ModelPrice
 from governor.tiers import ModelTier, TierRule
+from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.window import Fixed, Lifetime, Window
 from runtime.configuration.load import config_version
 from runtime.configuration.model import (
@@ -26,6 +27,7 @@ from runtime.configuration.model import (
     Rule,
     RuleTerms,
     Tier,
+    TurnTermsTable,
     Upstream,
     WindowTable,
 )
@@ -126,6 +128,31 @@ def tier_rules_of(config: Config) -> tuple[TierRule, ...]:
         )
         for rule in config.tier_rule
     )
+
+
+def turn_policy_of(config: Config) -> TurnPolicy:
+    """Return how sessions' turns are limited."""
+    return TurnPolicy(
+        rules=tuple(
+            TurnRule(
+                terms=_turn_terms(table),
+                tenant=table.tenant,
+                agent=table.agent,
+                task_class=table.task_class,
+            )
+            for table in config.turn_rule
+        ),
+        fallback=_turn_terms(config.turns),
+        classes=tuple(
+            AgentClass(agent=table.agent, task_class=TaskClass(table.name))
+            for table in config.task_class
+        ),
+    )
+
+
+def _turn_terms(table: TurnTermsTable) -> TurnTerms:
+    # One list of fields: the file's names are the governor's.
+    return TurnTerms(**{name: getattr(table, name) for name in TurnTermsTable.model_fields})
 
 
 def retention_ms_of(config: Config) -> int:

@@ -41,6 +41,7 @@ from tool_gateway.ports import Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.tracking import Tracked
+from tool_gateway.turn_gate import TurnGate
 
 CALL_HEADER = "Flyball-Call"
 TIER_HEADER = "Flyball-Tier"
@@ -53,6 +54,7 @@ class ChatGateway:
         self,
         *,
         books: Books,
+        turns: TurnGate,
         clock: Clock,
         tiers: tuple[ModelTier, ...],
         rules: tuple[TierRule, ...],
@@ -70,6 +72,7 @@ class ChatGateway:
         for tier in tiers:
             assert tier.provider in providers, f"tier {tier.name} has no provider"
         self._books = books
+        self._turns = turns
         self._clock = clock
         self._tiers = tiers
         self._rules = rules
@@ -99,12 +102,14 @@ class ChatGateway:
         job = self._job(
             request,
             choice,
-            note=await self._note(chain),
+            note=await self._note(chain, context),
             session_name=session_name,
             chain=chain,
             context=context,
         )
-        decision = unpriced(job) or await self._books.admit(self._request(job))
+        decision = unpriced(job) or await self._turns.admit(
+            self._request(job), task_class=context.task_class
+        )
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -154,12 +159,14 @@ class ChatGateway:
             policy_version=self._policy_version(),
         )
 
-    async def _note(self, chain: ScopeChain) -> str | None:
-        """Return what the model is told of its budgets; nothing while nobody can say."""
-        if self._tracker is Tracker.OFF:
-            return None
-        standing = await self._books.tracked(chain)
-        return None if standing is None else standing.note(self._tracker)
+    async def _note(self, chain: ScopeChain, context: CallContext) -> str | None:
+        """Return what the model is told of its turns and budgets, as far as it can be said."""
+        told = await self._turns.chat_note(chain, turn=context.turn, task_class=context.task_class)
+        standing = None
+        if self._tracker is not Tracker.OFF:
+            standing = await self._books.tracked(chain)
+        budgets = None if standing is None else standing.note(self._tracker)
+        return "\n".join(note for note in (told, budgets) if note is not None) or None
 
     def _request(self, job: Job) -> AdmissionRequest:
         call = job.call
@@ -204,7 +211,9 @@ class ChatGateway:
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.answer is not None, "a call that was not cancelled has an answer"
         standing = await self._books.after(settled, job.call.chain)
-        return _annotated(progress.answer, job, standing, usage)
+        answer = _annotated(progress.answer, job, standing, usage)
+        turns = self._turns.observed_chat(record)
+        return answer if turns is None else answer.with_flyball({"turns": turns}, headers={})
 
     async def _ask_provider(
         self, job: Job, reserved: Reserved, progress: Progress, running: Running

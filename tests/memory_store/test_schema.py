@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20991231_01"
-down_revision = "20261121_02"
+down_revision = "{head}"
 
 
 def upgrade() -> None:
@@ -39,6 +39,9 @@ def _scripts() -> ScriptDirectory:
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()))
     return ScriptDirectory.from_config(config)
+
+
+HEAD = _scripts().get_current_head()
 
 
 def _definitions(database: sqlite3.Connection) -> dict[str, str]:
@@ -86,7 +89,9 @@ def _copy_migrations(to: Path, *, fails: bool = False) -> Path:
         (to / source.name).write_text(source.read_text())
     for source in (migrations_folder() / "versions").glob("*.py"):
         (versions / source.name).write_text(source.read_text())
-    (versions / "20991231_01_pre_motto.py").write_text(NEXT_MIGRATION.format(fails=fails))
+    (versions / "20991231_01_pre_motto.py").write_text(
+        NEXT_MIGRATION.format(fails=fails, head=HEAD)
+    )
     return to
 
 
@@ -158,11 +163,11 @@ async def test_an_older_database_is_backed_up_and_migrated(
         pass
 
     database = state_dir / DATABASE_NAME
-    backup = backup_path(database, "20261121_02")
-    assert "20261121_02" in backup.name
+    backup = backup_path(database, HEAD)
+    assert HEAD in backup.name
     assert _mode(backup) == 0o600
     assert _query(backup, "SELECT tenant_id FROM tenants") == [(TENANT,)]
-    assert _query(backup, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
+    assert _query(backup, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     assert _query(database, "SELECT tenant_id, motto FROM tenants") == [(TENANT, None)]
     assert _query(database, "SELECT version_num FROM alembic_version") == [("20991231_01",)]
 
@@ -180,7 +185,7 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
             pass
 
     database = state_dir / DATABASE_NAME
-    assert _query(database, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
+    assert _query(database, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     monkeypatch.undo()
     async with open_store(state_dir) as store:
         await store.check()

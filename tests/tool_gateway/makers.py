@@ -28,8 +28,10 @@ from governor.policy import Match, Policy, ToolRule
 from governor.reservation import Reservation
 from governor.scope import ScopeChain
 from governor.settlement import forward, release, settle
+from governor.turn_policy import TurnPolicy
 from governor.usage import Usage
 from tests.governor.makers import Books as FoldedBooks
+from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import (
@@ -248,6 +250,8 @@ class House:
         behave: Behaviour = answer_ok,
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
         contact: str | None = None,
+        turns: TurnPolicy | None = None,
+        turn_store: FakeTurnStore | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.ledger = FakeLedger(FoldedBooks(budgets))
@@ -258,8 +262,10 @@ class House:
         self.paused = PausedSessions()
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
+        self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
         self.pipeline = Pipeline(
             books=self.books,
+            turns=self.turns,
             keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: self.policy,

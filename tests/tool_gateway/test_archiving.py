@@ -12,6 +12,7 @@ from governor.policy import Match, ToolRule
 from tests.governor.makers import Books as FoldedBooks
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, LIMITS, FakeArchive, FakeClock, FakeLedger, a_call
+from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.archiving import archive_form, cut_to_characters, indexed, is_oversize
 from tool_gateway.books import Books
 from tool_gateway.builtin import GOVERNOR_STATUS, MEMORY_READ, Builtins
@@ -36,7 +37,8 @@ def rule(above: int = 100, *, drop: bool = False) -> ToolRule:
 
 def builtins(archive: FakeArchive) -> Builtins:
     ledger = FakeLedger(FoldedBooks((budget("calls", tool_calls=10),)))
-    return Builtins(archive=archive, books=Books(ledger=ledger, clock=FakeClock()))
+    books = Books(ledger=ledger, clock=FakeClock())
+    return Builtins(archive=archive, books=books, turns=a_gate(books, FakeClock()))
 
 
 async def keep(content: bytes) -> tuple[Builtins, ArchiveId]:

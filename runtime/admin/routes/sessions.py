@@ -1,5 +1,6 @@
 """Sessions, and how to end one."""
 
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -7,8 +8,9 @@ from fastapi import APIRouter, Query
 from governor.ids import SessionId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
+from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.fields import Page, page_of
+from runtime.admin.shapes.productivity import figures_out
 from runtime.admin.shapes.sessions import (
     KilledOut,
     ResumedOut,
@@ -18,6 +20,8 @@ from runtime.admin.shapes.sessions import (
     session_out,
     session_with_bill_out,
 )
+from runtime.admin.shapes.turns import ExtensionIn, OutcomeIn, TurnsOut, turns_out
+from tool_gateway.telemetry import count_outcome
 
 ROUTES = APIRouter(prefix="/sessions", tags=["sessions"])
 
@@ -41,9 +45,49 @@ async def list_sessions(
 
 @ROUTES.get("/{session_id}", summary="Read a session and its bill", responses=problems(404))
 async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOut:
-    """Return the session with what it was charged so far."""
-    session = await parts.store.sessions.get(session_id)
-    return session_with_bill_out(session, await parts.store.calls.bill(session_id))
+    """Return the session with what it was charged so far, its turns and what they brought."""
+    store = parts.store
+    session = await store.sessions.get(session_id)
+    return session_with_bill_out(
+        session,
+        await store.calls.bill(session_id),
+        turns=turns_out(await store.turns.view(session_id)),
+        productivity=figures_out(
+            await store.productivity.of_session(session_id), cpu_watts=parts.cpu_watts
+        ),
+    )
+
+
+@ROUTES.post(
+    "/{session_id}/extensions",
+    summary="Give a session more turns",
+    status_code=HTTPStatus.CREATED,
+    responses=problems(404) | WITH_BODY,
+)
+async def extend_session(
+    parts: Parts, by: By, session_id: SessionId, asked: ExtensionIn
+) -> TurnsOut:
+    """Raise the session's limit; it is in force at the next turn that would be denied."""
+    view = await parts.store.turns.extend(
+        session_id,
+        turns=asked.turns,
+        reason=asked.reason,
+        by=by,
+        now_ms=parts.clock.now_ms(),
+    )
+    return turns_out(view)
+
+
+@ROUTES.post(
+    "/{session_id}/outcome", summary="Say how a session went", responses=problems(404) | WITH_BODY
+)
+async def report_outcome(parts: Parts, by: By, session_id: SessionId, asked: OutcomeIn) -> TurnsOut:
+    """Keep whether the session did what it was for; the last word stands."""
+    view = await parts.store.turns.set_outcome(
+        session_id, is_solved=asked.success, by=by, now_ms=parts.clock.now_ms()
+    )
+    count_outcome(is_success=asked.success)
+    return turns_out(view)
 
 
 @ROUTES.post("/{session_id}/kill", summary="End a session", responses=problems(404))

@@ -10,6 +10,8 @@ from governor.ids import PrincipalId, SessionId, TenantId
 from memory_store.calls import Bill
 from memory_store.sessions import SessionView
 from runtime.admin.shapes.fields import Out, Paging, limits_shape
+from runtime.admin.shapes.productivity import FiguresOut
+from runtime.admin.shapes.turns import TurnsOut
 
 
 class SessionFilters(Paging):
@@ -50,9 +52,11 @@ class BillOut(Out):
 
 
 class SessionWithBillOut(SessionOut):
-    """A session and what it was charged."""
+    """A session, what it was charged, its turns and what they brought."""
 
     bill: BillOut
+    turns: TurnsOut
+    productivity: FiguresOut
 
 
 class KilledOut(Out):
@@ -83,9 +87,13 @@ def session_out(view: SessionView) -> SessionOut:
     )
 
 
-def session_with_bill_out(view: SessionView, bill: Bill) -> SessionWithBillOut:
+def session_with_bill_out(
+    view: SessionView, bill: Bill, *, turns: TurnsOut, productivity: FiguresOut
+) -> SessionWithBillOut:
     """Return a session as it is shown by itself."""
-    return SessionWithBillOut(**dict(session_out(view)), bill=_bill_out(bill))
+    return SessionWithBillOut(
+        **dict(session_out(view)), bill=_bill_out(bill), turns=turns, productivity=productivity
+    )
 
 
 def _bill_out(bill: Bill) -> BillOut:

@@ -143,7 +143,7 @@ class World:
         record = CallRecord(
             call_id=CallId(call_id),
             kind=CallKind.TOOL,
-            target=CallTarget(kind=CallKind.TOOL, name="files__read", upstream="files"),
+            name="files__read",
             chain=chain,
             turn=None,
             status=CallStatus.OK,

@@ -20,6 +20,8 @@ async def test_a_session_is_shown_with_its_bill(world: World) -> None:
     session = (await world.get(f"/sessions/{SESSION}")).json()
 
     bill = session.pop("bill")
+    assert session.pop("turns")["mode"] == "unlimited"
+    assert session.pop("productivity")["tool_calls"] == 2
     assert session == {
         "id": SESSION,
         "tenant": TENANT,

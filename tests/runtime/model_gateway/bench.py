@@ -20,11 +20,13 @@ from governor.pricing import ModelPrice
 from governor.scope import ScopeChain, ScopeKind
 from governor.tiers import ModelTier, TierRule
 from governor.tracker import Tracker
+from governor.turn_policy import TurnPolicy
 from governor.window import Lifetime, Window
 from memory_store.testing import MemoryLedger
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool, ProviderSpec
+from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
@@ -213,6 +215,7 @@ async def open_house(
     key: str = KEY,
     tracker: Tracker = Tracker.OFF,
     admin_contact: str | None = None,
+    turns: TurnPolicy | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -231,8 +234,10 @@ async def open_house(
     transport = None if base_url else httpx.MockTransport(handle)
     clock = Clock()
     async with ProviderPool([spec], transport=transport) as pool:
+        books = Books(ledger=ledger, clock=clock)
         chat = ChatGateway(
-            books=Books(ledger=ledger, clock=clock),
+            books=books,
+            turns=a_gate(books, clock, policy=turns),
             clock=clock,
             tiers=(tier(),) if tiers is None else tiers,
             rules=rules,

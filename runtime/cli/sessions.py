@@ -1,0 +1,124 @@
+"""`flyball sessions`: what sessions, agents, tools and task classes took and brought."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from governor.turn_policy import DEFAULT_CLASS
+from memory_store.paging import PAGE_LIMIT_MAX
+from memory_store.productivity import Grouping
+from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.settings import Settings
+
+NAME = "sessions"
+HELP = "List sessions, agents, tools or task classes with turns, cost and productivity."
+_PATH = "/admin/v1/metrics/productivity"
+_SHOWN = 50
+_MICRO = 1_000_000
+_NAME_CHARS = 32
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to list."""
+    parser.add_argument(
+        "--by",
+        choices=[grouping.value for grouping in Grouping],
+        default=Grouping.SESSION.value,
+        help="one line for each of these; default: session, the newest first",
+    )
+    parser.add_argument("--tenant", help="only of this tenant")
+    parser.add_argument("--agent", help="only of this agent")
+    parser.add_argument("--limit", type=_count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """List them; return 0."""
+    wanted = {"by": arguments.by, "tenant": arguments.tenant, "agent": arguments.agent}
+    params = {name: value for name, value in wanted.items() if value is not None}
+    items: list[dict[str, Any]] = []
+    following: str | None = None
+    with client_of(settings) as client:
+        while len(items) < arguments.limit:
+            size = min(arguments.limit - len(items), PAGE_LIMIT_MAX)
+            more = {} if following is None else {"cursor": following}
+            page = asked(client, "GET", _PATH, params={**params, **more, "limit": size})
+            items += page["items"]
+            following = page["next"]
+            if following is None:
+                break
+    if arguments.json:
+        sys.stdout.write(json.dumps({"items": items, "next": following}) + "\n")
+    else:
+        sys.stdout.write(_text(items, by=Grouping(arguments.by), follows=following is not None))
+    return 0
+
+
+def _count(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return count
+
+
+def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
+    if not items:
+        return "Nothing was called yet.\n"
+    is_session = by is Grouping.SESSION
+    first = [by.value.replace("_", " ")]
+    about = ["class", "turns", "outcome"] if is_session else ["sessions"]
+    head = [*first, *about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"]
+    rows = [head, *([*_about(item, is_session=is_session), *_figures(item)] for item in items)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    if any(item["energy"]["source"] == "cpu_estimate" for item in items):
+        lines.append("~ energy is estimated from CPU time at metrics.cpu_watts")
+    if follows:
+        lines.append("more follow: raise --limit")
+    return "\n".join(lines) + "\n"
+
+
+def _about(item: dict[str, Any], *, is_session: bool) -> list[str]:
+    if not is_session:
+        return [item["key"], str(item["sessions"])]
+    session = item["session"]
+    name = session["name"]
+    shown = name if len(name) <= _NAME_CHARS else name[: _NAME_CHARS - 1] + "…"
+    limit = session["turns_limit"]
+    outcome = {True: "solved", False: "failed", None: "-"}[session["success"]]
+    return [
+        f"{date_of(session['opened_at_ms'])} {session['agent']}/{shown}",
+        "-" if session["task_class"] == DEFAULT_CLASS else session["task_class"],
+        f"{session['turns_used']}" + ("" if limit is None else f"/{limit}"),
+        outcome,
+    ]
+
+
+def _figures(item: dict[str, Any]) -> list[str]:
+    energy = item["energy"]
+    mark = "~" if energy["source"] == "cpu_estimate" else ""
+    return [
+        str(item["tool_calls"]),
+        _percent(item["useful_share"]),
+        _percent(item["redundant_share"]),
+        _dollars(item["cost_microusd"]),
+        _dollars(item["cost_of_pass_microusd"]),
+        f"{mark}{energy['mj'] / 1000:.1f} J",
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _dollars(microusd: int | None) -> str:
+    return "-" if microusd is None else f"${microusd / _MICRO:.4f}"
