@@ -82,7 +82,7 @@ class Amounts:
     def plus(self, other: "Amounts") -> "Amounts":
         """Return the sum, unit by unit."""
         total = dict(self._values)
-        for unit, value in other._values.items():
+        for unit, value in other.by_unit.items():
             total[unit] = total.get(unit, 0) + value
         if max(total.values(), default=0) > AMOUNT_MAX:
             return Amounts(total)  # which says what is wrong
