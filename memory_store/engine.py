@@ -8,12 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
 
+import psycopg
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
 from memory_store.errors import StoreUnavailableError, UnstorableError
-from memory_store.statement import BINDING_ERRORS, unstorable
+from memory_store.statement import BINDING_ERRORS, Driver, unstorable
 
 READERS_MAX = 4
 _BUSY_TIMEOUT_MS = 5_000
@@ -62,10 +63,10 @@ def reading_engine(database: Path) -> Engine:
     return engine
 
 
-def driver_of(connection: Connection) -> sqlite3.Connection:
+def driver_of(connection: Connection) -> Driver:
     """Return the driver's own connection under `connection`."""
     driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
+    assert isinstance(driver, sqlite3.Connection | psycopg.Connection)
     return driver
 
 

@@ -93,9 +93,11 @@ def _back_up(connection: Connection, database: Path, revision: str) -> None:
     temporary = target.with_suffix(".tmp")
     temporary.unlink(missing_ok=True)
     temporary.touch(mode=0o600)
+    driver = driver_of(connection)
+    assert isinstance(driver, sqlite3.Connection), "a server's database has no file to copy"
     copy = sqlite3.connect(temporary)
     try:
-        driver_of(connection).backup(copy)
+        driver.backup(copy)
     finally:
         copy.close()
     temporary.replace(target)

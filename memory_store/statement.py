@@ -2,72 +2,110 @@
 
 Core spends some ten times what SQLite needs for a point lookup on building the same
 statement again. The ledger's few statements never change, so they are compiled when the
-module is loaded and only their values travel.
+module is loaded, for both databases, and only their values travel. An upsert is written
+with PostgreSQL's `insert`, which both compile; SQLite's own is refused by PostgreSQL.
 """
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+import psycopg
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine.interfaces import Dialect
 
 from memory_store.errors import UnstorableError
 
-_DIALECT = sqlite.dialect(paramstyle="named")
+# Both name their parameters, so that one mapping of values serves either.
+_SQLITE = sqlite.dialect(paramstyle="named")
+_POSTGRESQL = PGDialect_psycopg(paramstyle="pyformat")  # type: ignore[no-untyped-call]  # theirs
 
 _INT64_MAX = 2**63 - 1
 
+Driver: TypeAlias = sqlite3.Connection | psycopg.Connection[Any]
 Value = str | int | None
 Values = Mapping[str, Value]
 
-# What the driver raises at a value that it cannot bind, beside its own errors.
-BINDING_ERRORS = (ValueError, OverflowError, TypeError)
+# What a driver raises at a value that it cannot bind. SQLite's raises nothing of its own at
+# one; psycopg does at a NUL in text, and the server at an integer above 64 bits.
+BINDING_ERRORS = (ValueError, OverflowError, TypeError, psycopg.DataError)
+# What a driver raises at a row that the schema refuses: an id used twice, a sum below zero.
+CONSTRAINT_ERRORS = (sqlite3.IntegrityError, psycopg.IntegrityError)
 
 
 class Statement:
     """One compiled statement; every value in it is a named parameter."""
 
     def __init__(self, clause: ClauseElement) -> None:
-        compiled = clause.compile(dialect=_DIALECT)
-        inlined = [name for name, value in compiled.params.items() if value is not None]
-        assert not inlined, f"values would be lost: {inlined}"
-        self._sql = str(compiled)
+        self._sqlite = _compiled(clause, _SQLITE)
+        self._postgresql = _compiled(clause, _POSTGRESQL)
 
-    def rows(self, driver: sqlite3.Connection, values: Values) -> list[Any]:
+    def rows(self, driver: Driver, values: Values) -> list[Any]:
         """Return every row."""
         return self._execute(driver, values).fetchall()
 
-    def row(self, driver: sqlite3.Connection, values: Values) -> Any:
+    def row(self, driver: Driver, values: Values) -> Any:
         """Return the first row or None."""
         return self._execute(driver, values).fetchone()
 
-    def run(self, driver: sqlite3.Connection, values: Values) -> int:
+    def run(self, driver: Driver, values: Values) -> int:
         """Return how many rows were changed."""
         return self._execute(driver, values).rowcount
 
-    def run_many(self, driver: sqlite3.Connection, values: Iterable[Values]) -> None:
+    def run_many(self, driver: Driver, values: Iterable[Values]) -> None:
         """Run the statement once for each of `values`."""
         rows = tuple(values)
         try:
-            driver.executemany(self._sql, rows)
+            if isinstance(driver, sqlite3.Connection):
+                driver.executemany(self._sqlite, rows)
+            elif rows:
+                # One round trip for all of them: psycopg sends them as a pipeline.
+                driver.cursor().executemany(self._postgresql, rows)
         except BINDING_ERRORS as error:
-            raise unstorable(*rows) from error
+            _refuse(error, *rows)
+            raise
 
-    def _execute(self, driver: sqlite3.Connection, values: Values) -> sqlite3.Cursor:
+    def _execute(self, driver: Driver, values: Values) -> sqlite3.Cursor | psycopg.Cursor[Any]:
         try:
-            return driver.execute(self._sql, values)
+            if isinstance(driver, sqlite3.Connection):
+                return driver.execute(self._sqlite, values)
+            return driver.execute(self._postgresql, values)
         except BINDING_ERRORS as error:
-            raise unstorable(values) from error
+            _refuse(error, values)
+            raise
 
 
-def unstorable(*rows: Mapping[str, object]) -> UnstorableError:
+def unstorable(*rows: Mapping[str, object], nul_is_text: bool = True) -> UnstorableError:
     """Return the error that names which values of `rows` the driver could not bind."""
-    names = {name: None for row in rows for name, value in row.items() if not _is_storable(value)}
+    names = {
+        name: None
+        for row in rows
+        for name, value in row.items()
+        if not _is_storable(value, nul_is_text=nul_is_text)
+    }
     return UnstorableError(names=tuple(names))
 
 
-def _is_storable(value: object) -> bool:
+def _refuse(error: Exception, *rows: Mapping[str, object]) -> None:
+    """Raise the error that names the values at fault; return if it is none of theirs."""
+    is_theirs = isinstance(error, psycopg.DataError)
+    found = unstorable(*rows, nul_is_text=not is_theirs)
+    # A sum can leave 64 bits while every value in it is within them.
+    if found.names or not is_theirs:
+        raise found from error
+
+
+def _compiled(clause: ClauseElement, dialect: Dialect) -> str:
+    # Said to be for many, an INSERT does not ask for the number that the server gave the row.
+    compiled = clause.compile(dialect=dialect, for_executemany=True)
+    inlined = [name for name, value in compiled.params.items() if value is not None]
+    assert not inlined, f"values would be lost: {inlined}"
+    return str(compiled)
+
+
+def _is_storable(value: object, *, nul_is_text: bool) -> bool:
     match value:
         case int():
             return -_INT64_MAX - 1 <= value <= _INT64_MAX
@@ -76,6 +114,6 @@ def _is_storable(value: object) -> bool:
                 value.encode()
             except UnicodeEncodeError:
                 return False
-            return True
+            return nul_is_text or "\0" not in value
         case _:
             return value is None or isinstance(value, float | bytes)
