@@ -1,19 +1,19 @@
 """The archive: results too large for a model's context, kept whole in files."""
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
 from sqlalchemy import Connection, Row, select
 
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId
-from memory_store.archive_files import ArchiveFiles, entry_of
+from memory_store.archive_files import entry_of
 from memory_store.archive_rows import ArchiveRow, Removed, known_among, place, remove_before
 from memory_store.errors import (
     ArchiveCorruptError,
@@ -29,7 +29,7 @@ from memory_store.writer import Writer
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
 SLICE_BYTES_MAX = 1024 * 1024
 TENANT_BYTES_MAX = 1024 * 1024 * 1024
-_FILES_AT_ONCE = 4
+FILES_AT_ONCE = 4
 
 T = TypeVar("T")
 
@@ -55,6 +55,22 @@ class ArchiveSlice:
     media_type: str
 
 
+class Contents(Protocol):
+    """Where the bytes are: files of this machine, or the database."""
+
+    def path(self, tenant: TenantId, archive_id: ArchiveId) -> Path: ...  # noqa: D102
+
+    def write(self, path: Path, content: bytes) -> str: ...  # noqa: D102
+
+    def read(self, path: Path, *, sha256: str) -> bytes: ...  # noqa: D102
+
+    def remove(self, paths: Iterable[Path]) -> None: ...  # noqa: D102
+
+    def written_before(  # noqa: D102
+        self, before_ms: int
+    ) -> Generator[Sequence[Path], None, None]: ...
+
+
 class Archive:
     """Keeps content byte for byte, up to `tenant_bytes_max` for each tenant.
 
@@ -65,17 +81,17 @@ class Archive:
 
     def __init__(
         self,
-        folder: Path,
+        contents: Contents,
         *,
         writer: Writer,
         reader: Reader,
         tenant_bytes_max: int = TENANT_BYTES_MAX,
     ) -> None:
-        self._files = ArchiveFiles(folder)
+        self._files = contents
         self._writer = writer
         self._reader = reader
         self._tenant_bytes_max = tenant_bytes_max
-        self._slots = anyio.CapacityLimiter(_FILES_AT_ONCE)
+        self._slots = anyio.CapacityLimiter(FILES_AT_ONCE)
         # Entries whose file may be there already while the writer has not seen their row.
         self._arriving: set[ArchiveId] = set()
 

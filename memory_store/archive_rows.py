@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId
+from memory_store.advisory import Duty, is_free
 from memory_store.tables import archive_totals, archives
 
 # How many entries one transaction removes, so that nobody behind it waits for long.
@@ -65,7 +66,7 @@ def place(connection: Connection, *, row: ArchiveRow, bytes_max: int) -> Placeme
     the next attempt goes on from there.
     """
     assert row.size_bytes <= bytes_max, "no eviction makes room for this"
-    excess_bytes = total_bytes(connection, row.tenant) + row.size_bytes - bytes_max
+    excess_bytes = _locked_total_bytes(connection, row.tenant) + row.size_bytes - bytes_max
     evicted = _oldest_above(connection, row.tenant, excess_bytes) if excess_bytes > 0 else ()
     _remove(connection, evicted)
     is_stored = sum(entry.size_bytes for entry in evicted) >= excess_bytes
@@ -77,9 +78,17 @@ def place(connection: Connection, *, row: ArchiveRow, bytes_max: int) -> Placeme
 
 def remove_before(connection: Connection, *, before_ms: int) -> tuple[Removed, ...]:
     """Remove the oldest entries that are older than `before_ms`, at most `REMOVED_AT_ONCE`."""
+    if not is_free(connection, Duty.RETENTION):
+        return ()
     old = _oldest(connection, _ENTRIES.where(archives.c.created_at_ms < before_ms))
     _remove(connection, old)
     return old
+
+
+def _locked_total_bytes(connection: Connection, tenant: TenantId) -> int:
+    """Return what the tenant's entries have, with nobody else adding one until the end."""
+    connection.execute(_GROW, {"tenant": tenant, "total_bytes": 0})
+    return total_bytes(connection, tenant)
 
 
 def total_bytes(connection: Connection, tenant: TenantId) -> int:

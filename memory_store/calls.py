@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, case, cast, func, select
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, Isolated
@@ -124,9 +124,12 @@ def _is_after(cursor: str) -> ColumnElement[bool]:
 
 def _bill(connection: Connection, session_id: SessionId) -> Bill:
     of_session = calls.c.session == session_id
+    charged = (_whole_sum(calls.c[unit.value]) for unit in Unit)
+    unmeasured = (func.max(case((_is_unmeasured(unit), 1), else_=0)) for unit in Unit)
     sums = connection.execute(
         select(
-            *(func.coalesce(func.sum(calls.c[unit.value]), 0) for unit in Unit),
+            *charged,
+            *unmeasured,
             func.max(calls.c.memory_peak_bytes),
             func.min(calls.c.started_at_ms),
             func.max(calls.c.ended_at_ms),
@@ -135,20 +138,30 @@ def _bill(connection: Connection, session_id: SessionId) -> Bill:
     counts = connection.execute(
         select(calls.c.status, func.count()).where(of_session).group_by(calls.c.status)
     )
-    blind = func.json_each(calls.c.unmeasured).table_valued("key")
-    unmeasured = connection.execute(
-        select(blind.c.key).select_from(calls).join(blind, of_session).distinct()
-    ).scalars()
-    *charged, memory_peak_bytes, first_started_at_ms, last_ended_at_ms = sums
+    *by_unit, memory_peak_bytes, first_started_at_ms, last_ended_at_ms = sums
+    amounts, blind = by_unit[: len(Unit)], by_unit[len(Unit) :]
     return Bill(
         session=session_id,
-        charged=Amounts(dict(zip(Unit, charged, strict=True))),
+        charged=Amounts(dict(zip(Unit, amounts, strict=True))),
         calls={CallStatus(status): count for status, count in counts},
-        unmeasured=tuple(sorted(Unit(key) for key in unmeasured)),
+        unmeasured=tuple(
+            sorted(unit for unit, is_blind in zip(Unit, blind, strict=True) if is_blind)
+        ),
         memory_peak_bytes=memory_peak_bytes,
         first_started_at_ms=first_started_at_ms,
         last_ended_at_ms=last_ended_at_ms,
     )
+
+
+def _whole_sum(column: ColumnElement[int]) -> ColumnElement[int]:
+    # PostgreSQL adds integers up to a decimal.
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
+
+
+def _is_unmeasured(unit: Unit) -> ColumnElement[bool]:
+    # A quotation mark inside a JSON text has a backslash before it, so this is the key of
+    # the object and nothing that a stranger's reason says.
+    return calls.c.unmeasured.contains(f'"{unit.value}":', autoescape=True)
 
 
 def _view(row: Any) -> CallView:

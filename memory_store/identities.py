@@ -7,6 +7,8 @@ from enum import StrEnum
 from governor.ids import PrincipalId, TenantId
 
 _REMEMBERED_MAX = 4_096
+# Where other sidecars may revoke a token, this long after they did it is still accepted.
+SHARED_PROOF_MS = 1_000
 
 
 class Role(StrEnum):
@@ -44,12 +46,14 @@ class Identities:
 
     Whoever changes a token, a principal or a tenant calls `forget_all` after COMMIT. A
     lookup that read before that and answers after it is recognised by its `epoch` and
-    not remembered: a revoked token cannot come back.
+    not remembered: a revoked token cannot come back. What other sidecars change is noticed
+    because nothing is remembered for longer than `remembered_ms`; None is for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembered_ms: int | None = None) -> None:
+        self._remembered_ms = remembered_ms
         self._lock = threading.Lock()
-        self._by_hash: dict[str, Proof] = {}
+        self._by_hash: dict[str, tuple[Proof, int]] = {}
         self._epoch = 0
 
     @property
@@ -57,18 +61,22 @@ class Identities:
         """Return a number that grows with each `forget_all`."""
         return self._epoch
 
-    def get(self, secret_hash: str) -> Proof | None:
+    def get(self, secret_hash: str, *, now_ms: int) -> Proof | None:
         """Return what is remembered."""
-        return self._by_hash.get(secret_hash)
+        proof, asked_at_ms = self._by_hash.get(secret_hash, (None, now_ms))
+        # A clock that steps back must not make it last.
+        if self._remembered_ms is not None and abs(now_ms - asked_at_ms) > self._remembered_ms:
+            return None
+        return proof
 
-    def remember(self, secret_hash: str, proof: Proof, *, epoch: int) -> None:
-        """Keep `proof`, which was read at `epoch`."""
+    def remember(self, secret_hash: str, proof: Proof, *, epoch: int, asked_at_ms: int) -> None:
+        """Keep `proof`, which was asked for at `asked_at_ms` and read at `epoch`."""
         with self._lock:
             if epoch != self._epoch:
                 return
-            if len(self._by_hash) >= _REMEMBERED_MAX:
+            if secret_hash not in self._by_hash and len(self._by_hash) >= _REMEMBERED_MAX:
                 self._by_hash.pop(next(iter(self._by_hash)))
-            self._by_hash[secret_hash] = proof
+            self._by_hash[secret_hash] = (proof, asked_at_ms)
 
     def forget_all(self) -> None:
         """Prove every token anew."""

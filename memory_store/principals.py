@@ -57,13 +57,13 @@ class PrincipalBook:
         or tenant is disabled; which of these is not told.
         """
         secret_hash = hash_of(secret)
-        proof = self._identities.get(secret_hash)
+        proof = self._identities.get(secret_hash, now_ms=now_ms)
         if proof is None:
             epoch = self._identities.epoch
             proof = await self._reader.run(lambda connection: proof_for(connection, secret_hash))
             if proof is None:
                 return None
-            self._identities.remember(secret_hash, proof, epoch=epoch)
+            self._identities.remember(secret_hash, proof, epoch=epoch, asked_at_ms=now_ms)
         return proof.identity if proof.holds_at(now_ms) else None
 
     async def create(

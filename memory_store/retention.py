@@ -6,6 +6,7 @@ from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, or_, select, tuple_
 
+from memory_store.advisory import Duty, is_free
 from memory_store.archive import Archive
 from memory_store.reader import Reader
 from memory_store.tables import calls, reservations, sessions, turns
@@ -47,7 +48,8 @@ class Retention:
     """Removes old calls, what was held for them, old turns and old archive entries.
 
     Events and balances stay, because a balance is the fold of its events; so do sessions,
-    which stay closed, and the audit log.
+    which stay closed, and the audit log. Of sidecars that share a database one does it at a
+    time; the others find nothing to do.
     """
 
     def __init__(self, *, writer: Writer, reader: Reader, archive: Archive) -> None:
@@ -106,6 +108,8 @@ class Retention:
 
 
 def _remove_calls(connection: Connection, *, before_ms: int) -> int:
+    if not is_free(connection, Duty.RETENTION):
+        return 0
     ids = connection.execute(_OLD_CALLS, {"before_ms": before_ms}).scalars().all()
     if not ids:
         return 0
@@ -115,6 +119,8 @@ def _remove_calls(connection: Connection, *, before_ms: int) -> int:
 
 
 def _remove_turns(connection: Connection, *, page: Sequence[_Turn], before_ms: int) -> int:
+    if not is_free(connection, Duty.RETENTION):
+        return 0
     # Asked again, because a session may have come back since the page was read. One by one,
     # because SQLite answers a list of pairs by going through the whole table.
     is_this = (turns.c.session_id == bindparam("of_session")) & (turns.c.turn == bindparam("named"))

@@ -1,16 +1,16 @@
-"""The schema's version: made, brought up to date, or refused at start."""
+"""The schema's versions: which there are, which a database has, how it gets to another."""
 
-import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy import Connection, inspect
 
-from memory_store.engine import driver_of, translated
 from memory_store.errors import SchemaMismatchError
 
 _PACKAGE = Path(__file__).parent
@@ -18,24 +18,26 @@ _PACKAGE = Path(__file__).parent
 _PLACES = (_PACKAGE / "_migrations", _PACKAGE.parent / "migrations")
 
 
-def upgrade(engine: Engine, database: Path) -> None:
-    """Bring `database` to the present revision; an older one is copied aside before.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One migration; a `post` one may only run when no older version is left running."""
 
-    Raises:
-        SchemaMismatchError: a newer or another program made it.
-    """
-    scripts = ScriptDirectory.from_config(_config())
-    head = scripts.get_current_head()
-    assert head is not None, "no migrations are packaged"
-    with translated(), engine.connect() as connection:
-        current = _current(connection)
-        if current == head:
-            return
-        if current is not None:
-            _check_known(scripts, current, database)
-            _back_up(connection, database, current)
-        with connection.begin():
-            command.upgrade(_config(connection), head)
+    revision: str
+    is_post: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """What became of a database: where it was, what ran, what is still to be run."""
+
+    before: str | None
+    ran: tuple[Step, ...]
+    pending: tuple[Step, ...]
+
+    @property
+    def can_start(self) -> bool:
+        """Tell whether this version of Flyball can work on it."""
+        return all(step.is_post for step in self.pending)
 
 
 def migrations_folder(places: tuple[Path, ...] = _PLACES) -> Path:
@@ -47,9 +49,46 @@ def migrations_folder(places: tuple[Path, ...] = _PLACES) -> Path:
     raise SchemaMismatchError(message)
 
 
-def backup_path(database: Path, revision: str) -> Path:
-    """Return where the copy of `database` is kept that was made before it left `revision`."""
-    return database.with_name(f"{database.stem}.before-{revision}{database.suffix}")
+def current_revision(connection: Connection) -> str | None:
+    """Return the revision of the database, None if it is empty.
+
+    Raises:
+        SchemaMismatchError: it is another program's.
+    """
+    heads = MigrationContext.configure(connection).get_current_heads()
+    if not heads and inspect(connection).get_table_names():
+        message = (
+            "the database has tables but no revision, so it is not Flyball's; "
+            "choose another state directory or database"
+        )
+        raise SchemaMismatchError(message)
+    return heads[0] if heads else None
+
+
+def steps_from(current: str | None, *, place: str) -> tuple[Step, ...]:
+    """Return what leads from revision `current` to the present one, in its order.
+
+    Raises:
+        SchemaMismatchError: this version does not know the revision; `place` says whose it is.
+    """
+    scripts = ScriptDirectory.from_config(_config())
+    head = scripts.get_current_head()
+    assert head is not None, "no migrations are packaged"
+    if current is not None:
+        _check_known(scripts, current, place)
+    way = [_step(script) for script in scripts.iterate_revisions(head, current or "base")]
+    return tuple(reversed(way))
+
+
+def run_steps(connection: Connection, steps: Sequence[Step]) -> None:
+    """Run `steps` in the transaction that is open."""
+    if steps:
+        command.upgrade(_config(connection), steps[-1].revision)
+
+
+def _step(script: Script) -> Step:
+    is_post = Path(script.path).name.startswith(f"{script.revision}_post_")
+    return Step(revision=script.revision, is_post=is_post)
 
 
 def _config(connection: Connection | None = None) -> Config:
@@ -62,42 +101,13 @@ def _config(connection: Connection | None = None) -> Config:
     return config
 
 
-def _current(connection: Connection) -> str | None:
-    """Return the revision of the database, None if it is empty."""
-    with connection.begin():
-        heads = MigrationContext.configure(connection).get_current_heads()
-        if not heads and inspect(connection).get_table_names():
-            message = (
-                "the database has tables but no revision, so it is not Flyball's; "
-                "choose another state directory"
-            )
-            raise SchemaMismatchError(message)
-    return heads[0] if heads else None
-
-
-def _check_known(scripts: ScriptDirectory, revision: str, database: Path) -> None:
+def _check_known(scripts: ScriptDirectory, revision: str, place: str) -> None:
     try:
         scripts.get_revision(revision)
     except CommandError as error:
         message = (
-            f"the database {database} is at revision {revision}, which this version of Flyball "
+            f"the database {place} is at revision {revision}, which this version of Flyball "
             f"does not know (it knows up to {scripts.get_current_head()}); start the version "
             "that wrote it, or restore the backup made before that version's upgrade"
         )
         raise SchemaMismatchError(message) from error
-
-
-def _back_up(connection: Connection, database: Path, revision: str) -> None:
-    """Copy the database aside, whole or not at all."""
-    target = backup_path(database, revision)
-    temporary = target.with_suffix(".tmp")
-    temporary.unlink(missing_ok=True)
-    temporary.touch(mode=0o600)
-    driver = driver_of(connection)
-    assert isinstance(driver, sqlite3.Connection), "a server's database has no file to copy"
-    copy = sqlite3.connect(temporary)
-    try:
-        driver.backup(copy)
-    finally:
-        copy.close()
-    temporary.replace(target)

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, exists, select, update
 from governor.amounts import Amounts
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.target import CallKind
+from memory_store.advisory import Duty, is_free
 from memory_store.audit import Actor, note
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.carves import close_below
@@ -126,7 +127,7 @@ class SessionBook:
                 partial(_close_idle, ids=ids, before_ms=before_ms, by=by, now_ms=now_ms)
             )
             if not closed:
-                # All of them came back meanwhile; the next sweep looks again.
+                # All came back meanwhile, or another sidecar is at it; the next sweep looks again.
                 break
             total += closed
         return total
@@ -173,6 +174,8 @@ def _close_one(connection: Connection, session_id: SessionId, *, by: Actor, now_
 def _close_idle(
     book: Bookkeeping, *, ids: Sequence[str], before_ms: int, by: Actor, now_ms: int
 ) -> int:
+    if not is_free(book.connection, Duty.IDLE_SESSIONS):
+        return 0
     book.flush()
     # Asked again, because a session may have come back since it was looked for.
     still_idle = book.connection.scalars(

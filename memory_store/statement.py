@@ -64,7 +64,7 @@ class Statement:
                 # One round trip for all of them: psycopg sends them as a pipeline.
                 driver.cursor().executemany(self._postgresql, rows)
         except BINDING_ERRORS as error:
-            _refuse(error, *rows)
+            refuse(error, *rows)
             raise
 
     def _execute(self, driver: Driver, values: Values) -> sqlite3.Cursor | psycopg.Cursor[Any]:
@@ -73,11 +73,20 @@ class Statement:
                 return driver.execute(self._sqlite, values)
             return driver.execute(self._postgresql, values)
         except BINDING_ERRORS as error:
-            _refuse(error, values)
+            refuse(error, values)
             raise
 
 
-def unstorable(*rows: Mapping[str, object], nul_is_text: bool = True) -> UnstorableError:
+def refuse(error: Exception, *rows: Mapping[str, object]) -> None:
+    """Raise the error that names the values at fault; return if it is none of theirs."""
+    is_theirs = isinstance(error, psycopg.DataError)
+    found = _unstorable(*rows, nul_is_text=not is_theirs)
+    # A sum can leave 64 bits while every value in it is within them.
+    if found.names or not is_theirs:
+        raise found from error
+
+
+def _unstorable(*rows: Mapping[str, object], nul_is_text: bool) -> UnstorableError:
     """Return the error that names which values of `rows` the driver could not bind."""
     names = {
         name: None
@@ -86,15 +95,6 @@ def unstorable(*rows: Mapping[str, object], nul_is_text: bool = True) -> Unstora
         if not _is_storable(value, nul_is_text=nul_is_text)
     }
     return UnstorableError(names=tuple(names))
-
-
-def _refuse(error: Exception, *rows: Mapping[str, object]) -> None:
-    """Raise the error that names the values at fault; return if it is none of theirs."""
-    is_theirs = isinstance(error, psycopg.DataError)
-    found = unstorable(*rows, nul_is_text=not is_theirs)
-    # A sum can leave 64 bits while every value in it is within them.
-    if found.names or not is_theirs:
-        raise found from error
 
 
 def _compiled(clause: ClauseElement, dialect: Dialect) -> str:

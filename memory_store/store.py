@@ -11,24 +11,28 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Engine, text
 
-from memory_store.archive import TENANT_BYTES_MAX, Archive
+from memory_store import postgresql_engine, postgresql_schema, sqlite_engine, sqlite_schema
+from memory_store.archive import FILES_AT_ONCE, TENANT_BYTES_MAX, Archive, Contents
+from memory_store.archive_blobs import ArchiveBlobs
+from memory_store.archive_files import ArchiveFiles
 from memory_store.audit import AuditLog
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
-from memory_store.engine import Durability, reading_engine, writing_engine
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
-from memory_store.identities import Identities
+from memory_store.engine import Durability
+from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.notices import NoticeBook
+from memory_store.postgresql_engine import server_url
 from memory_store.principals import PrincipalBook
 from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
 from memory_store.retention import Retention
-from memory_store.schema import upgrade
+from memory_store.schema import Migrated
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.turn_book import TurnBook
@@ -58,6 +62,8 @@ class Store:
     reader: Reader
     bookkeeping: Bookkeeping
     conservation: Conservation
+    is_shared: bool
+    """Whether other sidecars are at work on the same database."""
 
     async def breaches(self) -> list[str]:
         """Return what does not add up in the books, and admit nothing more if anything does.
@@ -86,29 +92,45 @@ class Store:
         await self.reader.run(lambda connection: connection.execute(probe).close())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a store stands on: its connections, and where the archive's contents are."""
+
+    writing: Engine
+    reading: Engine
+    contents: Contents
+    is_shared: bool
+
+
 @asynccontextmanager
 async def open_store(
     state_dir: Path,
     *,
+    url: str | None = None,
     durability: Durability = Durability.POWER,
     archive_bytes_max_per_tenant: int = TENANT_BYTES_MAX,
 ) -> AsyncIterator[Store]:
     """Yield the store in `state_dir`, which is made if it is not there.
+
+    With the `url` of a PostgreSQL server everything durable is there instead, shared with
+    other sidecars, each of which has a state directory of its own.
 
     Raises:
         StateDirectoryBusyError: another sidecar uses the directory.
         SchemaMismatchError: another version of Flyball made the database.
         StoreUnavailableError: the directory cannot be used, or the database not be opened.
     """
+    _make_private(state_dir)
     # Opening blocks the loop, a migration even for long; nothing is served before it.
-    with _opened(state_dir, durability) as (writing, reading):
+    opened = _opened(state_dir, durability) if url is None else _connected(url, durability)
+    with exclusive(state_dir), opened as ground:
         live = LiveBudgets()
-        identities = Identities()
         bookkeeping = Bookkeeping(live)
-        writer = Writer(writing, book=bookkeeping)
-        reader = Reader(reading)
+        identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
+        writer = Writer(ground.writing, book=bookkeeping)
+        reader = Reader(ground.reading)
         archive = Archive(
-            state_dir / ARCHIVE_NAME,
+            ground.contents,
             writer=writer,
             reader=reader,
             tenant_bytes_max=archive_bytes_max_per_tenant,
@@ -132,6 +154,7 @@ async def open_store(
                 reader=reader,
                 bookkeeping=bookkeeping,
                 conservation=Conservation(),
+                is_shared=ground.is_shared,
             )
         finally:
             writer.stop_taking()
@@ -142,22 +165,78 @@ async def open_store(
                 await reader.close()
 
 
-@contextmanager
-def _opened(state_dir: Path, durability: Durability) -> Iterator[tuple[Engine, Engine]]:
-    """Yield the writing and the reading engine on a database of the present schema."""
+def migrate_store(
+    state_dir: Path, *, url: str | None = None, with_post: bool = False, only_look: bool = False
+) -> Migrated:
+    """Return what became of the schema of the store in `state_dir`, or at `url`.
+
+    Raises:
+        StateDirectoryBusyError: a sidecar uses the directory.
+        SchemaMismatchError: a newer or another program made the database.
+        StoreUnavailableError: the directory cannot be used, or the database not be opened.
+    """
+    if url is not None:
+        writing = postgresql_engine.writing_engine(server_url(url), Durability.POWER)
+        try:
+            if only_look:
+                return postgresql_schema.pending(writing)
+            return postgresql_schema.migrate(writing, with_post=with_post)
+        finally:
+            writing.dispose()
     _make_private(state_dir)
     database = state_dir / DATABASE_NAME
-    with exclusive(state_dir):
-        # SQLite gives its other files the mode of this one.
-        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        writing = writing_engine(database, durability)
-        reading = reading_engine(database)
+    with exclusive(state_dir), _file_engine(database, Durability.POWER) as writing:
+        if only_look:
+            return sqlite_schema.pending(writing, database)
+        return sqlite_schema.upgrade(writing, database)
+
+
+@contextmanager
+def _opened(state_dir: Path, durability: Durability) -> Iterator[_Ground]:
+    """Yield the database file in `state_dir`, of the present schema."""
+    database = state_dir / DATABASE_NAME
+    with _file_engine(database, durability) as writing:
+        reading = sqlite_engine.reading_engine(database)
         try:
-            upgrade(writing, database)
-            yield writing, reading
+            sqlite_schema.upgrade(writing, database)
+            contents = ArchiveFiles(state_dir / ARCHIVE_NAME)
+            yield _Ground(writing=writing, reading=reading, contents=contents, is_shared=False)
         finally:
             reading.dispose()
-            writing.dispose()
+
+
+@contextmanager
+def _file_engine(database: Path, durability: Durability) -> Iterator[Engine]:
+    try:
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        message = f"{database} cannot be opened"
+        raise StoreUnavailableError(message) from error
+    writing = sqlite_engine.writing_engine(database, durability)
+    try:
+        yield writing
+    finally:
+        writing.dispose()
+
+
+@contextmanager
+def _connected(address: str, durability: Durability) -> Iterator[_Ground]:
+    """Yield the database of a server, of the present schema."""
+    url = server_url(address)
+    writing = postgresql_engine.writing_engine(url, durability)
+    reading = postgresql_engine.reading_engine(url)
+    # One may hold megabytes for long, so that the writer must not wait for it.
+    moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
+    try:
+        postgresql_schema.prepare(writing)
+        yield _Ground(
+            writing=writing, reading=reading, contents=ArchiveBlobs(moving), is_shared=True
+        )
+    finally:
+        moving.dispose()
+        reading.dispose()
+        writing.dispose()
 
 
 def _make_private(state_dir: Path) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -31,7 +32,6 @@ metadata = MetaData(
 )
 
 _INT64_MAX = 2**63 - 1
-
 # SQLite numbers rows by itself only where the column is called INTEGER.
 _ID = BigInteger().with_variant(Integer, "sqlite")
 
@@ -321,7 +321,7 @@ archive_totals = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("seq", Integer, primary_key=True),
+    Column("seq", _ID, primary_key=True),
     Column("at_ms", BigInteger, nullable=False),
     Column("actor", Text, nullable=False),
     Column("action", Text, nullable=False),
@@ -329,4 +329,22 @@ audit = Table(
     Column("before", Text),
     Column("after", Text),
     sqlite_autoincrement=True,
+)
+
+# What the archive keeps where several sidecars share a database; else it keeps files.
+archive_blobs = Table(
+    "archive_blobs",
+    metadata,
+    Column("archive_id", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("written_at_ms", BigInteger, nullable=False),
+)
+
+# One row, counted up by whoever changes what other sidecars remember: budgets.
+standing_changes = Table(
+    "standing_changes",
+    metadata,
+    Column("one", Integer, primary_key=True),
+    Column("changes", BigInteger, nullable=False),
+    CheckConstraint("one = 1", name="one_row"),
 )

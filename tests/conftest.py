@@ -1,9 +1,13 @@
-"""What every suite shares: the async backend and how hypothesis reports."""
+"""What every suite shares: the async backend, a database server, how hypothesis reports."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from postgresql_server import PostgresqlServer, running_server
+
+from memory_store.store import migrate_store
 
 # A deadline per example would measure the machine; pytest-timeout bounds the whole test.
 settings.register_profile(
@@ -17,6 +21,46 @@ settings.load_profile("house")
 def anyio_backend() -> str:
     """Run `@pytest.mark.anyio` tests on asyncio, the one backend of the house."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """Start the server at the first test that asks for one."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_model(
+    postgresql_server: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Return the name of a database with the present schema: copied faster than made."""
+    with postgresql_server.database() as url:
+        migrate_store(tmp_path_factory.mktemp("model"), url=url)
+        yield postgresql_server.name_in(url)
+
+
+@pytest.fixture
+def empty_database(postgresql_server: PostgresqlServer) -> Iterator[str]:
+    """Return the URL of a database with nothing in it."""
+    with postgresql_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def database(postgresql_server: PostgresqlServer, postgresql_model: str) -> Iterator[str]:
+    """Return the URL of a database with the present schema."""
+    with postgresql_server.database(like=postgresql_model) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest) -> str | None:
+    """Return where a store is: None in its state directory, else at this server."""
+    if request.param == "sqlite":
+        return None
+    url: str = request.getfixturevalue("database")
+    return url
 
 
 @pytest.hookimpl(tryfirst=True)

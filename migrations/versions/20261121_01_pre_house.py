@@ -203,7 +203,7 @@ def _reservation_lines() -> None:
 def _events() -> None:
     op.create_table(
         "events",
-        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("reservation_id", sa.Text(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
@@ -341,7 +341,7 @@ def _archive_totals() -> None:
 def _audit() -> None:
     op.create_table(
         "audit",
-        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("action", sa.Text(), nullable=False),

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Mapping
 
+import pytest
+
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
@@ -12,6 +14,9 @@ from governor.scope import ScopeChain, ScopeKind
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from governor.window import Lifetime, Window
+
+# For what is about the files of a state directory: a shared store has its own tests.
+IN_FILES = pytest.mark.parametrize("store_url", [None], ids=["sqlite"])
 
 TENANT = TenantId("acme")
 AGENT = PrincipalId("ada")

@@ -1,4 +1,4 @@
-"""The two ledgers that the contract holds for, each with a way to set its stage."""
+"""The three ledgers that the contract holds for, each with a way to set its stage."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -98,10 +98,11 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "sql"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
     if request.param == "memory":
         yield MemoryStage(MemoryLedger())
         return
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+    url = request.getfixturevalue("database") if request.param == "postgresql" else None
+    async with open_store(tmp_path / "state", url=url, durability=Durability.PROCESS) as store:
         yield SqlStage(store)

@@ -3,7 +3,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from contracts.builders import AGENT, SESSION, TENANT
+from contracts.builders import AGENT, IN_FILES, SESSION, TENANT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +81,7 @@ async def test_another_agent_gets_the_answer_for_an_unknown_entry(
     assert str(others.value) == str(unknown.value)
 
 
+@IN_FILES
 async def test_a_changed_file_is_corrupt(store: Store, state_dir: Path) -> None:
     entry = await _put(store, b"the whole truth")
     (file,) = _files(state_dir)
@@ -90,6 +91,7 @@ async def test_a_changed_file_is_corrupt(store: Store, state_dir: Path) -> None:
         await store.archive.read(entry.archive_id, tenant=TENANT, agent=AGENT, offset=0, length=3)
 
 
+@IN_FILES
 async def test_a_missing_file_is_corrupt(store: Store, state_dir: Path) -> None:
     entry = await _put(store, b"the whole truth")
     (file,) = _files(state_dir)
@@ -99,6 +101,7 @@ async def test_a_missing_file_is_corrupt(store: Store, state_dir: Path) -> None:
         await store.archive.read(entry.archive_id, tenant=TENANT, agent=AGENT)
 
 
+@IN_FILES
 async def test_files_are_for_their_owner_only_and_apart_by_tenant(
     store: Store, state_dir: Path
 ) -> None:
@@ -123,6 +126,7 @@ async def test_content_above_the_limit_is_refused(
     assert _files(state_dir) == []
 
 
+@IN_FILES
 async def test_a_disk_that_fails_leaves_no_file_behind(
     store: Store, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

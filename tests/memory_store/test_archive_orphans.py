@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from contracts.builders import AGENT, SESSION, TENANT
+from contracts.builders import AGENT, IN_FILES, SESSION, TENANT
 from sqlalchemy import Connection
 
 from governor.ids import CallId
@@ -18,7 +18,7 @@ from memory_store.retention import ORPHAN_GRACE_MS, Purged
 from memory_store.store import Store
 from tests.memory_store.consistency import entry_files, files_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, IN_FILES]
 
 BEFORE_MS = 5_000
 # Later than any file that a test writes.

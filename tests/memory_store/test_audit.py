@@ -1,6 +1,6 @@
 import pytest
 from contracts.builders import AGENT, COST, SESSION, TENANT, budget, request
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 
 from governor.amounts import Amounts
 from governor.ids import BudgetId
@@ -75,14 +75,19 @@ async def test_a_refused_change_leaves_no_row(store: Store) -> None:
     assert await _actions(store) == before
 
 
+def _refuse_audit_rows(connection: Connection) -> None:
+    in_dialect = {
+        "sqlite": "CREATE TRIGGER no_audit BEFORE INSERT ON audit "
+        "BEGIN SELECT RAISE(ABORT, 'the log is full'); END",
+        "postgresql": "ALTER TABLE audit ADD CONSTRAINT no_audit CHECK (false) NOT VALID",
+    }
+    connection.execute(text(in_dialect[connection.dialect.name])).close()
+
+
 async def test_a_change_whose_row_cannot_be_written_does_not_happen(
     store: Store,
 ) -> None:
-    trigger = text(
-        "CREATE TRIGGER no_audit BEFORE INSERT ON audit "
-        "BEGIN SELECT RAISE(ABORT, 'the log is full'); END"
-    )
-    await store.writer.run(lambda connection: connection.execute(trigger).close())
+    await store.writer.run(_refuse_audit_rows)
 
     with pytest.raises(StoreUnavailableError):
         await store.budgets.create(budget({COST: 10}), by=ADMIN, now_ms=5)

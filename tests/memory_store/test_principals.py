@@ -148,9 +148,10 @@ def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
     epoch = identities.epoch
 
     identities.forget_all()
-    identities.remember("hash", Proof(identity=identity, expires_at_ms=None), epoch=epoch)
+    proof = Proof(identity=identity, expires_at_ms=None)
+    identities.remember("hash", proof, epoch=epoch, asked_at_ms=1)
 
-    assert identities.get("hash") is None
+    assert identities.get("hash", now_ms=1) is None
 
 
 async def test_tokens_are_listed_without_their_secrets(store: Store) -> None:

@@ -10,7 +10,18 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from contracts.builders import AGENT, COST, SESSION, TENANT, budget, chain, record, request, used
+from contracts.builders import (
+    AGENT,
+    COST,
+    IN_FILES,
+    SESSION,
+    TENANT,
+    budget,
+    chain,
+    record,
+    request,
+    used,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, func, select
@@ -291,6 +302,7 @@ async def test_a_store_that_archived_nothing_is_purged_too(store: Store) -> None
     assert await _purge(store, before_ms=FAR_MS, now_ms=FAR_MS) == NOTHING
 
 
+@IN_FILES
 async def test_put_read_and_purge_together_give_bytes_or_not_found(
     store: Store, state_dir: Path
 ) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from contracts.builders import TENANT
+from contracts.builders import IN_FILES, TENANT
 from sqlalchemy import create_engine
 
 from memory_store import schema
 from memory_store.audit import Actor
 from memory_store.errors import SchemaMismatchError, StoreUnavailableError
-from memory_store.schema import backup_path, migrations_folder
+from memory_store.schema import migrations_folder
+from memory_store.sqlite_schema import backup_path
 from memory_store.store import DATABASE_NAME, open_store
 from memory_store.tables import metadata
 
@@ -41,7 +42,7 @@ def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(config)
 
 
-HEAD = _scripts().get_current_head()
+HEAD = str(_scripts().get_current_head())
 
 
 def _definitions(database: sqlite3.Connection) -> dict[str, str]:
@@ -96,6 +97,7 @@ def _copy_migrations(to: Path, *, fails: bool = False) -> Path:
 
 
 @pytest.mark.usefixtures("store")
+@IN_FILES
 async def test_the_migrations_make_the_tables_that_the_code_uses(state_dir: Path) -> None:
     engine = create_engine("sqlite://")
     with engine.connect() as connection:
@@ -216,6 +218,7 @@ def test_missing_migrations_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
+@IN_FILES
 async def test_the_state_is_for_its_owner_only(state_dir: Path) -> None:
     names = _names_in(state_dir)
 

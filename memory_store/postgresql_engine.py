@@ -1,0 +1,93 @@
+"""Connections to a PostgreSQL server that several sidecars share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+
+from memory_store.engine import READERS_MAX, Durability, name_unstorable_values
+from memory_store.errors import StoreUnavailableError
+
+_DRIVER = "postgresql+psycopg"
+_SCHEMES = ("postgresql", "postgres", _DRIVER)
+
+# A server that is gone is noticed within the half minute even if its machine lost power.
+_CONNECTING = {
+    "application_name": "flyball",
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+}
+# Whoever waits for a lock gives up before its caller does; a sidecar that was stopped in the
+# middle of a transaction (a debugger, a frozen machine) does not keep the others waiting.
+_WRITING = {
+    "statement_timeout": "30s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "15s",
+}
+# A read sees one state of the database from its first statement to its last.
+_READING = {
+    "statement_timeout": "30s",
+    "default_transaction_read_only": "on",
+    "default_transaction_isolation": "repeatable read",
+}
+_SYNCHRONOUS_COMMIT = {Durability.POWER: "on", Durability.PROCESS: "off"}
+
+
+def server_url(text: str) -> URL:
+    """Return the address of a server; `str` of it leaves the password out.
+
+    Raises:
+        StoreUnavailableError: it is not one; the message does not repeat it.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        url = None
+    if url is None or url.drivername not in _SCHEMES:
+        message = (
+            "the store's URL cannot be read; write postgresql://user:password@host:port/database"
+        )
+        # The cause would repeat the text, and with it the password.
+        raise StoreUnavailableError(message) from None
+    return url.set(drivername=_DRIVER)
+
+
+def writing_engine(url: URL, durability: Durability, *, connections: int = 1) -> Engine:
+    """Return an engine whose connections may write; the writer's has one."""
+    settings = {**_WRITING, "synchronous_commit": _SYNCHRONOUS_COMMIT[durability]}
+    return _engine(url, settings, connections=connections)
+
+
+def reading_engine(url: URL) -> Engine:
+    """Return the engine with the few connections that may only read."""
+    return _engine(url, _READING, connections=READERS_MAX)
+
+
+def _engine(url: URL, settings: Mapping[str, str], *, connections: int) -> Engine:
+    """Return an engine that connects anew when it is used after its server was gone."""
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        # What the URL says itself is left as it is.
+        connect_args={name: value for name, value in _CONNECTING.items() if name not in url.query},
+    )
+    sentence = "; ".join(f"SET {name} = '{value}'" for name, value in settings.items())
+
+    def connect(connection: psycopg.Connection[Any], _entry: ConnectionPoolEntry) -> None:
+        # Said to the server, not in the connection's options, which a pooler would drop.
+        connection.autocommit = True
+        connection.execute(sentence).close()
+        connection.autocommit = False
+
+    event.listen(engine, "connect", connect)
+    name_unstorable_values(engine)
+    return engine
