@@ -4,15 +4,19 @@ A turn lasts until its transaction ends, however it ends. On SQLite there is one
 one writer, so every turn is its own.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
+from typing import TypeVar
 
 from sqlalchemy import Connection, text
 
 from memory_store.engine import is_shared
 
-# Advisory locks are numbers that all programs of a database share: "flyball" in ASCII, so
+# Advisory locks are numbers that all programs of a database share: "flyb" in ASCII, so
 # that another program's are not met by chance.
 _FAMILY = 0x666C7962
+
+T = TypeVar("T")
 
 _WAIT = text("SELECT pg_advisory_xact_lock(:family, :duty)")
 _TRY = text("SELECT pg_try_advisory_xact_lock(:family, :duty)")
@@ -38,3 +42,13 @@ def is_free(connection: Connection, duty: Duty) -> bool:
     if not is_shared(connection):
         return True
     return bool(connection.execute(_TRY, {"family": _FAMILY, "duty": duty.value}).scalar())
+
+
+def in_turn(duty: Duty, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """Return `work` as it is done by one sidecar at a time."""
+
+    def turn(connection: Connection) -> T:
+        take_turn(connection, duty)
+        return work(connection)
+
+    return turn

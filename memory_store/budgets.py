@@ -1,6 +1,7 @@
 """Budgets and quotas, as administrators set them."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -9,6 +10,7 @@ from governor.budget import Budget
 from governor.ids import BudgetId, TenantId
 from governor.scope import ScopeKind
 from governor.window import Lifetime, Window
+from memory_store.advisory import Duty, in_turn
 from memory_store.audit import Actor, State, note
 from memory_store.budget_rows import (
     BudgetView,
@@ -69,7 +71,7 @@ class BudgetBook:
             check_within_quota(connection, budget)
             return self._insert(connection, budget, change)
 
-        return await self._writer.run(work)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def put(
         self, budget: Budget, *, expected_version: int | None, by: Actor, now_ms: int
@@ -93,7 +95,7 @@ class BudgetBook:
             check_within_quota(connection, budget)
             return self._upsert(connection, budget, expected_version, change)
 
-        return await self._writer.run(work)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def delete(
         self,
@@ -132,7 +134,7 @@ class BudgetBook:
                 after=None,
             )
 
-        await self._writer.run(work)
+        await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def get(self, budget_id: BudgetId) -> BudgetView:
         """Return the budget.
@@ -201,9 +203,8 @@ class BudgetBook:
         )
         check_window(quota)
         change = _Change(action="quota.put", by=by, now_ms=now_ms)
-        return await self._writer.run(
-            lambda connection: self._upsert(connection, quota, expected_version, change)
-        )
+        work = partial(self._upsert, budget=quota, expected_version=expected_version, change=change)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     def _upsert(
         self,

@@ -56,7 +56,19 @@ def server_url(text: str) -> URL:
         )
         # The cause would repeat the text, and with it the password.
         raise StoreUnavailableError(message) from None
+    password = url.query.get("password")
+    if isinstance(password, str):
+        url = url.difference_update_query(["password"]).set(password=password)
     return url.set(drivername=_DRIVER)
+
+
+def unreachable(url: URL, error: Exception) -> StoreUnavailableError:
+    """Return the error that says which server could not be used at start, and why."""
+    # What the driver says itself; around it SQLAlchemy tells of statements and their values.
+    cause = error.__cause__ or error
+    reason = str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
+    message = f"the store at {url.render_as_string(hide_password=True)} cannot be used: {reason}"
+    return StoreUnavailableError(message.replace(url.password, "***") if url.password else message)
 
 
 def writing_engine(url: URL, durability: Durability, *, connections: int = 1) -> Engine:
@@ -77,6 +89,8 @@ def _engine(url: URL, settings: Mapping[str, str], *, connections: int) -> Engin
         poolclass=QueuePool,
         pool_size=connections,
         max_overflow=0,
+        # An error must not carry what callers and administrators wrote into the log.
+        hide_parameters=True,
         # What the URL says itself is left as it is.
         connect_args={name: value for name, value in _CONNECTING.items() if name not in url.query},
     )

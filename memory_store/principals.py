@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
 from governor.ids import PrincipalId, TenantId
+from memory_store.advisory import Duty, in_turn
 from memory_store.audit import Actor, note
 from memory_store.errors import AlreadyExistsError, NotFoundError, TokenEndedError
 from memory_store.identities import Identities, Identity, Role
@@ -105,7 +107,7 @@ class PrincipalBook:
             _note(connection, "principal.create", None, after, by=by, now_ms=now_ms)
             return after
 
-        return await self._writer.run(work)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def put(
         self,
@@ -176,7 +178,7 @@ class PrincipalBook:
                 connection, principal_id, expires_at_ms=expires_at_ms, by=by, now_ms=now_ms
             )
 
-        return await self._writer.run(work)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def rotate_token(
         self, token_id: str, *, expires_at_ms: int | None, by: Actor, now_ms: int
@@ -197,7 +199,9 @@ class PrincipalBook:
                 connection, old.principal_id, expires_at_ms=expires_at_ms, by=by, now_ms=now_ms
             )
 
-        return await self._writer.run(work, after_commit=self._identities.forget_all)
+        return await self._writer.run(
+            in_turn(Duty.ADMINISTRATION, work), after_commit=self._identities.forget_all
+        )
 
     async def revoke_token(self, token_id: str, *, by: Actor, now_ms: int) -> TokenView:
         """Accept the token no more.
@@ -205,8 +209,9 @@ class PrincipalBook:
         Raises:
             NotFoundError: there is no such token.
         """
+        work = partial(revoke_token, token_id=token_id, by=by, now_ms=now_ms)
         return await self._writer.run(
-            lambda connection: revoke_token(connection, token_id, by=by, now_ms=now_ms),
+            in_turn(Duty.ADMINISTRATION, work),
             after_commit=self._identities.forget_all,
         )
 
@@ -254,7 +259,9 @@ class PrincipalBook:
             _note(connection, "principal.put", before, after, by=by, now_ms=now_ms)
             return after
 
-        return await self._writer.run(work, after_commit=self._identities.forget_all)
+        return await self._writer.run(
+            in_turn(Duty.ADMINISTRATION, work), after_commit=self._identities.forget_all
+        )
 
 
 def _existing(connection: Connection, principal_id: PrincipalId) -> Principal:

@@ -20,6 +20,7 @@ def writing_engine(database: Path, durability: Durability) -> Engine:
         _url(database, mode="rwc"),
         poolclass=StaticPool,
         connect_args={"check_same_thread": False},
+        hide_parameters=True,
     )
     pragmas = (
         f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}",
@@ -41,6 +42,7 @@ def reading_engine(database: Path) -> Engine:
         pool_size=READERS_MAX,
         max_overflow=0,
         connect_args={"check_same_thread": False},
+        hide_parameters=True,
     )
     pragmas = (f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}", "PRAGMA query_only = ON")
     _configure(engine, pragmas=pragmas, begin="BEGIN")

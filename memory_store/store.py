@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Engine, text
+from sqlalchemy import URL, Engine, text
 
 from memory_store import postgresql_engine, postgresql_schema, sqlite_engine, sqlite_schema
 from memory_store.archive import FILES_AT_ONCE, TENANT_BYTES_MAX, Archive, Contents
@@ -21,7 +21,7 @@ from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
-from memory_store.engine import Durability
+from memory_store.engine import Durability, translated
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
@@ -176,13 +176,10 @@ def migrate_store(
         StoreUnavailableError: the directory cannot be used, or the database not be opened.
     """
     if url is not None:
-        writing = postgresql_engine.writing_engine(server_url(url), Durability.POWER)
-        try:
+        with _server_engine(server_url(url), Durability.POWER) as writing:
             if only_look:
                 return postgresql_schema.pending(writing)
             return postgresql_schema.migrate(writing, with_post=with_post)
-        finally:
-            writing.dispose()
     _make_private(state_dir)
     database = state_dir / DATABASE_NAME
     with exclusive(state_dir), _file_engine(database, Durability.POWER) as writing:
@@ -224,18 +221,31 @@ def _file_engine(database: Path, durability: Durability) -> Iterator[Engine]:
 def _connected(address: str, durability: Durability) -> Iterator[_Ground]:
     """Yield the database of a server, of the present schema."""
     url = server_url(address)
-    writing = postgresql_engine.writing_engine(url, durability)
-    reading = postgresql_engine.reading_engine(url)
-    # One may hold megabytes for long, so that the writer must not wait for it.
-    moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
-    try:
+    with _server_engine(url, durability) as writing:
         postgresql_schema.prepare(writing)
-        yield _Ground(
-            writing=writing, reading=reading, contents=ArchiveBlobs(moving), is_shared=True
-        )
+        reading = postgresql_engine.reading_engine(url)
+        # One may move megabytes for long, and the writer must not wait for it.
+        moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
+        try:
+            yield _Ground(
+                writing=writing, reading=reading, contents=ArchiveBlobs(moving), is_shared=True
+            )
+        finally:
+            moving.dispose()
+            reading.dispose()
+
+
+@contextmanager
+def _server_engine(url: URL, durability: Durability) -> Iterator[Engine]:
+    writing = postgresql_engine.writing_engine(url, durability)
+    try:
+        try:
+            with translated(), writing.connect():
+                """It answers."""
+        except StoreUnavailableError as error:
+            raise postgresql_engine.unreachable(url, error) from None
+        yield writing
     finally:
-        moving.dispose()
-        reading.dispose()
         writing.dispose()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from governor.ids import TenantId
+from memory_store.advisory import Duty, in_turn
 from memory_store.audit import Actor, note
 from memory_store.errors import AlreadyExistsError, NotFoundError
 from memory_store.identities import Identities
@@ -63,7 +64,7 @@ class TenantBook:
             _note(connection, "tenant.create", None, after, by=by, now_ms=now_ms)
             return after
 
-        return await self._writer.run(work)
+        return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def put(
         self,
@@ -135,7 +136,9 @@ class TenantBook:
             _note(connection, "tenant.put", before, after, by=by, now_ms=now_ms)
             return after
 
-        return await self._writer.run(work, after_commit=self._identities.forget_all)
+        return await self._writer.run(
+            in_turn(Duty.ADMINISTRATION, work), after_commit=self._identities.forget_all
+        )
 
 
 def find_tenant(connection: Connection, tenant_id: TenantId) -> Tenant:

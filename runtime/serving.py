@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+from pydantic import SecretStr
 
 from runtime.configuration.model import Config
 from runtime.listeners import Listeners, bind
@@ -12,7 +13,9 @@ from runtime.wiring import Sidecar, open_sidecar
 
 
 @asynccontextmanager
-async def serving(config: Config, *, state_dir: Path) -> AsyncIterator[tuple[Sidecar, Listeners]]:
+async def serving(
+    config: Config, *, state_dir: Path, store_url: SecretStr | None = None
+) -> AsyncIterator[tuple[Sidecar, Listeners]]:
     """Serve while the block runs; at its end calls are drained before anything closes.
 
     Raises:
@@ -24,7 +27,7 @@ async def serving(config: Config, *, state_dir: Path) -> AsyncIterator[tuple[Sid
     agents = bind(config.listen.agents, config.listen)
     admin = bind(config.listen.admin, config.listen)
     with agents.listening, admin.listening:
-        async with open_sidecar(config, state_dir=state_dir) as sidecar:
+        async with open_sidecar(config, state_dir=state_dir, store_url=store_url) as sidecar:
             listeners = Listeners(
                 agents=(agents, sidecar.agents), admin=(admin, sidecar.admin), listen=config.listen
             )

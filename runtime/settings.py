@@ -29,6 +29,7 @@ class Settings(BaseSettings):
     state: Annotated[Path, AfterValidator(Path.absolute)] = Field(
         default=Path(".flyball"), validate_default=True
     )
+    store_url: SecretStr | None = Field(default=None, description="a PostgreSQL server's URL")
     log_level: LogLevel = "WARNING"
     model_url: str | None = Field(default=None, description="a real model server for the tour")
     model_key: SecretStr | None = None

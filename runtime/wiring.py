@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
@@ -100,8 +101,12 @@ class _Ground:
 
 
 @asynccontextmanager
-async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Sidecar]:
-    """Yield a sidecar on `state_dir`; everything that it started is gone afterwards.
+async def open_sidecar(
+    config: Config, *, state_dir: Path, store_url: SecretStr | None = None
+) -> AsyncIterator[Sidecar]:
+    """Yield a sidecar on `state_dir`, and on the server at `store_url` if there is one.
+
+    Everything that it started is gone afterwards.
 
     Raises:
         ConfigError: the configuration contradicts itself.
@@ -114,6 +119,7 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
         store = await stack.enter_async_context(
             open_store(
                 state_dir,
+                url=None if store_url is None else store_url.get_secret_value(),
                 durability=Durability(config.store.durability),
                 archive_bytes_max_per_tenant=archive_bytes_max_of(config),
             )
@@ -175,7 +181,11 @@ def _check_open_access(config: Config) -> None:
 async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
     """Reap what an earlier process left behind: children, domains, then its holds."""
     reaped = await executor.sweep()
-    expired = await ground.store.ledger.expire_due(now_ms=ground.clock.now_ms(), all_live=True)
+    # Where others share the store, what is live may be theirs: the reaper ends by time what
+    # an earlier process of ours left.
+    expired = await ground.store.ledger.expire_due(
+        now_ms=ground.clock.now_ms(), all_live=not ground.store.is_shared
+    )
     if reaped or expired:
         logger.warning(
             "an earlier sidecar ended without cleaning up: %d domains reaped, %d holds expired",

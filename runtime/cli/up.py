@@ -11,6 +11,7 @@ from ebpf.executor import LocalExecutor
 from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
+from runtime.configuration.store_url import store_url_of
 from runtime.examination import Mark, local_command_findings
 from runtime.listeners import DRAIN_SECONDS, Listeners
 from runtime.serving import serving
@@ -38,7 +39,11 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         with anyio.CancelScope() as starting:
             signals.do(starting.cancel)
             config = load_config(settings.config)
-            async with serving(config, state_dir=settings.state) as (sidecar, listeners):
+            url = store_url_of(config, settings.store_url)
+            async with serving(config, state_dir=settings.state, store_url=url) as (
+                sidecar,
+                listeners,
+            ):
                 signals.do(None)
                 if signals.first is None:
                     _warn(sidecar, config, settings)

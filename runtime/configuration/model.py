@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.loops import BREAKER, COUNT_MAX
@@ -84,8 +84,9 @@ class SessionTable(Table):
 
 
 class StoreTable(Table):
-    """How much a crash may cost: nothing, or what the machine had not written yet."""
+    """Where the store is, and how much a crash may cost it: nothing, or the last moment."""
 
+    url: SecretStr | None = None
     durability: Literal["power", "process"] = "power"
 
 
