@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, Select, bindparam, delete, select, update
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.postgresql import insert
 
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId
 from memory_store.advisory import Duty, is_free

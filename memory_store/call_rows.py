@@ -1,6 +1,5 @@
 """Call records as rows."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -10,14 +9,14 @@ from governor.amounts import Amounts
 from governor.call import CallRecord
 from governor.usage import Usage
 from memory_store.rows import UNIT_NAMES, amounts_json, json_of
-from memory_store.statement import Statement, Value
+from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import calls
 
 # The first record of a call stands; a second one must not undo a settlement.
 _INSERT = Statement(insert(calls).on_conflict_do_nothing(index_elements=["call_id"]))
 
 
-def insert_calls(driver: sqlite3.Connection, rows: Sequence[Mapping[str, Value]]) -> None:
+def insert_calls(driver: Driver, rows: Sequence[Mapping[str, Value]]) -> None:
     """Store the records, in the transaction that ends their reservations."""
     _INSERT.run_many(driver, rows)
 

@@ -5,12 +5,11 @@ the reservation's id, and the amounts account by account.
 """
 
 import hashlib
-import sqlite3
 
 from sqlalchemy import bindparam, insert, select
 
 from governor.ids import TenantId
-from memory_store.statement import Statement
+from memory_store.statement import Driver, Statement
 from memory_store.tables import journal
 
 _TENANTS_KEPT_MAX = 10_000
@@ -55,7 +54,7 @@ class Journal:
         except KeyError:
             self._entries[tenant] = [entry]
 
-    def flush(self, driver: sqlite3.Connection) -> None:
+    def flush(self, driver: Driver) -> None:
         """Store what was booked."""
         # In one order, so that two replicas never wait for each other's tenants.
         for tenant in sorted(self._entries):
@@ -75,7 +74,7 @@ class Journal:
             self._heads[tenant] = (number + 1, digest)
         self._entries.clear()
 
-    def _head(self, driver: sqlite3.Connection, tenant: TenantId) -> tuple[int, str]:
+    def _head(self, driver: Driver, tenant: TenantId) -> tuple[int, str]:
         head = self._heads.get(tenant)
         if head is None:
             if len(self._heads) >= _TENANTS_KEPT_MAX:

@@ -4,18 +4,17 @@ They belong to the writer's thread. On a database that only this process writes 
 kept from one transaction to the next; whatever undoes a transaction makes them be forgotten.
 """
 
-import sqlite3
 from collections.abc import Sequence
 
 from sqlalchemy import bindparam, func, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.postgresql import insert
 
 from governor.account import Account, Balance, BalanceKey, Booking
 from governor.amounts import Unit
 from governor.events import Charge
 from governor.ids import BudgetId
 from governor.reservation import ReservationLine
-from memory_store.statement import Statement, Value
+from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import balances
 
 _KEPT_MAX = 200_000
@@ -80,7 +79,7 @@ class LiveAccounts:
         if len(self._by_key) > _KEPT_MAX:
             self.forget()
 
-    def get(self, driver: sqlite3.Connection, key: BalanceKey) -> LiveAccount:
+    def get(self, driver: Driver, key: BalanceKey) -> LiveAccount:
         """Return the account of `key`; one that was never used stands at zero."""
         found = self._by_key.get(key)
         if found is not None:
@@ -91,7 +90,7 @@ class LiveAccounts:
         account_id, *amounts = row
         return self._kept(LiveAccount(account_id, key, amounts))
 
-    def numbered(self, driver: sqlite3.Connection, account_id: int) -> LiveAccount:
+    def numbered(self, driver: Driver, account_id: int) -> LiveAccount:
         """Return the account of that number, which is stored."""
         found = self._by_id.get(account_id)
         if found is not None:
@@ -102,7 +101,7 @@ class LiveAccounts:
         key = BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
         return self._kept(LiveAccount(account_id, key, amounts))
 
-    def balance(self, driver: sqlite3.Connection, account: Account) -> Balance:
+    def balance(self, driver: Driver, account: Account) -> Balance:
         """Return how `account` stands, all parts of its window added up."""
         live = self.get(driver, account.key)
         if not account.older:
@@ -152,7 +151,7 @@ class LiveAccounts:
         if not account.is_changed:
             self._touch(account)
 
-    def flush(self, driver: sqlite3.Connection) -> None:
+    def flush(self, driver: Driver) -> None:
         """Store what changed."""
         if not self._changed:
             return
@@ -170,7 +169,7 @@ class LiveAccounts:
         self._by_id[account.account_id] = account
         return account
 
-    def _fresh_id(self, driver: sqlite3.Connection) -> int:
+    def _fresh_id(self, driver: Driver) -> int:
         if self._last_id is None:
             (self._last_id,) = _LAST_ID.row(driver, {})
         self._last_id = (self._last_id or 0) + 1

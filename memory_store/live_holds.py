@@ -1,6 +1,5 @@
 """The reservations that a transaction touches, in memory until they are stored."""
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +26,7 @@ from memory_store.errors import AlreadyExistsError
 from memory_store.live_accounts import LiveAccount, LiveAccounts
 from memory_store.records import Hold
 from memory_store.rows import amounts_json, amounts_of
-from memory_store.statement import Statement, Value
+from memory_store.statement import CONSTRAINT_ERRORS, Driver, Statement, Value
 from memory_store.tables import reservations, turns
 
 _KEPT_MAX = 50_000
@@ -163,7 +162,7 @@ class LiveHolds:
         return live
 
     def get(
-        self, driver: sqlite3.Connection, accounts: LiveAccounts, reservation_id: ReservationId
+        self, driver: Driver, accounts: LiveAccounts, reservation_id: ReservationId
     ) -> LiveHold | None:
         """Return the reservation of that id, be it an ended one."""
         kept = self._kept.get(reservation_id)
@@ -178,7 +177,7 @@ class LiveHolds:
         return live
 
     def under_key(
-        self, driver: sqlite3.Connection, accounts: LiveAccounts, agent: PrincipalId, key: str
+        self, driver: Driver, accounts: LiveAccounts, agent: PrincipalId, key: str
     ) -> tuple[Reservation, str] | None:
         """Return the reservation made under the agent's `key` and the hash of its payload."""
         new = self._new_keys.get((agent, key))
@@ -190,9 +189,7 @@ class LiveHolds:
             return None
         return _live_hold(driver, accounts, row).hold.reservation, row[-1]
 
-    def is_turn_new(
-        self, driver: sqlite3.Connection, session: SessionId, turn: TurnId | None
-    ) -> bool:
+    def is_turn_new(self, driver: Driver, session: SessionId, turn: TurnId | None) -> bool:
         """Tell whether a call would be the first of `turn`."""
         if turn is None or (session, turn) in self._new_turns:
             return False
@@ -217,7 +214,7 @@ class LiveHolds:
         live.hold = live.hold.with_reservation(reservation)
         self._relined[reservation.reservation_id] = live
 
-    def flush(self, driver: sqlite3.Connection) -> None:
+    def flush(self, driver: Driver) -> None:
         """Store what changed.
 
         Raises:
@@ -226,7 +223,7 @@ class LiveHolds:
         if self._new:
             try:
                 _INSERT.run_many(driver, self._new)
-            except sqlite3.IntegrityError as error:
+            except CONSTRAINT_ERRORS as error:
                 message = "the id of the reservation or of the call was used before"
                 raise AlreadyExistsError(message) from error
         if self._new_turns:
@@ -237,11 +234,11 @@ class LiveHolds:
             _RELINE.run_many(driver, [_lines_row(live) for live in self._relined.values()])
         self._flushed()
 
-    def free_turn(self, driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
+    def free_turn(self, driver: Driver, reservation_id: ReservationId) -> None:
         """Let the turn that a stored reservation opened be opened again."""
         _FREE_TURN.run(driver, {"reservation_id": reservation_id})
 
-    def free_key(self, driver: sqlite3.Connection, reservation_id: ReservationId) -> None:
+    def free_key(self, driver: Driver, reservation_id: ReservationId) -> None:
         """Let the key of a stored reservation be used again: its call never ran."""
         _FREE_KEY.run(driver, {"of_reservation_id": reservation_id})
 
@@ -295,7 +292,7 @@ def _lines_row(live: LiveHold) -> dict[str, Value]:
     }
 
 
-def _live_hold(driver: sqlite3.Connection, accounts: LiveAccounts, row: Any) -> LiveHold:
+def _live_hold(driver: Driver, accounts: LiveAccounts, row: Any) -> LiveHold:
     (
         reservation_id, call_id, kind, name, upstream, tier, tenant, agent, session, turn,
         state, estimate, opens_turn, lines, created_at_ms, expires_at_ms, _,

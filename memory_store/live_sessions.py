@@ -1,7 +1,6 @@
 """The sessions that a transaction touches: who they belong to and where they stand."""
 
 import json
-import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from governor.session import SessionState
 from memory_store import line_text
 from memory_store.errors import SessionOwnerError
 from memory_store.live_accounts import LiveAccounts
-from memory_store.statement import Statement, Value
+from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import reservations, sessions
 
 _KEPT_MAX = 50_000
@@ -108,7 +107,7 @@ class LiveSessions:
             self._kept.clear()
 
     def seen(
-        self, driver: sqlite3.Connection, accounts: LiveAccounts, request: AdmissionRequest
+        self, driver: Driver, accounts: LiveAccounts, request: AdmissionRequest
     ) -> LiveSession:
         """Return the session of `request`, opened if it is new, and note that it was seen.
 
@@ -159,7 +158,7 @@ class LiveSessions:
         )
 
     def get(
-        self, driver: sqlite3.Connection, accounts: LiveAccounts, session_id: SessionId
+        self, driver: Driver, accounts: LiveAccounts, session_id: SessionId
     ) -> LiveSession | None:
         """Return the session of that id."""
         kept = self._kept.get(session_id)
@@ -169,11 +168,11 @@ class LiveSessions:
                 self._kept[session_id] = kept
         return kept
 
-    def children(self, driver: sqlite3.Connection, session_id: SessionId) -> list[SessionId]:
+    def children(self, driver: Driver, session_id: SessionId) -> list[SessionId]:
         """Return the open sessions that were carved out of this one; stored ones only."""
         return [SessionId(child) for (child,) in _CHILDREN.rows(driver, {"parent": session_id})]
 
-    def flush(self, driver: sqlite3.Connection) -> None:
+    def flush(self, driver: Driver) -> None:
         """Store what changed."""
         if self._opened:
             _INSERT.run_many(driver, self._opened)
@@ -190,7 +189,7 @@ class LiveSessions:
 
     def _read(
         self,
-        driver: sqlite3.Connection,
+        driver: Driver,
         accounts: LiveAccounts,
         session_id: SessionId,
         depth: int = 0,

@@ -1,6 +1,5 @@
 """Notices as rows: what budgets have to tell an administrator."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import bindparam, insert
@@ -10,7 +9,7 @@ from governor.call import CallRecord
 from governor.denial import Shortage
 from governor.events import Warned
 from memory_store.rows import json_of
-from memory_store.statement import Statement, Value
+from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import notices
 
 _NAMES = ("at_ms", "tenant", "kind", "budget_id", "subject", "unit", "call_id", "detail")
@@ -53,6 +52,6 @@ def would_deny(request: AdmissionRequest, shortage: Shortage) -> dict[str, Value
     }
 
 
-def insert_notices(driver: sqlite3.Connection, rows: Sequence[Mapping[str, Value]]) -> None:
+def insert_notices(driver: Driver, rows: Sequence[Mapping[str, Value]]) -> None:
     """Store the notices, in the transaction that caused them."""
     _INSERT.run_many(driver, rows)

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import psycopg
-from sqlalchemy import ClauseElement
+from sqlalchemy import ClauseElement, Select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from memory_store.errors import UnstorableError
+from memory_store.many import ManyRows
 
 # Both name their parameters, so that one mapping of values serves either.
 _SQLITE = sqlite.dialect(paramstyle="named")
@@ -39,8 +41,12 @@ class Statement:
     """One compiled statement; every value in it is a named parameter."""
 
     def __init__(self, clause: ClauseElement) -> None:
-        self._sqlite = _compiled(clause, _SQLITE)
-        self._postgresql = _compiled(clause, _POSTGRESQL)
+        self._sqlite = str(_compiled(clause, _SQLITE))
+        compiled = _compiled(clause, _POSTGRESQL)
+        self._postgresql = str(compiled)
+        self._many = (
+            None if isinstance(clause, Select) else ManyRows(self._postgresql, _types_in(compiled))
+        )
 
     def rows(self, driver: Driver, values: Values) -> list[Any]:
         """Return every row."""
@@ -61,8 +67,9 @@ class Statement:
             if isinstance(driver, sqlite3.Connection):
                 driver.executemany(self._sqlite, rows)
             elif rows:
-                # One round trip for all of them: psycopg sends them as a pipeline.
-                driver.cursor().executemany(self._postgresql, rows)
+                assert self._many is not None, "a SELECT is run for one set of values"
+                for batch in self._many.batches(rows):
+                    driver.execute(self._many.sql, {"rows": batch})
         except BINDING_ERRORS as error:
             refuse(error, *rows)
             raise
@@ -97,12 +104,19 @@ def _unstorable(*rows: Mapping[str, object], nul_is_text: bool) -> UnstorableErr
     return UnstorableError(names=tuple(names))
 
 
-def _compiled(clause: ClauseElement, dialect: Dialect) -> str:
+def _compiled(clause: ClauseElement, dialect: Dialect) -> SQLCompiler:
     # Said to be for many, an INSERT does not ask for the number that the server gave the row.
     compiled = clause.compile(dialect=dialect, for_executemany=True)
     inlined = [name for name, value in compiled.params.items() if value is not None]
     assert not inlined, f"values would be lost: {inlined}"
-    return str(compiled)
+    assert isinstance(compiled, SQLCompiler)
+    return compiled
+
+
+def _types_in(compiled: SQLCompiler) -> dict[str, str]:
+    return {
+        name: parameter.type.compile(compiled.dialect) for name, parameter in compiled.binds.items()
+    }
 
 
 def _is_storable(value: object, *, nul_is_text: bool) -> bool:

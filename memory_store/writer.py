@@ -9,7 +9,6 @@ what one of them holds, each is run again in a transaction of its own, so that i
 
 import asyncio
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +29,7 @@ from memory_store.errors import (
     StoreOverloadedError,
     StoreUnavailableError,
 )
+from memory_store.statement import Driver
 
 WAITING_MAX = 4096
 # An admission that is refused can be asked for again; a settlement that is refused is a call
@@ -249,7 +249,7 @@ class Writer:
         book.flush()
         book.trim()
 
-    def _run_alone(self, connection: Connection, driver: sqlite3.Connection, piece: _Piece) -> None:
+    def _run_alone(self, connection: Connection, driver: Driver, piece: _Piece) -> None:
         """Run a piece that brings its own statements."""
         # It may read what was decided before it.
         self._book.flush()

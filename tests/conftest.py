@@ -54,7 +54,7 @@ def database(postgresql_server: PostgresqlServer, postgresql_model: str) -> Iter
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store_url(request: pytest.FixtureRequest) -> str | None:
     """Return where a store is: None in its state directory, else at this server."""
     if request.param == "sqlite":

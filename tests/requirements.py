@@ -20,6 +20,7 @@ _INVARIANTS = "invariants"
 _FAILURES = "when things go wrong"
 _INTERFACES = "interfaces"
 _INPUT = "bad input"
+_SHARED = "several sidecars, one database"
 _HOUSE = "house rules"
 
 _STATED: dict[str, dict[str, str]] = {
@@ -136,6 +137,31 @@ _STATED: dict[str, dict[str, str]] = {
         "input.upstream-never-answers": "An upstream that never answers is given up in time.",
         "drain.no-child-left": "SIGTERM ends the calls, settles them and leaves no child behind.",
         "crash.restart-reaps": "After SIGKILL a restart ends strays and expires old holds.",
+    },
+    _SHARED: {
+        "shared.one-budget": (
+            "However many sidecars share a database, a budget is one budget to all of them, and a "
+            "change of it governs the next admission of each."
+        ),
+        "shared.holds-of-others": (
+            "No sidecar ends a hold of another before its time, and none is ended twice."
+        ),
+        "shared.session-closed": "A session closed through one sidecar is denied by all at once.",
+        "shared.token-revoked": (
+            "A token revoked through one sidecar is refused by all within a second."
+        ),
+        "shared.one-change-at-a-time": "Of two changes to one version of a record, one is refused.",
+        "shared.housekeeping-once": (
+            "Every sidecar keeps house, and nothing is closed or removed twice."
+        ),
+        "shared.reconnects": (
+            "A lost connection fails what was under way, and the next call makes it anew."
+        ),
+        "shared.migrated-on-command": (
+            "A start makes the tables of an empty shared database and changes none that is there; "
+            "`flyball migrate` does, in one phase before a rollout and one after."
+        ),
+        "shared.password-unseen": "A store's password is in no file, error or log of Flyball.",
     },
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",

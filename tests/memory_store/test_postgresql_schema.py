@@ -15,7 +15,7 @@ from memory_store.schema import current_revision, migrations_folder
 from memory_store.store import migrate_store, open_store
 from memory_store.tables import metadata
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 STEP = '''
 """One column more."""
@@ -125,6 +125,7 @@ async def _open_once(state_dir: Path, url: str) -> None:
         await store.check()
 
 
+@pytest.mark.requirement("shared.migrated-on-command")
 @pytest.mark.usefixtures("of_next_release")
 async def test_an_older_database_is_refused_naming_the_command(
     state_dir: Path, database: str
@@ -156,6 +157,7 @@ async def test_the_database_of_another_program_is_refused_there_too(
             pass
 
 
+@pytest.mark.requirement("shared.migrated-on-command")
 @pytest.mark.usefixtures("of_next_release")
 async def test_a_rollout_has_steps_before_it_and_after_it(state_dir: Path, database: str) -> None:
     looked = migrate_store(state_dir, url=database, only_look=True)
@@ -187,6 +189,7 @@ async def test_what_follows_a_step_after_a_rollout_waits_for_it(
             pass
 
 
+@pytest.mark.requirement("shared.password-unseen")
 @pytest.mark.parametrize(
     "url",
     [

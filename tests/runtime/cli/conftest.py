@@ -8,7 +8,9 @@ import pytest
 
 from runtime.cli import main
 
-SETTINGS = ("CONFIG", "STATE", "LOG_LEVEL", "MODEL_URL", "MODEL_KEY", "MODEL_NAME")
+SETTINGS = (
+    "CONFIG", "STATE", "STORE_URL", "LOG_LEVEL", "MODEL_URL", "MODEL_KEY", "MODEL_NAME",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
