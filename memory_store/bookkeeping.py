@@ -4,7 +4,7 @@ It belongs to the writer's thread. Nothing is written before `flush`, and a deci
 raises has changed nothing, so pieces of one transaction need no savepoints of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
@@ -46,6 +46,7 @@ from memory_store.records import (
     expired_record,
 )
 from memory_store.statement import Value
+from memory_store.turns import About, Turns
 
 # Clocks of one host are read in several threads, so a little back is not a step.
 CLOCK_BACK_MS_MAX = 5_000
@@ -61,6 +62,7 @@ class Bookkeeping:
         self.accounts = LiveAccounts()
         self.holds = LiveHolds()
         self.journal = Journal()
+        self.turns = Turns()
         self.breach: str | None = None
         self._live = live
         self._calls: list[dict[str, Value]] = []
@@ -72,8 +74,38 @@ class Bookkeeping:
         self.connection = connection
         self.driver = driver_of(connection)
 
+    def take_turns(self, abouts: Collection[About]) -> None:
+        """Have the books of those tenants to this transaction, and read what it is going to need.
+
+        Only where other sidecars write to the same database.
+        """
+        stale = self.turns.take(self.driver, abouts)
+        if stale.standing:
+            self.sessions.forget()
+            self._live.forget_all()
+        if stale.bookings:
+            self.accounts.forget()
+            self.holds.doubt()
+            self.journal.forget()
+        asked = [about.request for about in abouts if about.request is not None]
+        held = [about.reservation for about in abouts if about.reservation is not None]
+        self.holds.fetch(self.driver, self.accounts, held)
+        described = [
+            account
+            for request in asked
+            if (session := self._session_of(request)) is not None
+            for account in self.accounts_of(request, session)
+        ]
+        keys = [key for account in described for key in (account.key, *account.older)]
+        self.accounts.fetch(self.driver, keys)
+
+    def count_turns(self) -> None:
+        """Tell the others that there was a turn; the last thing before COMMIT."""
+        self.turns.count(self.driver)
+
     def forget(self) -> None:
         """Read everything again: what was remembered may never have been stored."""
+        self.turns.forget()
         self.sessions.forget()
         self.accounts.forget()
         self.holds.forget()
@@ -223,6 +255,11 @@ class Bookkeeping:
         for shortage in decision.would_deny:
             self._notices.append(notice_rows.would_deny(request, shortage))
         return decision
+
+    def _session_of(self, request: AdmissionRequest) -> LiveSession | None:
+        session = self.sessions.get(self.driver, self.accounts, request.chain.session)
+        is_theirs = session is not None and session.tenant == request.chain.tenant
+        return session if is_theirs else None
 
     def _end(
         self, live: LiveHold, ended: Ended, record: CallRecord, charged: Amounts

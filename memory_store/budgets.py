@@ -28,6 +28,7 @@ from memory_store.reader import Reader
 from memory_store.rows import budget_columns
 from memory_store.tables import budgets
 from memory_store.tenants import find_tenant
+from memory_store.turns import announce
 from memory_store.versions import check_version
 from memory_store.writer import Writer
 
@@ -124,6 +125,7 @@ class BudgetBook:
                 .values(retired_at_ms=now_ms, updated_at_ms=now_ms, version=before.version + 1)
             )
             self._live.forget(before.budget.tenant)
+            announce(connection, before.budget.tenant)
             note(
                 connection,
                 by=by,
@@ -258,6 +260,7 @@ class BudgetBook:
         """Return the budget as it now stands, noted and due to be read by the next admission."""
         after = live_budget(connection, budget.budget_id)
         self._live.forget(budget.tenant)
+        announce(connection, budget.tenant)
         note(
             connection,
             by=change.by,

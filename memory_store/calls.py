@@ -18,6 +18,7 @@ from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import amounts_of
 from memory_store.tables import calls
+from memory_store.turns import About
 from memory_store.writer import Writer
 
 
@@ -60,7 +61,7 @@ class CallLog:
 
     async def record(self, record: CallRecord) -> None:
         """Keep the record of a call that was not admitted and so was charged nothing."""
-        await self._writer.book(lambda book: book.record(record), is_owed=True)
+        await self._writer.book(lambda book: book.record(record), about=About(), is_owed=True)
 
     async def get(self, call_id: CallId) -> CallView:
         """Return the call.

@@ -14,6 +14,8 @@ from memory_store.statement import BINDING_ERRORS, Driver, refuse
 
 READERS_MAX = 4
 
+_PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
 
 class Durability(StrEnum):
     """What an acknowledged write survives: the death of the machine, or of the process."""
@@ -32,6 +34,15 @@ def driver_of(connection: Connection) -> Driver:
 def is_shared(connection: Connection) -> bool:
     """Tell whether other sidecars may write to the same database."""
     return connection.dialect.name == "postgresql"
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same transaction, begun again, may well be stored."""
+    cause = error.__cause__ if isinstance(error, StoreUnavailableError) else error
+    foreign = getattr(cause, "orig", None) or cause
+    return isinstance(
+        foreign, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure
+    )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ the reservation's id, and the amounts account by account.
 
 import hashlib
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, func, insert, select
 
 from governor.ids import TenantId
 from memory_store.statement import Driver, Statement
@@ -20,10 +20,16 @@ _INSERT = Statement(
         {name: bindparam(name) for name in ("tenant", "number", "at_ms", "entries", "hash")}
     )
 )
+_older = journal.alias()
 _HEAD = Statement(
     select(journal.c.number, journal.c.hash)
     .where(journal.c.tenant == bindparam("tenant"))
-    .order_by(journal.c.number.desc())
+    .where(
+        journal.c.number
+        == select(func.max(_older.c.number))
+        .where(_older.c.tenant == bindparam("tenant"))
+        .scalar_subquery()
+    )
 )
 
 

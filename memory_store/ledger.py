@@ -19,6 +19,7 @@ from memory_store.errors import StoreError
 from memory_store.reader import Reader
 from memory_store.standing import standing_balances
 from memory_store.tables import reservations
+from memory_store.turns import About
 from memory_store.writer import Writer
 
 _EXPIRED_AT_ONCE = 256
@@ -54,7 +55,11 @@ class SqlLedger:
             AlreadyExistsError: the id of the reservation or of the call was used before.
         """
         # A caller who has gone by its turn must not leave a hold behind.
-        return await self._writer.book(lambda book: book.admit(request), may_be_dropped=True)
+        return await self._writer.book(
+            lambda book: book.admit(request),
+            about=About(tenant=request.chain.tenant, request=request),
+            may_be_dropped=True,
+        )
 
     async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
         """Mark the hold before the first upstream byte: from now on expiry charges it.
@@ -63,7 +68,11 @@ class SqlLedger:
             UnknownReservationError: there is no such reservation.
             InvalidTransitionError: it was forwarded or ended before.
         """
-        await self._writer.book(lambda book: book.forward(reservation_id), is_owed=True)
+        await self._writer.book(
+            lambda book: book.forward(reservation_id),
+            about=About(reservation=reservation_id),
+            is_owed=True,
+        )
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -75,7 +84,9 @@ class SqlLedger:
             InvalidTransitionError: it ended before; nothing is charged twice.
         """
         return await self._writer.book(
-            lambda book: book.settle(reservation_id, usage, record), is_owed=True
+            lambda book: book.settle(reservation_id, usage, record),
+            about=About(tenant=record.chain.tenant, reservation=reservation_id),
+            is_owed=True,
         )
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
@@ -86,7 +97,9 @@ class SqlLedger:
             InvalidTransitionError: it ended before.
         """
         return await self._writer.book(
-            lambda book: book.release(reservation_id, record), is_owed=True
+            lambda book: book.release(reservation_id, record),
+            about=About(tenant=record.chain.tenant, reservation=reservation_id),
+            is_owed=True,
         )
 
     async def spawn(self, request: SpawnRequest) -> ScopeChain | Denied:
@@ -98,7 +111,11 @@ class SqlLedger:
             InvalidScopeError: the session would be its own ancestor, or the chain too deep.
             InvalidBudgetError: nothing is carved out.
         """
-        return await self._writer.book(lambda book: spawn(book, request), may_be_dropped=True)
+        return await self._writer.book(
+            lambda book: spawn(book, request),
+            about=About(tenant=request.tenant),
+            may_be_dropped=True,
+        )
 
     async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
         """End the holds whose time has passed, and all others when a process starts anew.
@@ -142,7 +159,9 @@ class SqlLedger:
     async def _expire(self, reservation_id: ReservationId, now_ms: int, outcome: _Expiries) -> None:
         try:
             expired = await self._writer.book(
-                lambda book: book.expire(reservation_id, now_ms=now_ms), is_owed=True
+                lambda book: book.expire(reservation_id, now_ms=now_ms),
+                about=About(reservation=reservation_id),
+                is_owed=True,
             )
             outcome.expired.append(expired)
         except InvalidTransitionError:

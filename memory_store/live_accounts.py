@@ -4,9 +4,10 @@ They belong to the writer's thread. On a database that only this process writes 
 kept from one transaction to the next; whatever undoes a transaction makes them be forgotten.
 """
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from governor.account import Account, Balance, BalanceKey, Booking
@@ -24,16 +25,18 @@ _SPEND, _SLOT, _RATE = Booking.SPEND, Booking.SLOT, Booking.RATE
 _KEY = ("budget_id", "subject", "unit", "window_start_ms")
 _AMOUNTS = (balances.c.settled, balances.c.reserved, balances.c.overrun)
 _BY_KEY = Statement(
-    select(balances.c.account_id, *_AMOUNTS).where(
+    select(balances.c.account_id, *(balances.c[name] for name in _KEY), *_AMOUNTS).where(
         *(balances.c[name] == bindparam(name) for name in _KEY)
     )
 )
 _BY_ID = Statement(
-    select(*(balances.c[name] for name in _KEY), *_AMOUNTS).where(
+    select(balances.c.account_id, *(balances.c[name] for name in _KEY), *_AMOUNTS).where(
         balances.c.account_id == bindparam("account_id")
     )
 )
 _LAST_ID = Statement(select(func.max(balances.c.account_id)))
+# PostgreSQL's own count of the accounts.
+_NEXT_ID = Statement(select(func.nextval(literal_column("'balances_account_id_seq'"))))
 _new = insert(balances)
 _PUT = Statement(
     _new.on_conflict_do_update(
@@ -87,19 +90,31 @@ class LiveAccounts:
         row = _BY_KEY.row(driver, dict(zip(_KEY, key, strict=True)))
         if row is None:
             return self._kept(LiveAccount(self._fresh_id(driver), key, (0, 0, 0), is_new=True))
-        account_id, *amounts = row
-        return self._kept(LiveAccount(account_id, key, amounts))
+        return self._kept(LiveAccount(row[0], key, row[-3:]))
 
     def numbered(self, driver: Driver, account_id: int) -> LiveAccount:
         """Return the account of that number, which is stored."""
         found = self._by_id.get(account_id)
         if found is not None:
             return found
-        budget_id, subject, unit, start_ms, *amounts = _BY_ID.row(
-            driver, {"account_id": account_id}
-        )
-        key = BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
-        return self._kept(LiveAccount(account_id, key, amounts))
+        _, *key, settled, reserved, overrun = _BY_ID.row(driver, {"account_id": account_id})
+        return self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
+
+    def fetch_numbered(self, driver: Driver, account_ids: Iterable[int]) -> None:
+        """Read the accounts of those numbers together."""
+        missing = sorted({one for one in account_ids if one not in self._by_id})
+        for account_id, *key, settled, reserved, overrun in _BY_ID.rows_many(
+            driver, [{"account_id": one} for one in missing]
+        ):
+            self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
+
+    def fetch(self, driver: Driver, keys: Iterable[BalanceKey]) -> None:
+        """Read the accounts of those keys together; what was never used is not there."""
+        missing = sorted({one for one in keys if one not in self._by_key})
+        for account_id, *key, settled, reserved, overrun in _BY_KEY.rows_many(
+            driver, [dict(zip(_KEY, one, strict=True)) for one in missing]
+        ):
+            self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
 
     def balance(self, driver: Driver, account: Account) -> Balance:
         """Return how `account` stands, all parts of its window added up."""
@@ -170,10 +185,18 @@ class LiveAccounts:
         return account
 
     def _fresh_id(self, driver: Driver) -> int:
+        if not isinstance(driver, sqlite3.Connection):
+            # Other tenants' accounts may be opened by others at this moment.
+            (fresh,) = _NEXT_ID.row(driver, {})
+            return int(fresh)
         if self._last_id is None:
             (self._last_id,) = _LAST_ID.row(driver, {})
         self._last_id = (self._last_id or 0) + 1
         return self._last_id
+
+
+def _key(budget_id: str, subject: str, unit: str, start_ms: int) -> BalanceKey:
+    return BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
 
 
 def _row(account: LiveAccount) -> dict[str, Value]:

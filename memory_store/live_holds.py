@@ -1,6 +1,6 @@
 """The reservations that a transaction touches, in memory until they are stored."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,6 +106,7 @@ class LiveHolds:
 
     def __init__(self) -> None:
         self._kept: dict[ReservationId, LiveHold] = {}
+        self._doubted: dict[ReservationId, LiveHold] = {}
         self._new: list[dict[str, Value]] = []
         self._moves: list[dict[str, Value]] = []
         self._relined: dict[ReservationId, LiveHold] = {}
@@ -116,6 +117,7 @@ class LiveHolds:
     def forget(self) -> None:
         """Read everything again."""
         self._kept.clear()
+        self._doubted.clear()
         self._new.clear()
         self._moves.clear()
         self._relined.clear()
@@ -123,10 +125,16 @@ class LiveHolds:
         self._new_turns.clear()
         self._new_keys.clear()
 
+    def doubt(self) -> None:
+        """Read everything again, but remember how the accounts were described."""
+        self._doubted.update(self._kept)
+        self._kept.clear()
+
     def trim(self) -> None:
         """Forget everything where too much is kept; to be called between transactions."""
-        if len(self._kept) > _KEPT_MAX:
+        if len(self._kept) + len(self._doubted) > _KEPT_MAX:
             self._kept.clear()
+            self._doubted.clear()
 
     def insert(
         self,
@@ -175,6 +183,23 @@ class LiveHolds:
         if live.hold.reservation.is_live:
             self._kept[reservation_id] = live
         return live
+
+    def fetch(
+        self, driver: Driver, accounts: LiveAccounts, reservation_ids: Iterable[ReservationId]
+    ) -> None:
+        """Read the reservations of those ids together, and the accounts that they stand on."""
+        missing = sorted({one for one in reservation_ids if one not in self._kept})
+        rows = _BY_ID.rows_many(driver, [{"reservation_id": one} for one in missing])
+        lines = _COLUMNS.index(reservations.c.lines)
+        accounts.fetch_numbered(
+            driver, [line.account for row in rows for line in line_text.read(row[lines])]
+        )
+        for row in rows:
+            live = _live_hold(driver, accounts, row)
+            known = self._doubted.pop(live.hold.reservation.reservation_id, None)
+            if known is not None:
+                live.described = known.described
+            self._kept[live.hold.reservation.reservation_id] = live
 
     def under_key(
         self, driver: Driver, accounts: LiveAccounts, agent: PrincipalId, key: str

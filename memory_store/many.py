@@ -25,6 +25,7 @@ class ManyRows:
     """
 
     def __init__(self, sql: str, types: Mapping[str, str]) -> None:
+        sql = sql.replace(" \n", " ")
         columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
         source = f"json_to_recordset(%(rows)s::json) AS v({columns})"
         verb = sql.partition(" ")[0]
@@ -40,9 +41,10 @@ class ManyRows:
             self._keys = _conflict_keys(sql)
         else:
             head, _, where = sql.partition(" WHERE ")
-            joined = {"UPDATE": "FROM", "DELETE": "USING"}[verb]
-            self.sql = f"{_by_name(head)} {joined} {source} WHERE {_by_name(where)}"
-            self._keys = tuple(_PARAMETER.findall(where))
+            # A SELECT lists its tables last, so the source is one more of them.
+            joined = {"UPDATE": " FROM", "DELETE": " USING", "SELECT": ","}[verb]
+            self.sql = f"{_by_name(head)}{joined} {source} WHERE {_by_name(where)}"
+            self._keys = () if verb == "SELECT" else tuple(_PARAMETER.findall(where))
 
     def batches(self, rows: Sequence[Row]) -> Iterator[str]:
         """Yield `rows` as the values of `rows`, together but for those of one key.

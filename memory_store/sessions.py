@@ -20,6 +20,7 @@ from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import amounts_of
 from memory_store.tables import calls, reservations, sessions
+from memory_store.turns import About
 from memory_store.writer import Writer
 
 _ID_BYTES = 16
@@ -124,7 +125,8 @@ class SessionBook:
         total = 0
         while ids := await self._reader.run(lambda connection: connection.scalars(query).all()):
             closed = await self._writer.book(
-                partial(_close_idle, ids=ids, before_ms=before_ms, by=by, now_ms=now_ms)
+                partial(_close_idle, ids=ids, before_ms=before_ms, by=by, now_ms=now_ms),
+                about=About(sessions=tuple(map(SessionId, ids))),
             )
             if not closed:
                 # All came back meanwhile, or another sidecar is at it; the next sweep looks again.
@@ -138,16 +140,20 @@ class SessionBook:
         Raises:
             NotFoundError: no call was ever seen of it.
         """
-        return await self._writer.book(lambda book: _close(book, session_id, by=by, now_ms=now_ms))
+        return await self._writer.book(
+            lambda book: _close(book, session_id, by=by, now_ms=now_ms),
+            about=About(sessions=(session_id,)),
+        )
 
 
 def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
     """Close the session and all below it; what sub-sessions did not use goes back."""
     book.flush()
-    _session(book.connection, session_id)
+    session = _session(book.connection, session_id)
     for one in close_below(book, session_id, now_ms=now_ms):
         _close_one(book.connection, one, by=by, now_ms=now_ms)
         book.sessions.forget_one(one)
+    book.turns.move(session.tenant)
     return _session(book.connection, session_id)
 
 

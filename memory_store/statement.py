@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import psycopg
-from sqlalchemy import ClauseElement, Select
+from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine.interfaces import Dialect
@@ -44,9 +44,7 @@ class Statement:
         self._sqlite = str(_compiled(clause, _SQLITE))
         compiled = _compiled(clause, _POSTGRESQL)
         self._postgresql = str(compiled)
-        self._many = (
-            None if isinstance(clause, Select) else ManyRows(self._postgresql, _types_in(compiled))
-        )
+        self._many = ManyRows(self._postgresql, _types_in(compiled))
 
     def rows(self, driver: Driver, values: Values) -> list[Any]:
         """Return every row."""
@@ -67,12 +65,21 @@ class Statement:
             if isinstance(driver, sqlite3.Connection):
                 driver.executemany(self._sqlite, rows)
             elif rows:
-                assert self._many is not None, "a SELECT is run for one set of values"
                 for batch in self._many.batches(rows):
                     driver.execute(self._many.sql, {"rows": batch})
         except BINDING_ERRORS as error:
             refuse(error, *rows)
             raise
+
+    def rows_many(self, driver: Driver, values: Iterable[Values]) -> list[Any]:
+        """Return every row for each of `values`, which must differ; in the order of their keys."""
+        rows = tuple(values)
+        if isinstance(driver, sqlite3.Connection):
+            return [row for one in rows for row in self.rows(driver, one)]
+        found: list[Any] = []
+        for batch in self._many.batches(rows):
+            found += driver.execute(self._many.sql, {"rows": batch}).fetchall()
+        return found
 
     def _execute(self, driver: Driver, values: Values) -> sqlite3.Cursor | psycopg.Cursor[Any]:
         try:

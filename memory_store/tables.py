@@ -340,11 +340,12 @@ archive_blobs = Table(
     Column("written_at_ms", BigInteger, nullable=False),
 )
 
-# One row, counted up by whoever changes what other sidecars remember: budgets.
-standing_changes = Table(
-    "standing_changes",
+# Where several sidecars share a database: whose turn it is to change a tenant's books, how
+# many turns there were, and how many of them changed its budgets or the state of a session.
+turns_taken = Table(
+    "turns_taken",
     metadata,
-    Column("one", Integer, primary_key=True),
+    Column("tenant", Text, primary_key=True),
     Column("changes", BigInteger, nullable=False),
-    CheckConstraint("one = 1", name="one_row"),
+    Column("standing", BigInteger, nullable=False),
 )

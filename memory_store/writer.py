@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -20,7 +21,7 @@ from sqlalchemy import Connection, Engine
 from governor.errors import GovernorError
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.crash_points import reached
-from memory_store.engine import driver_of, translated
+from memory_store.engine import driver_of, is_passing, translated
 from memory_store.errors import (
     AlreadyExistsError,
     LedgerBreachError,
@@ -30,6 +31,7 @@ from memory_store.errors import (
     StoreUnavailableError,
 )
 from memory_store.statement import Driver
+from memory_store.turns import About
 
 WAITING_MAX = 4096
 # An admission that is refused can be asked for again; a settlement that is refused is a call
@@ -37,6 +39,8 @@ WAITING_MAX = 4096
 # for work that is owed.
 NOT_OWED_MAX = WAITING_MAX * 3 // 4
 BATCH_MAX = 256
+# How often a transaction is begun that others stood in the way of.
+TRIES_MAX = 3
 
 # What a piece of the ledger raises before it has changed anything.
 REFUSALS = (
@@ -59,7 +63,8 @@ class _Piece:
     """One caller's work and what became of it."""
 
     work: Callable[[Any], Any]
-    is_booking: bool
+    about: About | None
+    """What a piece of the ledger is about; None of any other."""
     after_commit: Callable[[], None]
     may_be_dropped: bool
     future: asyncio.Future[Any]
@@ -77,6 +82,7 @@ class Writer:
     def __init__(self, engine: Engine, *, book: Bookkeeping) -> None:
         self._engine = engine
         self._book = book
+        self._is_shared = engine.dialect.name == "postgresql"
         self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._is_closing = False
@@ -123,18 +129,19 @@ class Writer:
         self,
         work: Callable[[Bookkeeping], T],
         *,
+        about: About,
         may_be_dropped: bool = False,
         is_owed: bool = False,
     ) -> T:
         """Return what `work` decided on the ledger, once it is committed.
 
-        The other arguments and the errors are those of `run`. Work that raises must not have
-        changed anything before.
+        `about` says whose books it needs. The other arguments and the errors are those of
+        `run`. Work that raises must not have changed anything before.
         """
         decided: asyncio.Future[T] = self._put(
             _Piece(
                 work=work,
-                is_booking=True,
+                about=about,
                 after_commit=_nothing,
                 may_be_dropped=may_be_dropped,
                 future=self._loop.create_future(),
@@ -160,7 +167,7 @@ class Writer:
         return self._put(
             _Piece(
                 work=work,
-                is_booking=False,
+                about=None,
                 after_commit=after_commit,
                 may_be_dropped=may_be_dropped,
                 future=self._loop.create_future(),
@@ -185,7 +192,8 @@ class Writer:
             if not batch:
                 continue
             reached("batch_taken")
-            self._store(batch)
+            for pieces in self._apart(batch):
+                self._store(pieces)
             reached("after_commit_before_ack")
             # Without a loop nobody waits any more; what was stored stays stored.
             with suppress(RuntimeError):
@@ -206,7 +214,23 @@ class Writer:
                 return batch, True
         return batch, False
 
-    def _store(self, batch: list[_Piece]) -> None:
+    def _apart(self, batch: list[_Piece]) -> list[list[_Piece]]:
+        """Return the pieces of `batch` as each transaction is to have them.
+
+        Where other sidecars wait for the same rows, a piece that brings its own statements
+        has a transaction of its own: what it locks, and in which order, nobody else knows.
+        """
+        if not self._is_shared:
+            return [batch]
+        by_kind = groupby(batch, key=lambda piece: piece.about is not None)
+        groups = [(is_booking, list(pieces)) for is_booking, pieces in by_kind]
+        return [
+            pieces
+            for is_booking, group in groups
+            for pieces in ([group] if is_booking else [[piece] for piece in group])
+        ]
+
+    def _store(self, batch: list[_Piece], *, tries_left: int = TRIES_MAX - 1) -> None:
         """Run `batch` in one transaction and note on each piece what became of it."""
         stage = _Stage()
         try:
@@ -214,13 +238,16 @@ class Writer:
                 self._run(connection, batch)
                 stage.is_committing = True
                 reached("before_commit")
+            self._book.turns.committed()
             for piece in batch:
                 if piece.error is None:
                     piece.after_commit()
         except Exception as error:  # noqa: BLE001 - the top of the writer's thread
             self._book.forget()
             is_of_all = stage.is_committing or isinstance(error, StoreUnavailableError)
-            if is_of_all:
+            if tries_left and not stage.is_committing and is_passing(error):
+                self._store(batch, tries_left=tries_left - 1)
+            elif is_of_all:
                 _fail(batch, error)
             elif len(batch) == 1:
                 batch[0].error = error
@@ -235,10 +262,12 @@ class Writer:
         book = self._book
         book.begin(connection)
         driver = driver_of(connection)
+        if self._is_shared:
+            book.take_turns([piece.about for piece in batch if piece.about is not None])
         for piece in batch:
             if piece.may_be_dropped and piece.future.cancelled():
                 continue
-            if not piece.is_booking:
+            if piece.about is None:
                 self._run_alone(connection, driver, piece)
                 continue
             try:
@@ -247,6 +276,8 @@ class Writer:
                 piece.error = error
         reached("pieces_run")
         book.flush()
+        if self._is_shared:
+            book.count_turns()
         book.trim()
 
     def _run_alone(self, connection: Connection, driver: Driver, piece: _Piece) -> None:

@@ -1,4 +1,4 @@
-"""What several sidecars on one database need: archived contents, and a count of changes."""
+"""What several sidecars on one database need: archived contents, and turns at the books."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,11 +17,10 @@ def upgrade() -> None:
         sa.Column("written_at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("archive_id", name=op.f("pk_archive_blobs")),
     )
-    changes = op.create_table(
-        "standing_changes",
-        sa.Column("one", sa.Integer(), nullable=False),
+    op.create_table(
+        "turns_taken",
+        sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column("changes", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("one = 1", name=op.f("ck_standing_changes_one_row")),
-        sa.PrimaryKeyConstraint("one", name=op.f("pk_standing_changes")),
+        sa.Column("standing", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", name=op.f("pk_turns_taken")),
     )
-    op.bulk_insert(changes, [{"one": 1, "changes": 0}])
