@@ -61,8 +61,10 @@ def _reasons(usage: Usage) -> str:
 
 
 def _storable(text: str) -> str:
-    """Return `text` with what no UTF-8 holds written as escapes.
+    """Return `text` with what a database cannot hold written as escapes.
 
-    Some of it is a stranger's, and a settlement must not fail for the words of its record.
+    No UTF-8 holds half of a surrogate pair, and no PostgreSQL a NUL. Some of the text is a
+    stranger's, and a settlement must not fail for the words of its record.
     """
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    held = text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    return held.replace("\0", r"\x00")

@@ -8,14 +8,16 @@ below a carve holds or uses more than was carved out.
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from governor.account import Booking
 from governor.budget import RATE_WINDOW_MS
 from memory_store import line_text
+from memory_store.engine import is_shared
 from memory_store.journal import NO_HASH, chained
-from memory_store.tables import balances, journal, reservations, sessions
+from memory_store.tables import balances, journal, reservations, sessions, turns_taken
 
 _ROWS_AT_ONCE = 5_000
 _IDS_AT_ONCE = 500
@@ -71,12 +73,7 @@ class Conservation:
     def _follow(self, connection: Connection, touched: set[int]) -> Iterator[str]:
         """Fold the rows that are new, and yield where the chain is broken."""
         while True:
-            rows = connection.execute(
-                select(journal)
-                .where(journal.c.seq > self._seq)
-                .order_by(journal.c.seq)
-                .limit(_ROWS_AT_ONCE)
-            ).all()
+            rows = self._newer(connection)
             for row in rows:
                 number, before = self._heads.get(row.tenant, (0, NO_HASH))
                 expected = chained(before, row.tenant, number + 1, row.at_ms, row.entries)
@@ -88,6 +85,22 @@ class Conservation:
                     touched.update(fold_entry(self._fold, entry))
             if len(rows) < _ROWS_AT_ONCE:
                 return
+
+    def _newer(self, connection: Connection) -> list[Row[Any]]:
+        """Return some of the rows that follow."""
+        some = select(journal).limit(_ROWS_AT_ONCE)
+        if not is_shared(connection):
+            newer = some.where(journal.c.seq > self._seq).order_by(journal.c.seq)
+            return list(connection.execute(newer))
+        # A row may be numbered before one of another tenant and be stored after it.
+        rows: list[Row[Any]] = []
+        for tenant in connection.scalars(select(turns_taken.c.tenant)).all():
+            number, _ = self._heads.get(tenant, (0, NO_HASH))
+            of_tenant = some.where(journal.c.tenant == tenant, journal.c.number > number)
+            rows += connection.execute(of_tenant.order_by(journal.c.number))
+            if len(rows) >= _ROWS_AT_ONCE:
+                break
+        return rows
 
 
 def fold_entry(fold: dict[int, Amounts], entry: str) -> list[int]:

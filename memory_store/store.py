@@ -20,8 +20,8 @@ from memory_store.bookkeeping import Bookkeeping
 from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
-from memory_store.errors import LedgerBreachError, StoreUnavailableError
 from memory_store.engine import Durability, translated
+from memory_store.errors import LedgerBreachError, StoreUnavailableError
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets

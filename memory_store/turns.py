@@ -144,6 +144,6 @@ def _tenants_of(driver: Driver, abouts: Iterable[About]) -> Iterable[TenantId]:
         for (tenant,) in _TENANT_OF_RESERVATION.rows_many(driver, rows):
             yield TenantId(tenant)
     if opened:
-        rows = [{"session_id": one} for one in sorted(opened)]
-        for (tenant,) in _TENANT_OF_SESSION.rows_many(driver, rows):
+        named = [{"session_id": one} for one in sorted(opened)]
+        for (tenant,) in _TENANT_OF_SESSION.rows_many(driver, named):
             yield TenantId(tenant)

@@ -49,7 +49,7 @@ class PostgresqlServer:
 
 
 @contextmanager
-def running_server() -> Iterator[PostgresqlServer]:
+def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
     """Yield a server in a folder of its own; it is gone afterwards."""
     # Short, because the path of a socket may have a hundred bytes at most.
     folder = Path(tempfile.mkdtemp(prefix="fbpg-", dir="/tmp"))
@@ -60,7 +60,7 @@ def running_server() -> Iterator[PostgresqlServer]:
             os.chown(folder, user, user)
         cluster = folder / "cluster"
         _run(programs / "initdb", "-D", cluster, "-U", "postgres", "-E", "UTF8", "-N", user=user)
-        log, words = folder / "log", _settings(folder)
+        log, words = folder / "log", _settings(folder, fsync=fsync)
         _run(programs / "pg_ctl", "start", "-w", "-D", cluster, "-l", log, "-o", words, user=user)
         try:
             yield PostgresqlServer(folder=folder)
@@ -91,11 +91,11 @@ def _copied(package: Path, to: Path) -> Path:
     return to / package.name
 
 
-def _settings(sockets: Path) -> str:
+def _settings(sockets: Path, *, fsync: bool) -> str:
     settings = {
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
-        "fsync": "off",  # no test here pulls the plug
+        "fsync": "on" if fsync else "off",  # no test pulls the plug
         "max_connections": "200",
         "shared_buffers": "64MB",
     }

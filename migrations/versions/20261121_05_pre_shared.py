@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261121_05"
-down_revision = "20261121_02"
+down_revision = "20261121_04"
 branch_labels = None
 depends_on = None
 
@@ -23,4 +23,8 @@ def upgrade() -> None:
         sa.Column("changes", sa.BigInteger(), nullable=False),
         sa.Column("standing", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", name=op.f("pk_turns_taken")),
+    )
+    op.execute(
+        "INSERT INTO turns_taken (tenant, changes, standing)"
+        " SELECT DISTINCT tenant, 0, 0 FROM journal"
     )

@@ -15,6 +15,7 @@ from contracts.builders import COST, TENANT, budget
 
 from memory_store.accounts import BalanceView
 from memory_store.audit import Actor
+from memory_store.conservation import Conservation
 from memory_store.store import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -156,6 +157,7 @@ async def _balance(state_dir: Path, url: str) -> BalanceView:
     async with open_store(state_dir, url=url) as store:
         await store.ledger.expire_due(now_ms=20_000)
         (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1_000)
+        assert await store.reader.run(Conservation().breaches) == []
     return view
 
 

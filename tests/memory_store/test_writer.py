@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from contracts.builders import COST, TENANT, budget, record, request, used
+from contracts.builders import COST, IN_FILES, TENANT, budget, record, request, used
 from sqlalchemy import Connection, event, insert, text
 
 from governor.denial import Denied
@@ -122,6 +122,7 @@ async def test_when_commit_fails_everybody_is_told_and_nothing_is_stored(store: 
     assert await store.writer.run(_adding("later")) == "later"
 
 
+@IN_FILES
 async def test_when_the_transaction_is_lost_half_way_nobody_is_told_stored(store: Store) -> None:
     def losing(connection: Connection) -> None:
         # What SQLite does by itself when, say, the disk is full.
@@ -180,6 +181,7 @@ async def test_nobody_is_told_before_commit(store: Store) -> None:
     assert order == ["commit", "after", "told"]
 
 
+@IN_FILES
 async def test_callers_that_wait_together_share_one_commit(store: Store) -> None:
     commits: list[Connection] = []
     event.listen(store.writer._engine, "commit", commits.append)

@@ -1,0 +1,151 @@
+"""Reserve and settle through several sidecars on one PostgreSQL, all on one hot budget.
+
+    python benchmarks/replicas.py --replicas 4 --clients 16 --seconds 5 --rounds 3
+
+Each round starts fresh processes on a fresh database of a server of its own, with fsync on and
+`synchronous_commit` on, and checks afterwards that nothing was overspent: what the budget says
+is what the replicas were told.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import anyio
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from contracts.builders import COST, TENANT, budget, record, request, used  # noqa: E402
+from postgresql_server import running_server  # noqa: E402
+
+from governor.admission import AdmissionRequest  # noqa: E402
+from governor.events import Reserved  # noqa: E402
+from governor.ids import CallId, ReservationId  # noqa: E402
+from memory_store.audit import Actor  # noqa: E402
+from memory_store.engine import Durability  # noqa: E402
+from memory_store.store import open_store  # noqa: E402
+
+ADMIN = Actor(name="bench")
+HELD, CHARGED = 3, 2
+
+
+def main() -> int:
+    """Run the rounds and print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replicas", type=int, default=4)
+    parser.add_argument("--clients", type=int, default=16, help="of each replica")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--replica", nargs=2, metavar=("URL", "NAME"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.replica is not None:
+        anyio.run(_replica, *arguments.replica, arguments.clients, arguments.seconds)
+        return 0
+    with running_server(fsync=True) as server:
+        rates = []
+        for _ in range(arguments.rounds):
+            with server.database() as url:
+                rates.append(_round(url, arguments))
+    figures = {
+        "replicas": arguments.replicas,
+        "clients": arguments.replicas * arguments.clients,
+        "cores": os.cpu_count(),
+        "pairs_per_s": round(statistics.median(rates)),
+        "range": [round(min(rates)), round(max(rates))],
+        "overspent": 0,
+    }
+    print(json.dumps(figures))
+    return 0
+
+
+def _round(url: str, arguments: argparse.Namespace) -> float:
+    """Return how many pairs a second all replicas did together."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        anyio.run(_prepare, url, Path(folder) / "first")
+        running = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [
+                        sys.executable, __file__, "--replica", url, f"r{number}",
+                        "--clients", str(arguments.clients), "--seconds", str(arguments.seconds),
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number in range(arguments.replicas)
+        ]  # fmt: skip
+        for replica in running:
+            assert replica.stdout is not None
+            replica.stdout.readline()
+        for replica in running:
+            assert replica.stdin is not None
+            replica.stdin.write("go\n")
+            replica.stdin.flush()
+        pairs = [json.loads(replica.communicate()[0]) for replica in running]
+        anyio.run(_check, url, Path(folder) / "last", sum(one["pairs"] for one in pairs))
+    return sum(one["pairs"] / one["seconds"] for one in pairs)
+
+
+async def _prepare(url: str, state_dir: Path) -> None:
+    async with open_store(state_dir, url=url) as store:
+        await store.tenants.create(TENANT, name="Acme", by=ADMIN, now_ms=1)
+        await store.budgets.create(budget({COST: 10**12}), by=ADMIN, now_ms=1)
+
+
+async def _check(url: str, state_dir: Path, pairs: int) -> None:
+    async with open_store(state_dir, url=url) as store:
+        (view,) = await store.ledger.balances(tenant=TENANT, now_ms=1_000)
+    if (view.used, view.reserved) != (pairs * CHARGED, 0):
+        raise SystemExit(f"the budget says {view}, {pairs} pairs were acknowledged")
+
+
+async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
+    numbers = count()
+    with tempfile.TemporaryDirectory() as folder:
+        state_dir = Path(folder) / "state"
+        async with open_store(state_dir, url=url, durability=Durability.POWER) as store:
+            print("ready", flush=True)
+            sys.stdin.readline()
+            began = time.perf_counter()
+            pairs = 0
+
+            async def client() -> None:
+                nonlocal pairs
+                while time.perf_counter() - began < seconds:
+                    asked = _named(name, next(numbers))
+                    if not isinstance(await store.ledger.admit(asked), Reserved):
+                        raise SystemExit("the budget is too small")
+                    usage = used({COST: CHARGED})
+                    await store.ledger.settle(
+                        asked.reservation_id, usage, record(asked, usage=usage)
+                    )
+                    pairs += 1
+
+            async with anyio.create_task_group() as group:
+                for _ in range(clients):
+                    group.start_soon(client)
+            print(json.dumps({"pairs": pairs, "seconds": time.perf_counter() - began}))
+
+
+def _named(name: str, number: int) -> AdmissionRequest:
+    return replace(
+        request({COST: HELD}),
+        reservation_id=ReservationId(f"res_{name}_{number}"),
+        call_id=CallId(f"call_{name}_{number}"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
