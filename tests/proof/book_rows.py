@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from proof.facts import Entry, Facts, Hold, Key, Moved, Standing
 from sqlalchemy import Connection, select, text
 
 from memory_store.store import Store
 from memory_store.tables import balances, budgets, calls, journal, reservations, sessions
-from proof.facts import Entry, Facts, Hold, Key, Moved, Standing
 
 _NO_HASH = "0" * 64
 _CARVE = "sub_session"

@@ -1,7 +1,6 @@
 """What the proofs share: the store under test and the one seed that everything is drawn from."""
 
 import pytest
-
 from proof.stores import FACTORIES, StoreFactory
 
 

@@ -6,6 +6,7 @@ The rules know no database: `book_rows` reads the facts from one.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -106,7 +107,7 @@ def level_faults(facts: Facts, levels: Sequence[str]) -> list[str]:
     `levels` are budgets without windows over the same units, the widest first.
     """
     faults = []
-    for wide, narrow in zip(levels, levels[1:], strict=False):
+    for wide, narrow in pairwise(levels):
         below: Counter[tuple[str, str]] = Counter()
         for key, standing in facts.accounts.items():
             if key.budget_id == narrow:

@@ -36,16 +36,15 @@ class Driver:
 
     failing: int | None = None
     failure: Failure = Failure.IOERR
-    only_commits: bool = False
     count: int = 0
-    failed_at: list[str] = field(default_factory=list)
+    failed: str | None = None
+    ever_failed: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def arm(self, failing: int | None, failure: Failure, *, only_commits: bool = False) -> None:
+    def arm(self, failing: int | None, failure: Failure) -> None:
         with self._lock:
-            self.failing, self.failure, self.only_commits = failing, failure, only_commits
-            self.count = 0
-            self.failed_at.clear()
+            self.failing, self.failure = failing, failure
+            self.count, self.failed = 0, None
 
     def run(self, connection: sqlite3.Connection, what: str, act: Callable[[], Any]) -> Any:
         if not self._is_next(what):
@@ -60,15 +59,15 @@ class Driver:
         )
 
     def _is_next(self, what: str) -> bool:
-        is_commit = what == "COMMIT"
-        # A rollback that fails leaves what it should undo: the driver closes the connection.
-        if what.startswith("ROLLBACK") or (self.only_commits and not is_commit):
+        # A ROLLBACK undoes even where it reports that it failed: SQLite has nothing to write.
+        if what.startswith("ROLLBACK"):
             return False
         with self._lock:
             self.count += 1
             if self.failing is None or self.count != self.failing:
                 return False
-            self.failed_at.append(what)
+            self.failed = what
+            self.ever_failed.add(what)
             return True
 
 
@@ -113,7 +112,9 @@ def failing_driver() -> Iterator[Driver]:
     real = sqlite3.connect
 
     def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection: FailingConnection = real(*arguments, **{**options, "factory": FailingConnection})
+        connection: FailingConnection = real(
+            *arguments, **{**options, "factory": FailingConnection}
+        )
         connection.driver = driver
         return connection
 

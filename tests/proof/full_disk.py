@@ -14,14 +14,14 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from proof.facts import faults_of
+from proof.stores import SqliteFactory, SqlStage
+from proof.values import CALLS, COST, budget_of, chain_of, record_for, request_of, usage_of
 
 from governor.events import Reserved
 from governor.scope import ScopeKind
 from memory_store.engine import Durability
 from memory_store.errors import StoreUnavailableError
-from proof.facts import faults_of
-from proof.stores import SqliteFactory, SqlStage
-from proof.values import CALLS, COST, budget_of, chain_of, record_for, request_of, usage_of
 
 HELD, USED = {COST: 5, CALLS: 1}, {COST: 3, CALLS: 1}
 PAIRS_AFTERWARDS = 50
@@ -44,9 +44,7 @@ async def _fill(folder: Path, growth_bytes_max: int | None) -> None:
         await stage.put_budget(budget_of("b", "acme", ScopeKind.TENANT, {COST: 10**9}))
         assert await _pairs(stage, 0, PAIRS_AFTERWARDS) == PAIRS_AFTERWARDS
         if growth_bytes_max is not None:
-            largest = max(file.stat().st_size for file in folder.rglob("*"))
-            limits = (largest + growth_bytes_max, resource.RLIM_INFINITY)
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            _limit_growth(folder, growth_bytes_max)
         done = PAIRS_AFTERWARDS + await _pairs(stage, PAIRS_AFTERWARDS, PAIRS_MAX)
         _say({"settled": done, "faults": faults_of(await stage.facts())})
 
@@ -61,13 +59,17 @@ async def _fill(folder: Path, growth_bytes_max: int | None) -> None:
         _say({"more": more, "faults": faults_of(facts), "books": list(standing)})
 
 
+def _limit_growth(folder: Path, growth_bytes_max: int) -> None:
+    largest = max(file.stat().st_size for file in folder.rglob("*"))
+    limits = (largest + growth_bytes_max, resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 async def _pairs(stage: SqlStage, first: int, count: int) -> int:
     """Admit and settle up to `count` calls; return how many settlements were acknowledged."""
     chain = chain_of("acme", "ada", "one")
     for number in range(first, first + count):
-        asked = request_of(
-            str(number), chain, HELD, now_ms=1_000_000 + number, expires_at_ms=2**59
-        )
+        asked = request_of(str(number), chain, HELD, now_ms=1_000_000 + number, expires_at_ms=2**59)
         record = record_for(asked.call_id, chain, ended_at_ms=1_000_000, usage=usage_of(USED))
         try:
             assert isinstance(await stage.ledger.admit(asked), Reserved)

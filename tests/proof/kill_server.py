@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from proof.values import chain_of, record_for, request_of, units_of, usage_of
 
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
@@ -29,7 +30,6 @@ from memory_store import crash_points
 from memory_store.engine import Durability
 from memory_store.ledger import SqlLedger
 from memory_store.store import open_store
-from proof.values import chain_of, record_for, request_of, units_of, usage_of
 
 LINE_BYTES_MAX = 65_536
 

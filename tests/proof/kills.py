@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketListener, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from proof.facts import Entry, Facts, Key, check
+from proof.stores import SqliteFactory, Stage
+from proof.values import UNITS, budget_of
 
 from governor.amounts import Unit
 from governor.scope import ScopeKind
 from memory_store.engine import Durability
-from proof.facts import Entry, Facts, Key, check
-from proof.stores import SqliteFactory, Stage
-from proof.values import UNITS, budget_of
 
 ROOT = Path(__file__).parents[2]
 TENANT = "acme"
@@ -59,8 +59,8 @@ class Servers:
         return int(self.process.stdout.readline())
 
 
-@asynccontextmanager
-async def servers() -> AsyncIterator[Servers]:
+@contextmanager
+def servers() -> Iterator[Servers]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     with subprocess.Popen(
         [sys.executable, "-m", "proof.kill_server"],
@@ -181,9 +181,7 @@ class Survivors:
             self.counts["denied"] += 1
             return
         reservation = said["reservation"]
-        known = self.known.setdefault(
-            reservation, Known(key=name, held=held, state=said["state"])
-        )
+        known = self.known.setdefault(reservation, Known(key=name, held=held, state=said["state"]))
         self.counts["granted"] += 1
         # What the first attempt stored is found again by its key.
         self.counts["replayed"] += again and said["is_replay"]
@@ -316,7 +314,7 @@ async def kill_again_and_again(campaign: Campaign, folder: Path) -> Counter[str]
     """Return what happened, once every kill was survived."""
     totals: Counter[str] = Counter()
     rng = random.Random(campaign.seed)
-    async with servers() as forks:
+    with servers() as forks:
         done = 0
         while done < campaign.kills:
             part = min(campaign.kills_per_directory, campaign.kills - done)
@@ -346,7 +344,9 @@ async def _one_directory(
             for number in range(CLIENTS):
                 group.start_soon(survivors.client, number)
             for kill in kills:
-                await _one_life(forks, campaign, survivors, listener, folder, kill)
+                await _one_life(
+                    forks, campaign, survivors, listener=listener, folder=folder, kill=kill
+                )
                 async with factory.open(folder) as stage:
                     survivors.judge(await stage.facts())
             group.cancel_scope.cancel()
@@ -358,6 +358,7 @@ async def _one_life(
     forks: Servers,
     campaign: Campaign,
     survivors: Survivors,
+    *,
     listener: SocketListener,
     folder: Path,
     kill: int,
@@ -365,7 +366,9 @@ async def _one_life(
     """Start a server, let the clients at it, and see it killed."""
     rng = survivors.rng
     # Every second server dies at a named point, the others wherever they happen to be.
-    point = campaign.points[kill // 2 % len(campaign.points)] if kill % 2 and campaign.points else ""
+    point = (
+        campaign.points[kill // 2 % len(campaign.points)] if kill % 2 and campaign.points else ""
+    )
     pid = forks.order(
         {
             "start": {
@@ -413,6 +416,8 @@ async def _last_rites(factory: SqliteFactory, survivors: Survivors, folder: Path
         assert not any(hold.is_live for hold in facts.holds)
         assert not any(standing.reserved for standing in facts.accounts.values())
         for key, spent in survivors.spent.items():
-            assert spent <= facts.standing(key).settled <= survivors.limits[Unit(key.unit)] * (
-                _SHARE[key.budget_id]
+            assert (
+                spent
+                <= facts.standing(key).settled
+                <= survivors.limits[Unit(key.unit)] * (_SHARE[key.budget_id])
             )

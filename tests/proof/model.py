@@ -12,6 +12,10 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from proof.facts import Key, check
+from proof.reference import Reference, Rule
+from proof.stores import Stage, StoreFactory
+from proof.values import budget_of, chain_of, record_for, request_of, units_of, usage_of
 
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
@@ -20,10 +24,6 @@ from governor.ids import ReservationId, TenantId
 from governor.scope import ScopeKind
 from governor.window import Fixed
 from memory_store.errors import SessionOwnerError
-from proof.facts import Key, check
-from proof.reference import Reference, Rule
-from proof.stores import Stage, StoreFactory
-from proof.values import budget_of, chain_of, record_for, request_of, units_of, usage_of
 
 TTL_MS = 100
 _SCOPES = (ScopeKind.TENANT, ScopeKind.AGENT, ScopeKind.SESSION)
@@ -127,7 +127,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def change_budget(self, level: int, limit: int) -> None:
         old = self.reference.rules[f"{self.tenant}_{level}"]
         unit = next(iter(old.limits))
-        self._put(level, Rule(level=level, limits={**old.limits, unit: limit}, window_ms=old.window_ms))
+        self._put(
+            level, Rule(level=level, limits={**old.limits, unit: limit}, window_ms=old.window_ms)
+        )
         self.world.steps += 1
 
     @precondition(lambda self: self.reference.owners)

@@ -10,13 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import anyio
-
-from governor.admission import AdmissionRequest
-from governor.amounts import Unit
-from governor.denial import Denied
-from governor.events import Reserved
-from governor.scope import ScopeChain, ScopeKind
-from governor.window import Fixed
 from proof.facts import Key, check
 from proof.stores import Ledger, Stage
 from proof.values import (
@@ -30,6 +23,13 @@ from proof.values import (
     request_of,
     usage_of,
 )
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Unit
+from governor.denial import Denied
+from governor.events import Reserved
+from governor.scope import ScopeChain, ScopeKind
+from governor.window import Fixed
 
 TENANT = "acme"
 HOT, EACH_AGENT, EACH_SESSION = "hot", "each_agent", "each_session"
@@ -64,7 +64,9 @@ class Provider:
     beyond: Counter[Key] = field(default_factory=Counter)
     over: list[str] = field(default_factory=list)
 
-    def spend(self, accounts: list[Key], used: Mapping[Unit, int], held: Mapping[Unit, int]) -> None:
+    def spend(
+        self, accounts: list[Key], used: Mapping[Unit, int], held: Mapping[Unit, int]
+    ) -> None:
         for key in accounts:
             unit = Unit(key.unit)
             self.spent[key] += used[unit]
@@ -180,7 +182,9 @@ def accounts_of(chain: ScopeChain, now_ms: int) -> list[Key]:
     root, *below = (*chain.ancestors, chain.session)
     places = [(HOT, TENANT, window), (EACH_AGENT, chain.agent, 0), (EACH_SESSION, root, 0)]
     places += [(f"carve:{session}", session, 0) for session in below]
-    return [Key(budget, subject, unit.value, at) for budget, subject, at in places for unit in UNITS]
+    return [
+        Key(budget, subject, unit.value, at) for budget, subject, at in places for unit in UNITS
+    ]
 
 
 def _limits(plan: Plan) -> dict[str, dict[Unit, int]]:
@@ -220,7 +224,9 @@ async def crowd_on(stage: Stage, plan: Plan) -> Crowd:
     ]
     carve = {unit: limit // 3 + 1 for unit, limit in limits[EACH_SESSION].items()}
     for number in range(plan.sub_sessions):
-        sub = await stage.spawn(chains[2 * number], f"sub_{number}", carve, now_ms=number * WINDOW_MS)
+        sub = await stage.spawn(
+            chains[2 * number], f"sub_{number}", carve, now_ms=number * WINDOW_MS
+        )
         limits[f"carve:{sub.session}"] = carve
         # In the busy part of the list, beside its parent.
         chains.insert(2 * number, sub)

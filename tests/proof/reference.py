@@ -80,15 +80,9 @@ class Reference:
         """Return ("reserved", holds), ("denied", reason), ("replayed" | "reused", id)."""
         if latest_ms - now_ms > BACK_MS_MAX:
             return ("denied", "clock_stepped_back")
-        if self.owners.setdefault(session, agent) != agent:
-            return ("raised", "SessionOwnerError")
-        if key is not None:
-            for call in self.calls.values():
-                if call.agent == agent and call.key is not None and call.key[0] == key[0]:
-                    word = "replayed" if call.key == key else "reused"
-                    return (word, call.reservation_id)
-        if session in self.closed:
-            return ("denied", "session_closed")
+        answer = self._known(agent, session, key)
+        if answer is not None:
+            return answer
         opens = turn is not None and not any(
             (call.session, call.turn) == (session, turn) and call.opens_turn
             for call in self.calls.values()
@@ -116,6 +110,16 @@ class Reference:
             key=key,
         )
         return ("reserved", holds)
+
+    def _known(
+        self, agent: str, session: str, key: tuple[str, str] | None
+    ) -> tuple[object, ...] | None:
+        if self.owners.setdefault(session, agent) != agent:
+            return ("raised", "SessionOwnerError")
+        for call in self.calls.values() if key is not None else ():
+            if call.agent == agent and call.key is not None and call.key[0] == key[0]:
+                return ("replayed" if call.key == key else "reused", call.reservation_id)
+        return ("denied", "session_closed") if session in self.closed else None
 
     def forward(self, reservation_id: str) -> tuple[object, ...]:
         call = self.calls[reservation_id]

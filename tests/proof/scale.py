@@ -3,6 +3,7 @@
 import os
 
 SCALE_VARIABLE = "FLYBALL_PROOF_SCALE"
+IS_SCALED = SCALE_VARIABLE in os.environ
 
 
 def scaled(count: int) -> int:

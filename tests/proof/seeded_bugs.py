@@ -72,8 +72,8 @@ BUGS = (
             ),
             Edit(
                 file="memory_store/live_accounts.py",
-                old="                account.reserved += line.amount\n",
-                new="                self._later.append((account, line.amount))\n",
+                old="                account.reserved += amount\n",
+                new="                self._later.append((account, amount))\n",
             ),
             Edit(
                 file="memory_store/live_accounts.py",
@@ -120,10 +120,10 @@ BUGS = (
         edits=(
             Edit(
                 file="governor/settlement.py",
-                old="        if line.booking is Booking.SPEND:\n",
+                old="        used = amount if unit is _TURNS else measured.get(unit, amount)\n",
                 new=(
+                    "        used = amount if unit is _TURNS else measured.get(unit, amount)\n"
                     "        used = int(used / 1_000_000 * 1_000_000)\n"
-                    "        if line.booking is Booking.SPEND:\n"
                 ),
             ),
         ),
@@ -182,9 +182,8 @@ BUGS = (
         edits=(
             Edit(
                 file="governor/settlement.py",
-                old="        unit = line.key.unit\n        used =",
-                new="        unit = Unit.COST_MICROUSD if line.booking is Booking.SPEND else "
-                "line.key.unit\n        used =",
+                old="measured.get(unit, amount)\n",
+                new="measured.get(Unit.COST_MICROUSD, amount)\n",
             ),
         ),
         found_by=_OVERSPEND,
@@ -227,9 +226,8 @@ BUGS = (
         edits=(
             Edit(
                 file="tool_gateway/pipeline.py",
-                old="            if not await self._books.forward(reserved.reservation.reservation_id):\n",
-                new="            if await self._books.forward("
-                "reserved.reservation.reservation_id) is None:\n",
+                old="            if not await self._books.forward(reserved",
+                new="            if None is await self._books.forward(reserved",
             ),
         ),
         found_by=_STORIES,

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from proof.facts import Key, Standing
+from proof.stores import Ledger
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
@@ -23,8 +25,6 @@ from governor.ids import ArchiveId, CallId, ReservationId
 from governor.scope import ScopeChain
 from governor.usage import Usage
 from memory_store.errors import UnknownReservationError
-from proof.facts import Key, Standing
-from proof.stores import Ledger
 from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
 
 
@@ -69,7 +69,9 @@ class Witness:
             key = Key(*line.key)
             now = self.fold[key] = self.fold.get(key, Standing()).plus(0, line.amount)
             limit = self.limits[key.budget_id, key.unit]
-            assert now.settled + now.reserved <= limit or not line.amount, f"{key}: {now} of {limit}"
+            assert now.settled + now.reserved <= limit or not line.amount, (
+                f"{key}: {now} of {limit}"
+            )
 
     def end(self, ended: Ended, status: CallStatus = CallStatus.EXPIRED) -> None:
         reservation = ended.reservation

@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
-from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive
+from proof.facts import check
+from proof.simulated_store import Faults, SimulatedLedger, Witness
+from proof.stores import Stage
+from proof.values import budget_of, chain_of
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
@@ -22,10 +25,7 @@ from governor.policy import Match, Policy, ToolRule
 from governor.scope import ScopeChain, ScopeKind
 from governor.usage import Usage
 from governor.window import Fixed
-from proof.facts import check
-from proof.simulated_store import Faults, SimulatedLedger, Witness
-from proof.stores import Stage
-from proof.values import budget_of, chain_of
+from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive
 from tool_gateway.books import Books
 from tool_gateway.errors import (
     LedgerOverloadedError,
@@ -217,7 +217,9 @@ class World:
             self.witness.end(one)
         facts = await self.stage.facts(self.prefix)
         check(facts)
-        mine = {key: one for key, one in facts.accounts.items() if key.budget_id[:-2] == self.prefix}
+        mine = {
+            key: one for key, one in facts.accounts.items() if key.budget_id[:-2] == self.prefix
+        }
         assert all(one.reserved == 0 for one in mine.values())
         fold = {key: one for key, one in self.witness.fold.items() if any(one)}
         assert fold == {key: one for key, one in mine.items() if any(one)}

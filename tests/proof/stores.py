@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from proof.book_rows import read_facts
+from proof.facts import Facts, Hold, Key, Standing
+
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.ids import ReservationId, SessionId
@@ -21,8 +24,6 @@ from memory_store.errors import AlreadyExistsError
 from memory_store.ledger import SqlLedger
 from memory_store.store import Store, open_store
 from memory_store.testing import MemoryLedger
-from proof.book_rows import read_facts
-from proof.facts import Facts, Hold, Key, Standing
 
 BY = Actor(name="proof")
 

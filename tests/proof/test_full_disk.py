@@ -59,7 +59,7 @@ def _judge(full: dict[str, object], after: dict[str, object]) -> None:
 
 @pytest.mark.requirement("proof.full-disk")
 def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path) -> None:
-    with _filling(tmp_path, "--growth-bytes-max", "300000") as process:
+    with _filling(tmp_path, "--growth-bytes-max", "100000") as process:
         full = _said(process)
         after = _told_that_there_is_room(process)
 
@@ -71,7 +71,7 @@ def _small_disk(folder: Path) -> Iterator[Path]:
     """Yield a disk of a few megabytes in memory."""
     disk = folder / "disk"
     disk.mkdir()
-    mounted = _mount("-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk))
+    mounted = _mount("-t", "tmpfs", "-o", "size=5m", "tmpfs", str(disk))
     if not mounted:
         pytest.skip("cannot mount a small disk here")
     try:
@@ -95,4 +95,3 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         after = _told_that_there_is_room(process)
 
     _judge(full, after)
-

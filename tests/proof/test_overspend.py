@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from proof.oracle import Plan, crowd_on
 from proof.scale import scaled
 from proof.stores import StoreFactory

@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
 from proof.scale import SCALE_VARIABLE
 from proof.seeded_bugs import BUGS, SeededBug
 
@@ -45,7 +44,9 @@ def _outcome(folder: Path, proofs: list[str], bug: SeededBug | None) -> tuple[in
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[tuple[int, str]]]]:
+def outcomes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, Future[tuple[int, str]]]]:
     """Yield how each copy fared; they run beside one another, on as many cores as there are."""
     control = sorted({bug.found_by for bug in BUGS})
     with ThreadPoolExecutor(os.cpu_count()) as pool:

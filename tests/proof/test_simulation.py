@@ -3,67 +3,16 @@
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
+import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-
-from governor.budget import Budget
-from proof.facts import Facts
+from anyio.from_thread import start_blocking_portal
 from proof.scale import scaled
-from proof.simulation import play
-from proof.stores import MemoryStage, SqliteFactory, SqlStage, Stage
+from proof.stores import MemoryStage, SqliteFactory
+from proof.stories import BlockingStage, play_seed
 from proof.virtual_time import StandstillError, run_virtually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-class SeedFailedError(Exception):
-    """A story went wrong; play it alone with `make prove PART=simulation SEED=... COUNT=1`."""
-
-
-class BlockingStage:
-    """A stage in another thread: each of its answers is waited for with the world stopped.
-
-    So the real store, with its threads, stands in virtual time and stays repeatable.
-    """
-
-    def __init__(self, stage: SqlStage, portal: BlockingPortal) -> None:
-        self._stage = stage
-        self._portal = portal
-
-    @property
-    def ledger(self) -> Any:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._stage.ledger, name)
-
-        async def call(*arguments: Any, **named: Any) -> Any:
-            return self._portal.call(lambda: method(*arguments, **named))
-
-        return call
-
-    async def put_budget(self, budget: Budget) -> None:
-        self._portal.call(self._stage.put_budget, budget)
-
-    async def facts(self, tenant: str | None = None) -> Facts:
-        facts: Facts = self._portal.call(self._stage.facts, tenant)
-        return facts
-
-
-def play_seed(seed: int, stage: Stage | BlockingStage) -> Counter[str]:
-    told: Counter[str] = Counter()
-
-    async def main() -> None:
-        told.update(await play(seed, stage))
-
-    try:
-        run_virtually(seed, main)
-    except Exception as error:
-        message = f"seed {seed}"
-        raise SeedFailedError(message) from error
-    return told
 
 
 @pytest.mark.requirement("proof.simulation")
@@ -99,8 +48,6 @@ def test_the_same_seed_tells_the_same_story(seed: int) -> None:
 
 
 def test_a_story_in_which_nothing_can_happen_any_more_is_found_out() -> None:
-    import anyio
-
     async def main() -> None:
         await anyio.Event().wait()
 
