@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+PART ?=
+SEED ?=
+MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check install install-dev fmt lock clean
+.PHONY: help run test check prove install install-dev fmt lock clean
 
 help:
 	@echo "make run    start the sidecar, play the tour, serve until Ctrl-C (ARGS=--exit-after-tour)"
 	@echo "make test   every check and every test (SYSTEM=1 installs the system parts, as root)"
 	@echo "make check  the fast part: lint, types, import rules, pure tests"
+	@echo "make prove  the proofs at full length, in parts (PART=kills SEED=7 MINUTES=30); goes on where it stopped"
 	@echo "make install, make clean    make the environment that the others share; remove it"
 
 # A stamp is newer than its lock exactly when the environment holds what the lock says.
@@ -39,6 +43,9 @@ test: install-dev
 
 check: install-dev
 	$(BIN)/python tests/run.py --fast
+
+prove: install-dev
+	$(BIN)/python tests/prove.py $(PART) $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES)
 
 fmt: install-dev
 	$(BIN)/ruff check --fix .

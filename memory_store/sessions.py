@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -172,9 +172,16 @@ def _close_one(connection: Connection, session_id: SessionId, *, by: Actor, now_
         at_ms=now_ms,
         action="session.close",
         target=session_id,
-        before=asdict(before),
-        after=asdict(_session(connection, session_id)),
+        before=_noted(before),
+        after=_noted(_session(connection, session_id)),
     )
+
+
+def _noted(view: SessionView) -> dict[str, object]:
+    """Return `view` as the audit keeps it."""
+    # `asdict` would copy the amounts, which nobody can change and so nobody can copy.
+    noted = {one.name: getattr(view, one.name) for one in fields(view)}
+    return {**noted, "carve": None if view.carve is None else view.carve.as_dict()}
 
 
 def _close_idle(

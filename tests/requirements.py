@@ -22,6 +22,7 @@ _INTERFACES = "interfaces"
 _INPUT = "bad input"
 _SHARED = "several sidecars, one database"
 _HOUSE = "house rules"
+_PROOF = "the proof"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -162,6 +163,28 @@ _STATED: dict[str, dict[str, str]] = {
             "`flyball migrate` does, in one phase before a rollout and one after."
         ),
         "shared.password-unseen": "A store's password is in no file, error or log of Flyball.",
+    _PROOF: {
+        "proof.no-overspend": (
+            "However many clients spend at once, a provider never gives a unit above any budget."
+        ),
+        "proof.overspend-is-overrun": (
+            "What clients spend beyond their holds is the sum of the recorded overruns, exactly."
+        ),
+        "proof.kill-loses-nothing": (
+            "SIGKILL at any instant loses no acknowledged word, charges nothing twice and leaks "
+            "no hold."
+        ),
+        "proof.simulation": (
+            "Whatever is lost, late, unsaid, cancelled or stepped on the path of a call, nothing "
+            "is used for free, run twice under one key or left held."
+        ),
+        "proof.model-agrees": "Random histories agree with a reference that keeps no balance.",
+        "proof.any-operation-may-fail": (
+            "Whichever database operation fails, and however, what was asked is done once or not "
+            "at all, and the process goes on."
+        ),
+        "proof.full-disk": "A full disk loses nothing acknowledged; with room again work goes on.",
+        "proof.finds-seeded-bugs": "Each seeded bug makes the proof fail that must find it.",
     },
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",

@@ -1,0 +1,235 @@
+"""Bugs of the kind that ledgers have, as edits of the present code, and what must find each.
+
+An edit whose old text is no longer there, or is there twice, is an error: a bug that was
+not planted proves nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One replacement in one file."""
+
+    file: str
+    old: str
+    new: str
+
+    def plant(self, root: Path) -> None:
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        found = text.count(self.old)
+        assert found == 1, f"{self.file} has the old text {found} times: mend this bug's edit"
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededBug:
+    """A bug, and the proof that has to fail on it."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    found_by: str
+
+
+_OVERSPEND = "tests/proof/test_overspend.py::test_not_one_unit_is_spent_above_any_budget[sqlite-64]"
+_BEYOND = (
+    "tests/proof/test_overspend.py"
+    "::test_what_is_spent_beyond_the_holds_is_recorded_to_the_unit[sqlite]"
+)
+_KILLS = "tests/proof/test_kills.py::test_no_kill_loses_an_acknowledgement_or_charges_twice"
+_MODEL = "tests/proof/test_model.py::test_random_histories_agree_with_the_reference[sqlite]"
+_FAILING = (
+    "tests/proof/test_failing_operations.py"
+    "::test_whatever_operation_fails_it_is_done_once_or_not_at_all[IOERR]"
+)
+_STORIES = "tests/proof/test_simulation.py::test_no_story_breaks_an_invariant"
+
+BUGS = (
+    SeededBug(
+        name="ack_before_commit",
+        edits=(
+            Edit(
+                file="memory_store/writer.py",
+                old="        book.flush()\n        book.trim()\n",
+                new=(
+                    "        book.flush()\n"
+                    "        self._loop.call_soon_threadsafe(_acknowledge, batch)\n"
+                    "        book.trim()\n"
+                ),
+            ),
+        ),
+        found_by=_KILLS,
+    ),
+    SeededBug(
+        name="check_then_act",
+        edits=(
+            Edit(
+                file="memory_store/live_accounts.py",
+                old="        self._changed: list[LiveAccount] = []\n",
+                new="        self._changed: list[LiveAccount] = []\n        self._later = []\n",
+            ),
+            Edit(
+                file="memory_store/live_accounts.py",
+                old="                account.reserved += amount\n",
+                new="                self._later.append((account, amount))\n",
+            ),
+            Edit(
+                file="memory_store/live_accounts.py",
+                old='    def flush(self, driver: sqlite3.Connection) -> None:\n        """Store',
+                new=(
+                    "    def flush(self, driver: sqlite3.Connection) -> None:\n"
+                    "        for account, amount in self._later:\n"
+                    "            account.reserved += amount\n"
+                    "        self._later.clear()\n"
+                    '        """Store'
+                ),
+            ),
+        ),
+        found_by=_OVERSPEND,
+    ),
+    SeededBug(
+        name="double_settle",
+        edits=(
+            Edit(
+                file="governor/reservation.py",
+                old="TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], "
+                "ReservationState] = {\n",
+                new="TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], "
+                "ReservationState] = {\n"
+                "    (ReservationState.SETTLED, ReservationEvent.SETTLE): "
+                "ReservationState.SETTLED,\n",
+            ),
+        ),
+        found_by=_MODEL,
+    ),
+    SeededBug(
+        name="lost_expiry",
+        edits=(
+            Edit(
+                file="memory_store/ledger.py",
+                old="                table.ended_at_ms.is_(None),\n",
+                new='                table.ended_at_ms.is_(None), table.state == "held",\n',
+            ),
+        ),
+        found_by=_MODEL,
+    ),
+    SeededBug(
+        name="float_money",
+        edits=(
+            Edit(
+                file="governor/settlement.py",
+                old="        used = amount if unit is _TURNS else measured.get(unit, amount)\n",
+                new=(
+                    "        used = amount if unit is _TURNS else measured.get(unit, amount)\n"
+                    "        used = int(used / 1_000_000 * 1_000_000)\n"
+                ),
+            ),
+        ),
+        found_by=_OVERSPEND,
+    ),
+    SeededBug(
+        name="no_idempotency",
+        edits=(
+            Edit(
+                file="memory_store/bookkeeping.py",
+                old="        if request.idempotency is not None:\n",
+                new="        if request.idempotency is not None and self.breach:\n",
+            ),
+        ),
+        found_by=_MODEL,
+    ),
+    SeededBug(
+        name="double_refund",
+        edits=(
+            Edit(
+                file="governor/reservation.py",
+                old="TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], "
+                "ReservationState] = {\n",
+                new="TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], "
+                "ReservationState] = {\n"
+                "    (ReservationState.RELEASED, ReservationEvent.RELEASE): "
+                "ReservationState.RELEASED,\n",
+            ),
+        ),
+        found_by=_MODEL,
+    ),
+    SeededBug(
+        name="wrong_order_of_locks",
+        edits=(
+            Edit(
+                file="governor/budget.py",
+                old="    return tuple(sorted(accounts, key=lambda account: account.key))\n",
+                new="    return tuple(reversed(accounts))\n",
+            ),
+        ),
+        found_by=_MODEL,
+    ),
+    SeededBug(
+        name="missed_ancestor",
+        edits=(
+            Edit(
+                file="governor/scope.py",
+                old="                return self.sessions[0]\n",
+                new="                return self.session\n",
+            ),
+        ),
+        found_by=_OVERSPEND,
+    ),
+    SeededBug(
+        name="unit_mixed_up",
+        edits=(
+            Edit(
+                file="governor/settlement.py",
+                old="measured.get(unit, amount)\n",
+                new="measured.get(Unit.COST_MICROUSD, amount)\n",
+            ),
+        ),
+        found_by=_OVERSPEND,
+    ),
+    SeededBug(
+        name="overrun_forgotten",
+        edits=(
+            Edit(
+                file="memory_store/live_accounts.py",
+                old="                    account.overrun += charged - held\n",
+                new="                    account.overrun += 0\n",
+            ),
+        ),
+        found_by=_BEYOND,
+    ),
+    SeededBug(
+        name="remembers_what_was_undone",
+        edits=(
+            Edit(
+                file="memory_store/writer.py",
+                old="            self._book.forget()\n            is_of_all",
+                new="            is_of_all",
+            ),
+        ),
+        found_by=_FAILING,
+    ),
+    SeededBug(
+        name="refund_of_what_was_forwarded",
+        edits=(
+            Edit(
+                file="governor/settlement.py",
+                old="_charge(line, line.amount if was_forwarded else 0) for line",
+                new="_charge(line, 0) for line",
+            ),
+        ),
+        found_by=_STORIES,
+    ),
+    SeededBug(
+        name="leaves_before_the_mark",
+        edits=(
+            Edit(
+                file="tool_gateway/pipeline.py",
+                old="            if not await self._books.forward(reserved",
+                new="            if None is await self._books.forward(reserved",
+            ),
+        ),
+        found_by=_STORIES,
+    ),
+)

@@ -1,0 +1,269 @@
+"""The long versions of the proofs, in parts that can be stopped and taken up again.
+
+    make prove                          everything, as far as MINUTES allow (30)
+    make prove PART=kills               one part
+    make prove PART=simulation SEED=7   with a seed of your own
+
+Each part is a row of small chunks, each drawn from the seed and its own number, so that a
+failure names what to run again. What is done stands in a progress file, which begins anew
+with another commit or seed; the table in benchmarks/PROOF.md is written from it.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.from_thread import start_blocking_portal
+from hypothesis import HealthCheck, Phase, core, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from proof.failing_driver import Failure, failing_driver  # noqa: E402
+from proof.failing_workload import fail_each  # noqa: E402
+from proof.kills import Campaign, kill_again_and_again  # noqa: E402
+from proof.model import LedgerMachine, world_of  # noqa: E402
+from proof.oracle import Plan, crowd_on  # noqa: E402
+from proof.stores import MemoryStage, SqliteFactory  # noqa: E402
+from proof.stories import BlockingStage, play_seed  # noqa: E402
+
+from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
+from memory_store.engine import Durability  # noqa: E402
+
+PROGRESS = ROOT / ".flyball" / "prove.json"
+TABLE = ROOT / "benchmarks" / "PROOF.md"
+
+Figures = dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One proof at full length: so many chunks, each a function of its seed."""
+
+    says: str
+    chunks: int
+    run: Callable[[int, int], Figures]
+
+
+def oracle(seed: int, chunk: int) -> Figures:
+    """Spend fifty thousand reservations; every fifth crowd goes beyond what was held."""
+    plan = Plan(
+        reservations=50_000,
+        clients=(64, 128, 256)[chunk % 3],
+        sub_sessions=100,
+        spends_beyond=chunk % 5 == 0,
+        seed=seed,
+    )
+
+    async def main(folder: Path) -> Figures:
+        async with SqliteFactory().open(folder) as stage:
+            crowd = await crowd_on(stage, plan)
+            await crowd.run()
+            await crowd.judge()
+        return {"reservations": crowd.granted, "denials": crowd.denied, "units over": 0}
+
+    with tempfile.TemporaryDirectory() as folder:
+        return anyio.run(main, Path(folder))
+
+
+def kills(seed: int, chunk: int) -> Figures:
+    """Kill fifty times, every second time at a named point."""
+    durability = Durability.PROCESS if chunk % 4 == 3 else Durability.POWER
+    campaign = Campaign(kills=50, seed=seed, points=POINTS, durability=durability)
+    with tempfile.TemporaryDirectory() as folder:
+        counts = anyio.run(kill_again_and_again, campaign, Path(folder))
+    at_points = sum(times for what, times in counts.items() if what.startswith("killed at "))
+    return {
+        "kills": campaign.kills,
+        "of them at named points": at_points,
+        "reservations": counts["granted"],
+        "asked again": counts["asked again"],
+        "acks lost": 0,
+    }
+
+
+def simulation(seed: int, _chunk: int) -> Figures:
+    """Play five thousand stories on the double and a hundred on the real store."""
+    for one in range(seed, seed + 5_000):
+        play_seed(one, MemoryStage())
+    with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
+        for one in range(seed, seed + 100):
+            where = Path(folder, str(one))
+            where.mkdir()
+            with portal.wrap_async_context_manager(SqliteFactory().open(where)) as stage:
+                play_seed(one, BlockingStage(stage, portal))
+    return {"stories": 5_000, "stories on the real store": 100, "broken": 0}
+
+
+def model(seed: int, _chunk: int) -> Figures:
+    """Play random histories against the reference."""
+    core.global_force_seed = seed
+    with world_of(SqliteFactory()) as world:
+        machine = type("Machine", (LedgerMachine,), {"world": world})
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=1_000,
+                stateful_step_count=15,
+                deadline=None,
+                database=None,
+                phases=(Phase.generate, Phase.shrink),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    return {"steps": world.steps, "disagreements": 0}
+
+
+def faults(seed: int, chunk: int) -> Figures:
+    """Fail every operation of the workload, one after the other, in one way."""
+    failure = list(Failure)[chunk % len(Failure)]
+
+    async def main(folder: Path) -> int:
+        with failing_driver() as driver:
+            async with SqliteFactory().open(folder) as stage:
+                return await fail_each(stage, driver, failure, at_once=1 + seed % 8)
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {"failed operations": anyio.run(main, Path(folder)), "harm done": 0}
+
+
+PARTS = {
+    "oracle": Part(says="a provider counts what was spent", chunks=20, run=oracle),
+    "kills": Part(says="SIGKILL and retry with the same keys", chunks=20, run=kills),
+    "simulation": Part(says="stories in virtual time", chunks=20, run=simulation),
+    "model": Part(says="random histories beside a reference", chunks=30, run=model),
+    "faults": Part(says="each database operation fails once", chunks=40, run=faults),
+}
+
+
+class Progress:
+    """What was done, in a file."""
+
+    def __init__(self, path: Path, *, seed: int | None, commit: str) -> None:
+        kept: dict[str, Any] = {}
+        if path.is_file():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        is_same = kept.get("commit") == commit and seed in (None, kept.get("seed"))
+        self._path = path
+        self.commit = commit
+        self.seed: int = kept["seed"] if is_same else seed or random.SystemRandom().randrange(2**31)
+        self.done: dict[str, dict[str, Any]] = kept["done"] if is_same else {}
+
+    def note(self, chunk: str, said: dict[str, Any]) -> None:
+        """Keep what became of `chunk`, in the file too."""
+        self.done[chunk] = said
+        self._path.parent.mkdir(exist_ok=True)
+        kept = {"commit": self.commit, "seed": self.seed, "done": self.done}
+        self._path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is left of the parts; return 0 while nothing has failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--seed", type=int, help="draw from this number")
+    parser.add_argument("--minutes", type=float, default=30.0, help="begin no chunk after this")
+    parser.add_argument("--story", type=int, help="play this one story and nothing else")
+    arguments = parser.parse_args(argv)
+    if arguments.story is not None:
+        say(dict(play_seed(arguments.story, MemoryStage())))
+        return 0
+    wanted = arguments.parts or list(PARTS)
+    unknown = sorted(set(wanted) - PARTS.keys())
+    if unknown:
+        parser.error(f"no such part: {', '.join(unknown)}")
+    progress = Progress(PROGRESS, seed=arguments.seed, commit=commit())
+    say(f"seed {progress.seed}, commit {progress.commit}")
+    ends = time.monotonic() + arguments.minutes * 60
+    for name, chunk in left(wanted, progress):
+        if time.monotonic() > ends:
+            say("time is up; the same command goes on from here")
+            return 0
+        if not prove(name, chunk, progress):
+            return 1
+    return 0
+
+
+def left(wanted: Sequence[str], progress: Progress) -> Iterator[tuple[str, int]]:
+    """Yield the chunks that were not done, the parts in turn, so that each gets somewhere."""
+    most = max(PARTS[name].chunks for name in wanted)
+    for chunk in range(most):
+        for name in wanted:
+            done = progress.done.get(f"{name}/{chunk}", {}).get("passed", False)
+            if chunk < PARTS[name].chunks and not done:
+                yield name, chunk
+
+
+def prove(name: str, chunk: int, progress: Progress) -> bool:
+    """Run one chunk, note it, write the table; tell whether it passed."""
+    seed = progress.seed + chunk * 10_000
+    began = time.monotonic()
+    try:
+        figures = PARTS[name].run(seed, chunk)
+    except Exception:  # noqa: BLE001 - the top of a chunk; it is told and ends the run
+        traceback.print_exc()
+        say(f"{name}/{chunk} FAILED: make prove PART={name} SEED={progress.seed}")
+        progress.note(f"{name}/{chunk}", {"passed": False, "seconds": time.monotonic() - began})
+        write_table(progress)
+        return False
+    seconds = time.monotonic() - began
+    say(f"{name}/{chunk} {seconds:.0f} s {figures}")
+    progress.note(f"{name}/{chunk}", {"passed": True, "seconds": seconds, "figures": figures})
+    write_table(progress)
+    return True
+
+
+def say(line: object) -> None:
+    """Print at once: a part takes minutes."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def write_table(progress: Progress) -> None:
+    """Write the table of everything that was done so far."""
+    lines = [
+        "# The proof",
+        "",
+        "What `make prove` has run so far; a chunk that fails stops it. How: `tests/proof`.",
+        "",
+        f"Seed {progress.seed}, commit {progress.commit}, SQLite.",
+        "",
+        "| part | chunks | result | figures | minutes |",
+        "|---|---|---|---|---|",
+    ]
+    for name, part in PARTS.items():
+        said = [progress.done.get(f"{name}/{chunk}") for chunk in range(part.chunks)]
+        ran = [one for one in said if one is not None]
+        figures: dict[str, int] = {}
+        for one in ran:
+            for what, count in one.get("figures", {}).items():
+                figures[what] = figures.get(what, 0) + count
+        failed = sum(not one["passed"] for one in ran)
+        result = f"**{failed} failed**" if failed else ("passed" if ran else "not yet run")
+        told = ", ".join(f"{count:,} {what}" for what, count in figures.items())
+        minutes = sum(one["seconds"] for one in ran) / 60
+        run = f"{len(ran)}/{part.chunks}"
+        lines.append(f"| {name}: {part.says} | {run} | {result} | {told} | {minutes:.0f} |")
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """Return the commit that is checked out."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
