@@ -163,6 +163,7 @@ _STATED: dict[str, dict[str, str]] = {
             "`flyball migrate` does, in one phase before a rollout and one after."
         ),
         "shared.password-unseen": "A store's password is in no file, error or log of Flyball.",
+    },
     _PROOF: {
         "proof.no-overspend": (
             "However many clients spend at once, a provider never gives a unit above any budget."
