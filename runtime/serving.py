@@ -38,4 +38,5 @@ async def serving(config: Config, *, state_dir: Path) -> AsyncIterator[tuple[Sid
                     raise
                 finally:
                     sidecar.readiness.drain()
+                    sidecar.turnstile.close()
                     listeners.stop()

@@ -9,7 +9,7 @@ from governor.fairness.claim import Claim, Priority
 from governor.fairness.division import Demand, divide
 from governor.fairness.gate import Gate, GateTerms, TooLate
 from governor.fairness.pace import Quota
-from governor.fairness.queue import Queued, QueueBounds
+from governor.fairness.queue import QueueBounds, Queued
 from tests.governor.fairness.simulation import Agent, Simulation, jain
 
 SEEDS = st.integers(0, 2**32)
@@ -28,9 +28,7 @@ def test_a_greedy_tenant_costs_small_ones_a_bounded_wait_and_no_refusal(seed: in
     greedy = Agent(
         tenant="greedy", outstanding=200, service_ms=100, sessions=20, priority=Priority.HIGH
     )
-    small = [
-        Agent(tenant=f"small-{number}", outstanding=1, think_ms=300) for number in range(6)
-    ]
+    small = [Agent(tenant=f"small-{number}", outstanding=1, think_ms=300) for number in range(6)]
     bounds = QueueBounds(total=128, per_tenant=120, per_session=16)
     simulation = Simulation(GateTerms(queue=bounds, concurrency=EIGHT), [greedy, *small], seed=seed)
 
@@ -91,9 +89,7 @@ def test_a_commons_is_divided_max_min_fair_between_the_agents_that_want_it(seed:
     asked = {"greedy": 60, "eager": 12, "modest": 1, "rare": 1}
     think_ms = {"greedy": 0, "eager": 0, "modest": 900, "rare": 4_000}
     agents = [
-        Agent(
-            tenant="one", name=name, outstanding=count, think_ms=think_ms[name], service_ms=10
-        )
+        Agent(tenant="one", name=name, outstanding=count, think_ms=think_ms[name], service_ms=10)
         for name, count in asked.items()
     ]
     simulation = Simulation(GateTerms(quota=quota), agents, seed=seed)

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.errors import InvalidPolicyError
+from governor.fairness.claim import Priority
 from governor.fairness.pace import Pace, Quota
 from governor.fairness.shedding import Pressure, Shed, Thresholds
-from governor.fairness.claim import Priority
 
 
 @pytest.mark.requirement("contention.commons-within-quota")

@@ -1,10 +1,12 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.errors import InvalidPolicyError
 from governor.fairness.claim import Claim, Priority
-from governor.fairness.queue import FairQueue, Full, Queued, QueueBounds
+from governor.fairness.queue import FairQueue, Full, QueueBounds, Queued
 from governor.fairness.tree import Stage, Waiting
 
 ROOMY = QueueBounds(total=10_000, per_tenant=5_000, per_session=1_000)
@@ -147,7 +149,7 @@ def test_whoever_waits_is_passed_by_a_bounded_number_of_others(
     for who in range(1, len(weights)):
         for _ in range(200):
             queue.offer(claim(str(who), weight=weights[who], priority=Priority.HIGH))
-    ahead = sum(w.claim.tenant == "0" for w in everyone(queue, weights))
+    ahead = sum(w.claim.tenant == "0" for w in everyone(queue))
     mine = queued(queue, claim("0", weight=weights[0], priority=Priority.LOW, expires_ms=FAR + 1))
 
     passed = 0
@@ -163,7 +165,26 @@ def test_whoever_waits_is_passed_by_a_bounded_number_of_others(
     assert passed <= per_turn * (ahead + 1)
 
 
-def everyone(queue: FairQueue, weights: list[int]) -> list[Waiting]:
+def come_and_go(waiting: list[Waiting], offered: Queued | Full) -> None:
+    """Keep in `waiting` who waits after an offer."""
+    if isinstance(offered, Queued):
+        waiting.append(offered.waiting)
+        if offered.displaced is not None:
+            assert offered.displaced.stage is Stage.DISPLACED
+            waiting.remove(offered.displaced)
+
+
+def check_bounds(queue: FairQueue, waiting: list[Waiting]) -> None:
+    """Fail unless exactly these wait, within every bound."""
+    assert {id(kept) for kept in everyone(queue)} == {id(kept) for kept in waiting}
+    assert len(queue) == len(waiting) <= SMALL.total
+    tenants = Counter(kept.claim.tenant for kept in waiting)
+    sessions = Counter(id(kept.leaf.parent) for kept in waiting)
+    assert all(count <= SMALL.per_tenant for count in tenants.values())
+    assert all(count <= SMALL.per_session for count in sessions.values())
+
+
+def everyone(queue: FairQueue) -> list[Waiting]:
     root = queue._root
     leaves = [
         leaf
@@ -201,12 +222,7 @@ def test_no_bound_is_ever_exceeded_and_nobody_is_lost(
     for tenant, agent, session, priority, move, cost in moves:
         wanted = claim(str(tenant), str(agent), str(session), priority=priority, expires_ms=cost)
         if move == "offer":
-            offered = queue.offer(wanted)
-            if isinstance(offered, Queued):
-                waiting.append(offered.waiting)
-                if offered.displaced is not None:
-                    assert offered.displaced.stage is Stage.DISPLACED
-                    waiting.remove(offered.displaced)
+            come_and_go(waiting, queue.offer(wanted))
         elif move == "serve" and waiting:
             started = queue.start_next(cost)
             assert started is not None, "somebody waits, so somebody is served"
@@ -216,14 +232,7 @@ def test_no_bound_is_ever_exceeded_and_nobody_is_lost(
             queue.end(running.pop(0), cost)
         elif move == "give up" and waiting:
             queue.give_up(waiting.pop(0))
-        kept = everyone(queue, [])
-        assert len(queue) == len(waiting) <= SMALL.total
-        assert {id(w) for w in kept} == {id(w) for w in waiting}
-        for name in "0123":
-            mine = [w.claim for w in waiting if w.claim.tenant == name]
-            assert len(mine) <= SMALL.per_tenant
-            for key in {(c.agent, c.session) for c in mine}:
-                assert [(c.agent, c.session) for c in mine].count(key) <= SMALL.per_session
+        check_bounds(queue, waiting)
     while (last := queue.start_next(1)) is not None:
         running.append(last)
     for started in running:
@@ -242,7 +251,10 @@ def test_a_full_queue_gives_the_small_one_a_place_and_takes_it_from_the_greedy()
 
     assert isinstance(offered, Queued)
     assert offered.displaced is not None
-    assert (offered.displaced.claim.tenant, offered.displaced.claim.expires_ms) == ("greedy", FAR + 9)
+    assert (offered.displaced.claim.tenant, offered.displaced.claim.expires_ms) == (
+        "greedy",
+        FAR + 9,
+    )
     assert refused == Full(scope="upstream")
 
 

@@ -28,10 +28,12 @@ from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool, ProviderSpec
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
+from tool_gateway.contention import Contention
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
+from tool_gateway.turnstile import Turnstile
 
 TENANT = TenantId("acme")
 AGENT = PrincipalId("ada")
@@ -216,6 +218,7 @@ async def open_house(
     tracker: Tracker = Tracker.OFF,
     admin_contact: str | None = None,
     turns: TurnPolicy | None = None,
+    contention: Contention | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -247,6 +250,7 @@ async def open_house(
             policy_version=lambda: "v1",
             tracker=tracker,
             admin_contact=admin_contact,
+            turnstile=Turnstile(contention or Contention(), clock=clock),
         )
         app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
         async with httpx.AsyncClient(
