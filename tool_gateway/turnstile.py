@@ -15,6 +15,7 @@ import anyio
 from governor.call import CallKind, CallStatus, ToolCall
 from governor.denial import Denied
 from governor.fairness.adaptive import Ending
+from governor.fairness.claim import Priority
 from governor.fairness.gate import Gate
 from governor.fairness.shedding import Pressure
 from governor.fairness.tree import Waiting
@@ -53,6 +54,7 @@ class Turnstile:
         self._standings = Standings(contention)
         self._clock = clock
         self._pressure = pressure if contention.thresholds.of else None
+        self._calm: Pressure | None = None
         self._exempt = exempt
         self._lanes: dict[tuple[CallKind, str], Lane] = {}
         self._nudge = anyio.Event()
@@ -61,6 +63,11 @@ class Turnstile:
     def entered(self, call: ToolCall, *, kind: CallKind, backend: str) -> "Passage":
         """Return the passage of one call: entering it waits for the call's turn."""
         return Passage(self, call, self._lane(kind, backend), self._clock)
+
+    def limit_of(self, kind: CallKind, backend: str) -> int | None:
+        """Return how many calls of a backend may run at once now; None before its first call."""
+        lane = self._lanes.get((kind, backend))
+        return None if lane is None else lane.gate.limit
 
     def close(self) -> None:
         """Turn away who waits and whoever would have to: the sidecar is going away."""
@@ -93,10 +100,15 @@ class Turnstile:
     def shed(self, call: ToolCall, lane: Lane) -> Denied | None:
         """Return the denial of a call that the machine has no room for."""
         pressure = None if self._pressure is None else self._pressure()
-        if pressure is None:
+        if pressure is None or pressure is self._calm:
+            return None
+        sheds = self._contention.thresholds.sheds
+        if not any(sheds(pressure, priority) for priority in Priority):
+            # A reading stands for a second; the calls in between need not look again.
+            self._calm = pressure
             return None
         priority = self._standings.priority_of(call)
-        shed = self._contention.thresholds.sheds(pressure, priority)
+        shed = sheds(pressure, priority)
         if shed is None:
             return None
         telemetry.count_shed(backend=lane.name, reason=f"pressure_{shed.resource}")

@@ -14,7 +14,7 @@ from governor.fairness.queue import FairQueue, Full, QueueBounds, Queued
 from governor.fairness.tree import Stage, Waiting
 
 RETRY_MS_MIN = 250
-RETRY_MS_MAX = 30_000
+RETRY_MS_MAX = 60_000
 # The average of service times is kept in sixteenths, so that small steps are not lost.
 _SIXTEENTHS = 4
 _AVERAGE_OVER = 3
@@ -69,10 +69,9 @@ class Gate:
 
     def wait(self, claim: Claim, now_ms: int) -> Queued | Full | TooLate:
         """Let a claim wait for a slot, or say why it may not."""
-        if self._queue:
-            expected_ms = self._expected_ms(self._queue.ahead_of(claim), now_ms)
-            if now_ms + expected_ms >= claim.expires_ms:
-                return TooLate(wait_ms=expected_ms)
+        expected_ms = self._expected_ms(self._queue.ahead_of(claim), now_ms)
+        if now_ms + expected_ms >= claim.expires_ms:
+            return TooLate(wait_ms=expected_ms)
         return self._queue.offer(claim)
 
     def start_due(self, now_ms: int) -> list[Waiting]:

@@ -143,6 +143,7 @@ class House:
     app: ASGIApp
     ledger: Ledger
     running: RunningCalls
+    turnstile: Turnstile
     requests: list[httpx.Request]
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
@@ -236,6 +237,7 @@ async def open_house(
     )
     transport = None if base_url else httpx.MockTransport(handle)
     clock = Clock()
+    turnstile = Turnstile(contention or Contention(), clock=clock)
     async with ProviderPool([spec], transport=transport) as pool:
         books = Books(ledger=ledger, clock=clock)
         chat = ChatGateway(
@@ -250,7 +252,7 @@ async def open_house(
             policy_version=lambda: "v1",
             tracker=tracker,
             admin_contact=admin_contact,
-            turnstile=Turnstile(contention or Contention(), clock=clock),
+            turnstile=turnstile,
         )
         app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
         async with httpx.AsyncClient(
@@ -258,5 +260,12 @@ async def open_house(
             base_url="http://flyball.test",
             headers={"Authorization": f"Bearer {CLIENT_TOKEN}"},
         ) as client:
-            house = House(client=client, app=app, ledger=ledger, running=running, requests=requests)
+            house = House(
+                client=client,
+                app=app,
+                ledger=ledger,
+                running=running,
+                turnstile=turnstile,
+                requests=requests,
+            )
             yield house
