@@ -1,5 +1,7 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
+from dataclasses import replace
+
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
@@ -98,6 +100,8 @@ class Pipeline:
             return await self._deny(job, refused)
         entered = self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name)
         async with entered as passage:
+            if passage.has_waited:
+                job = replace(job, started_at_ms=self._clock.now_ms())
             return await self._run_admitted(job, passage)
 
     async def _run_admitted(self, job: Job, passage: Passage) -> ToolResult:

@@ -145,6 +145,11 @@ class Passage:
         self._began_ms = 0
         self.denied: Denied | None = None
 
+    @property
+    def has_waited(self) -> bool:
+        """Tell whether the call had to wait, so that what it knew of the time is old."""
+        return self._waited is not None
+
     async def __aenter__(self) -> Self:
         """Take a slot, or note why there is none."""
         lane = self._lane

@@ -1,6 +1,7 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
@@ -119,6 +120,8 @@ class ChatGateway:
             return await self._deny(job, free)
         entered = self._turnstile.entered(job.call, kind=CallKind.MODEL, backend=job.tier.provider)
         async with entered as passage:
+            if passage.has_waited:
+                job = replace(job, started_at_ms=self._clock.now_ms())
             return await self._run_admitted(job, passage, task_class=context.task_class)
 
     async def _run_admitted(

@@ -327,11 +327,17 @@ async def test_a_call_that_waits_for_its_turn_holds_nothing_of_any_budget() -> N
                 tasks.start_soon(run, number)
             await settled()
             held, ran = house.ledger.remaining(), len(house.backend.ran)
+            house.clock.at_ms += 20_000
             may_end.set()
 
     assert (held, ran) == (9, 1)
     assert [result.is_error for result in results] == [False] * 4
     assert house.ledger.remaining() == 6
+    # A hold's time, and the call's, begin when the wait ends.
+    assert [record.started_at_ms for record in house.ledger.records] == [
+        1_000_000,
+        *[1_020_000] * 3,
+    ]
 
 
 async def test_a_call_that_gets_no_slot_is_denied_recorded_and_holds_nothing() -> None:
