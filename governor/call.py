@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from governor.amounts import Amounts
 from governor.denial import DenialReason
+from governor.fairness.claim import NO_URGENCY, Urgency
 from governor.ids import ArchiveId, CallId, TaskClass, ToolName, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallKind
@@ -41,6 +42,7 @@ class ToolCall:
     turn: TurnId | None
     idempotency: Idempotency | None = None
     task_class: TaskClass | None = None
+    urgency: Urgency = NO_URGENCY
 
 
 class CallStatus(StrEnum):

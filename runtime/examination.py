@@ -12,8 +12,10 @@ from pathlib import Path
 from ebpf.capability import Capability, Host, probe_host
 from ebpf.errors import CapabilityMissingError
 from ebpf.executor import LocalExecutor
+from ebpf.pressure import read_pressure
 from governor.call import Enforcement
 from governor.limits import Isolation
+from runtime.configuration.contention import contention_of
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import (
@@ -137,6 +139,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         budgets_of(config, tenant=TENANT)
         tiers_of(config)
         providers_of(config)
+        contention_of(config.contention, config.commons)
         specs = upstreams_of(config)
     except ConfigError as error:
         return [_bad(str(settings.config), str(error))]
@@ -149,6 +152,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
             findings.append(_bad(what, told) if found is None else _ok(what, found))
     findings.extend(_listener(config, name) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
+    findings.append(_pressure())
     return findings
 
 
@@ -161,6 +165,15 @@ def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
         return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
     found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []
     return [*found, *local_command_findings(config, executor, state)]
+
+
+def _pressure() -> Finding:
+    if read_pressure() is not None:
+        return _ok("contention.shed", "the kernel says what the machine is short of")
+    return _ok(
+        "contention.shed",
+        "the kernel gives no pressure figures (/proc/pressure), so nothing is shed for them",
+    )
 
 
 def _listener(config: Config, name: str) -> Finding:

@@ -41,4 +41,5 @@ async def serving(
                     raise
                 finally:
                     sidecar.readiness.drain()
+                    sidecar.turnstile.close()
                     listeners.stop()

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
+from ebpf.pressure import PressureReader
 from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
@@ -23,6 +24,7 @@ from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
+from runtime.configuration.contention import contention_of
 from runtime.configuration.model import Config
 from runtime.configuration.open_access import open_caller_of
 from runtime.configuration.translate import (
@@ -64,6 +66,7 @@ from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
 from tool_gateway.turn_gate import TurnGate
+from tool_gateway.turnstile import Turnstile
 from tool_gateway.upstreams.fleet import UpstreamFleet
 
 logger = logging.getLogger(__name__)
@@ -80,6 +83,7 @@ class Sidecar:
     store: Store
     host: Host
     fleet: UpstreamFleet
+    turnstile: Turnstile
     tokens: TokenFiles
 
 
@@ -97,6 +101,7 @@ class _Ground:
     archive: StoreArchive
     running: RunningCalls
     paused: PausedSessions
+    turnstile: Turnstile
     kept: ArgumentsKept
 
 
@@ -164,6 +169,7 @@ async def open_sidecar(
             store=store,
             host=host,
             fleet=fleet,
+            turnstile=ground.turnstile,
             tokens=tokens,
         )
 
@@ -211,6 +217,13 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         archive=StoreArchive(store.archive),
         running=RunningCalls(),
         paused=PausedSessions(),
+        turnstile=Turnstile(
+            contention_of(config.contention, config.commons),
+            clock=clock,
+            pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
+            # What reads the house's own books is never kept waiting.
+            exempt=frozenset({builtin.BUILTIN}),
+        ),
         kept=ArgumentsKept(config.records.arguments),
     )
 
@@ -228,6 +241,7 @@ def _gateway(
         arguments_kept=ground.kept,
         loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
         admin_contact=ground.config.guidance.admin_contact,
+        turnstile=ground.turnstile,
     )
     builtins = builtin.Builtins(archive=ground.archive, books=ground.books, turns=ground.turns)
     return Gateway(
@@ -260,6 +274,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         policy_version=lambda: ground.policy.version,
         tracker=ground.config.guidance.chat_tracker,
         admin_contact=ground.config.guidance.admin_contact,
+        turnstile=ground.turnstile,
     )
     return ModelFront(chat, session_of=gateway.session_of_chat)
 
@@ -271,6 +286,8 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
     tasks.start_soon(audit_for_ever, store, name="conservation")
+    if ground.config.commons:
+        tasks.start_soon(ground.turnstile.keep_pace, name="commons")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
     idle_ms = ground.config.session.idle_s * 1000

@@ -23,6 +23,7 @@ _INPUT = "bad input"
 _SHARED = "several sidecars, one database"
 _HOUSE = "house rules"
 _PROOF = "the proof"
+_CONTENTION = "admission under contention"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -186,6 +187,23 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "proof.full-disk": "A full disk loses nothing acknowledged; with room again work goes on.",
         "proof.finds-seeded-bugs": "Each seeded bug makes the proof fail that must find it.",
+    _CONTENTION: {
+        "contention.nobody-starves": (
+            "Whoever waits for an upstream is passed by a bounded number of others, whatever "
+            "those ask for, and keeps a place in the queue against whoever holds more."
+        ),
+        "contention.max-min-fair": (
+            "What is scarce is divided max-min fair by weight, in whole units and exactly."
+        ),
+        "contention.queues-are-bounded": (
+            "No queue holds more than its bounds; who is kept out is told."
+        ),
+        "contention.commons-within-quota": "A commons is never drawn on faster than its quota.",
+        "contention.pressure-sheds": "Under pressure of the machine the lower priorities give way.",
+        "contention.no-hold-waits": "A call that waits for its turn holds nothing of any budget.",
+        "contention.deadline-is-kept": (
+            "A call that cannot start before its deadline is refused, with when to try again."
+        ),
     },
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",

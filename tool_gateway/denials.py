@@ -117,6 +117,18 @@ def overloaded(retry_after_ms: int) -> Denied:
     )
 
 
+def contended(why: str, *, retry_after_ms: int) -> Denied:
+    """Return the denial of a call that an upstream, or the machine, has no room for now."""
+    return Denied(
+        reason=DenialReason.OVERLOADED,
+        retry_after_ms=retry_after_ms,
+        remedy=Remedy(
+            action=RemedyAction.RETRY_LATER,
+            text=f"{why} Nothing was started. Try again in {retry_after_ms} ms.",
+        ),
+    )
+
+
 def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     """Return the denial of a call that would only repeat what is known."""
     if loop.measure is Measure.PAUSE:

@@ -111,6 +111,7 @@ class Gateway:
             if key is None
             else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
             task_class=context.task_class,
+            urgency=context.urgency,
         )
         result = await self._pipeline.run(
             call, session_name=session_name, entry=entry, backend=backend

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
 from tool_gateway.errors import InvalidContextError
 
@@ -10,6 +11,8 @@ SESSION_HEADER = "flyball-session"
 TURN_HEADER = "flyball-turn"
 IDEMPOTENCY_HEADER = "idempotency-key"
 TASK_CLASS_HEADER = "flyball-task-class"
+PRIORITY_HEADER = "flyball-priority"
+DEADLINE_HEADER = "flyball-deadline-ms"
 LEGACY_SESSION_HEADER = "mcp-session-id"
 NAME_LENGTH_MAX = 200
 
@@ -31,6 +34,7 @@ class CallContext:
     turn: TurnId | None
     idempotency_key: str | None
     task_class: TaskClass | None = None
+    urgency: Urgency = NO_URGENCY
 
 
 def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
@@ -47,7 +51,36 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         turn=None if turn is None else TurnId(turn),
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, "flyball/idempotency_key"),
         task_class=None if task_class is None else TaskClass(task_class),
+        urgency=_urgency(headers, meta),
     )
+
+
+def _urgency(headers: Mapping[str, str], meta: Mapping[str, object]) -> Urgency:
+    priority = _named(headers, meta, PRIORITY_HEADER, "flyball/priority")
+    deadline = headers.get(DEADLINE_HEADER, meta.get("flyball/deadline_ms"))
+    if priority is None and deadline is None:
+        return NO_URGENCY
+    try:
+        asked = None if priority is None else Priority(priority)
+    except ValueError:
+        words = ", ".join(Priority)
+        message = f"flyball/priority: use one of {words}, not {priority!r:.80}"
+        raise InvalidContextError(message) from None
+    return Urgency(priority=asked, deadline_ms=_deadline_ms(deadline))
+
+
+def _deadline_ms(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[: len(str(DEADLINE_MS_MAX)) + 1])
+    if type(value) is not int or not 0 < value <= DEADLINE_MS_MAX:
+        message = (
+            "flyball/deadline_ms: expected how many milliseconds the call may wait to start, "
+            f"1 to {DEADLINE_MS_MAX}, got {value!r:.80}"
+        )
+        raise InvalidContextError(message)
+    return value
 
 
 def _named(

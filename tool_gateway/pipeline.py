@@ -1,5 +1,7 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
+from dataclasses import replace
+
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
@@ -35,6 +37,7 @@ from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.turn_gate import TurnGate
+from tool_gateway.turnstile import Passage, Turnstile
 
 # A hold outlives the longest run by this much before the reaper ends it.
 EXPIRY_GRACE_MS = 60_000
@@ -53,10 +56,12 @@ class Pipeline:
         policy: PolicySource,
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
+        turnstile: Turnstile,
         loops: LoopWatch,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
+        self._turnstile = turnstile
         self._books = books
         self._turns = turns
         self._keeper = keeper
@@ -90,10 +95,19 @@ class Pipeline:
         refused = _refused(job)
         if refused is None:
             job = await self._loops.checked(job)
-        decision = (
-            refused
-            or job.repeat.denied
-            or await self._turns.admit(self._request(job), task_class=call.task_class)
+            refused = job.repeat.denied
+        if refused is not None:
+            return await self._deny(job, refused)
+        entered = self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name)
+        async with entered as passage:
+            if passage.has_waited:
+                job = replace(job, started_at_ms=self._clock.now_ms())
+            return await self._run_admitted(job, passage)
+
+    async def _run_admitted(self, job: Job, passage: Passage) -> ToolResult:
+        call = job.call
+        decision = passage.denied or await self._turns.admit(
+            self._request(job), task_class=call.task_class
         )
         match decision:
             case Denied():
@@ -104,7 +118,7 @@ class Pipeline:
                 replayed = await self._keeper.replay(call, decision)
                 return replayed.with_meta(**{BUDGET_META: await self._books.standing(call.chain)})
             case Reserved():
-                return await self._run_reserved(job, decision)
+                return await self._run_reserved(job, decision, passage)
 
     def _request(self, job: Job) -> AdmissionRequest:
         call, rule = job.call, job.rule
@@ -123,7 +137,7 @@ class Pipeline:
             idempotency=call.idempotency,
         )
 
-    async def _run_reserved(self, job: Job, reserved: Reserved) -> ToolResult:
+    async def _run_reserved(self, job: Job, reserved: Reserved, passage: Passage) -> ToolResult:
         progress = Progress()
         began = self._clock.elapsed_ms()
         with self._running.track(job.call.call_id, job.call.chain.session) as running:
@@ -136,6 +150,7 @@ class Pipeline:
                 raise
             finally:
                 wall_ms = self._clock.elapsed_ms() - began
+                passage.note(progress.status, wall_ms=wall_ms)
                 record = self._record(
                     job,
                     progress,

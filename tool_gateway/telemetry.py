@@ -44,6 +44,20 @@ def count_answer(*, backend: str, brought: Answer) -> None:
     _answers.add(1, {"backend": backend, "brought": brought.value})
 
 
+_waiting = _meter.create_up_down_counter(
+    "flyball_waiting", description="Calls that wait for a slot of their upstream now"
+)
+_wait = _meter.create_histogram(
+    "flyball_wait", unit="ms", description="How long calls waited that had to"
+)
+_limit = _meter.create_gauge(
+    "flyball_concurrency_limit", description="How many calls an upstream may run at once now"
+)
+_sheds = _meter.create_counter(
+    "flyball_sheds", description="Calls turned away before admission, by why"
+)
+
+
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:
     """Count a call that ran. `backend` is a configured name, so its values are bounded."""
     attributes = {"kind": kind, "backend": backend, "status": status.value}
@@ -59,3 +73,23 @@ def count_denied(*, kind: str, reason: DenialReason) -> None:
 def count_failure(where: str) -> None:
     """Count a failure of the house itself that did not reach the caller."""
     _failures.add(1, {"where": where})
+
+
+def count_waiting(*, backend: str, change: int) -> None:
+    """Count a call in or out of its upstream's queue."""
+    _waiting.add(change, {"backend": backend})
+
+
+def note_wait(*, backend: str, wait_ms: int) -> None:
+    """Note how long a call waited in the queue, however that ended."""
+    _wait.record(wait_ms, {"backend": backend})
+
+
+def show_limit(*, backend: str, limit: int) -> None:
+    """Show how many calls an upstream may run at once from now on."""
+    _limit.set(limit, {"backend": backend})
+
+
+def count_shed(*, backend: str, reason: str) -> None:
+    """Count a call that got no slot; `reason` is one of a few words of ours."""
+    _sheds.add(1, {"backend": backend, "reason": reason})

@@ -4,22 +4,21 @@ import re
 from decimal import Decimal
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.loops import BREAKER, COUNT_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
+from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.table import Amount, Name, Positive, Table
 from tool_gateway.builtin import BUILTIN
 from tool_gateway.shell import LOCAL
 
-Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
-Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
 LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(ge=1, le=TURNS_MAX)]
 TurnCountOrNone = Annotated[int, Field(ge=0, le=TURNS_MAX)]
-Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
@@ -27,12 +26,6 @@ _PORT_MAX = 65_535
 _MIB = 1024 * 1024
 # Ten years; a longer window is the lifetime.
 _EVERY_S_MAX = 3_653 * 24 * 60 * 60
-
-
-class Table(BaseModel):
-    """A table of the file; unknown keys are errors, because a typo is not an opinion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Listen(Table):
@@ -119,12 +112,12 @@ class Upstream(Table):
 
     name: Name
     command: tuple[str, ...] | None = None
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     env_from: tuple[str, ...] = ()
     cwd: str | None = None
     url: str | None = None
-    headers: dict[str, str] = {}
-    headers_from: dict[str, str] = {}
+    headers: dict[str, str] = Field(default_factory=dict)
+    headers_from: dict[str, str] = Field(default_factory=dict)
     prefix: Literal["server", "none"] = "server"
     start_ms_max: Positive = 30_000
 
@@ -339,6 +332,8 @@ class Config(Table):
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
     tier_rule: tuple[TierRuleTable, ...] = ()
+    contention: ContentionTable = ContentionTable()
+    commons: tuple[CommonsTable, ...] = ()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
@@ -355,6 +350,12 @@ class Config(Table):
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         providers = {entry.name for entry in self.provider}
+        check_names(
+            self.contention,
+            self.commons,
+            upstreams=[LOCAL, *(entry.name for entry in self.upstream)],
+            providers=list(providers),
+        )
         tiers = {entry.name for entry in self.tier}
         for entry in self.tier:
             if entry.provider not in providers:

@@ -1,6 +1,7 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
@@ -8,7 +9,7 @@ from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import CallId, ReservationId, ToolName, TurnId
+from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
@@ -17,6 +18,8 @@ from governor.usage import Usage
 from runtime.errors import ProviderError
 from runtime.model_gateway.answers import (
     BAD_GATEWAY,
+    GATEWAY_TIMEOUT,
+    TOO_MANY_REQUESTS,
     Answer,
     denial_answer,
     key_reused_answer,
@@ -42,9 +45,12 @@ from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.tracking import Tracked
 from tool_gateway.turn_gate import TurnGate
+from tool_gateway.turnstile import Passage, Turnstile
 
 CALL_HEADER = "Flyball-Call"
 TIER_HEADER = "Flyball-Tier"
+# The provider refused for its rate, failed, or never answered.
+_LOAD = frozenset({TOO_MANY_REQUESTS, BAD_GATEWAY, GATEWAY_TIMEOUT})
 
 
 class ChatGateway:
@@ -62,6 +68,7 @@ class ChatGateway:
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
         policy_version: Callable[[], str],
+        turnstile: Turnstile,
         tracker: Tracker = Tracker.OFF,
         admin_contact: str | None = None,
     ) -> None:
@@ -82,6 +89,7 @@ class ChatGateway:
         self._policy_version = policy_version
         self._tracker = tracker
         self._admin_contact = admin_contact
+        self._turnstile = turnstile
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -107,8 +115,20 @@ class ChatGateway:
             chain=chain,
             context=context,
         )
-        decision = unpriced(job) or await self._turns.admit(
-            self._request(job), task_class=context.task_class
+        free = unpriced(job)
+        if free is not None:
+            return await self._deny(job, free)
+        entered = self._turnstile.entered(job.call, kind=CallKind.MODEL, backend=job.tier.provider)
+        async with entered as passage:
+            if passage.has_waited:
+                job = replace(job, started_at_ms=self._clock.now_ms())
+            return await self._run_admitted(job, passage, task_class=context.task_class)
+
+    async def _run_admitted(
+        self, job: Job, passage: Passage, *, task_class: TaskClass | None
+    ) -> Answer:
+        decision = passage.denied or await self._turns.admit(
+            self._request(job), task_class=task_class
         )
         match decision:
             case Denied():
@@ -118,7 +138,7 @@ class ChatGateway:
             case Replayed():
                 return replayed_answer(decision)
             case Reserved():
-                return await self._run_reserved(job, decision)
+                return await self._run_reserved(job, decision, passage)
 
     def _job(
         self,
@@ -146,6 +166,7 @@ class ChatGateway:
             else Idempotency(
                 key=key, payload_hash=payload_hash(request.read.model, request.fields)
             ),
+            urgency=context.urgency,
         )
         return Job(
             call=call,
@@ -188,7 +209,7 @@ class ChatGateway:
             idempotency=call.idempotency,
         )
 
-    async def _run_reserved(self, job: Job, reserved: Reserved) -> Answer:
+    async def _run_reserved(self, job: Job, reserved: Reserved, passage: Passage) -> Answer:
         progress = Progress()
         began = self._clock.elapsed_ms()
         with self._running.track(job.call.call_id, job.call.chain.session) as running:
@@ -200,6 +221,7 @@ class ChatGateway:
                 raise
             finally:
                 wall_ms = self._clock.elapsed_ms() - began
+                passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
                 usage = _usage(job, progress, wall_ms=wall_ms)
                 record = self._record(job, progress, usage=usage, estimate=reserved.amount)
                 telemetry.count_ended(
@@ -273,6 +295,12 @@ class ChatGateway:
             usage=usage,
             denial=denial,
         )
+
+
+def _is_load(progress: Progress) -> bool:
+    """Tell whether the provider's part ended in a way that calls for fewer calls at once."""
+    answer = progress.answer
+    return not progress.never_left and answer is not None and answer.status in _LOAD
 
 
 def _usage(job: Job, progress: Progress, *, wall_ms: int) -> Usage | None:

@@ -58,6 +58,7 @@ def test_a_sound_installation_has_no_fault_and_names_its_version(
         str(settings.config),
         "listen.agents",
         "listen.admin",
+        "contention.shed",
         "state",
         "packages",
         "owners",

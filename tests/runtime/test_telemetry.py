@@ -69,6 +69,23 @@ def test_a_denial_and_an_absorbed_failure_are_counted() -> None:
     assert value_of("flyball_posture_failures_total", where="telemetry-test") == failures + 1
 
 
+def test_a_queue_its_waits_its_limit_and_its_refusals_are_shown() -> None:
+    backend = {"backend": "telemetry-queue"}
+
+    telemetry.count_waiting(**backend, change=1)
+    telemetry.count_waiting(**backend, change=1)
+    telemetry.count_waiting(**backend, change=-1)
+    telemetry.note_wait(**backend, wait_ms=40)
+    telemetry.show_limit(**backend, limit=64)
+    telemetry.show_limit(**backend, limit=57)
+    telemetry.count_shed(**backend, reason="waited")
+
+    assert value_of("flyball_waiting", **backend) == 1
+    assert value_of("flyball_wait_milliseconds_sum", **backend) == 40
+    assert value_of("flyball_concurrency_limit", **backend) == 57
+    assert value_of("flyball_sheds_total", **backend, reason="waited") == 1
+
+
 def test_our_metrics_have_no_label_that_a_client_chooses() -> None:
     telemetry.count_ended(kind="tool", backend="x", status=CallStatus.OK, wall_ms=1)
 

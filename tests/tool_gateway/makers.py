@@ -34,6 +34,7 @@ from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.contention import Contention
 from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
@@ -47,6 +48,7 @@ from tool_gateway.ports import Archived, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
+from tool_gateway.turnstile import PressureGauge, Turnstile
 
 CHAIN = ScopeChain(tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ada/one"))
 LIMITS = ExecutionLimits(
@@ -252,8 +254,11 @@ class House:
         contact: str | None = None,
         turns: TurnPolicy | None = None,
         turn_store: FakeTurnStore | None = None,
+        contention: Contention | None = None,
+        pressure: PressureGauge | None = None,
     ) -> None:
         self.clock = FakeClock()
+        self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
         self.ledger = FakeLedger(FoldedBooks(budgets))
         self.archive = FakeArchive()
         self.backend = FakeBackend(behave)
@@ -273,6 +278,7 @@ class House:
             arguments_kept=kept,
             loops=LoopWatch(clock=self.clock, pausing=self.paused),
             admin_contact=contact,
+            turnstile=self.turnstile,
         )
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:

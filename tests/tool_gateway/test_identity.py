@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from governor.fairness.claim import Priority, Urgency
 from governor.ids import PrincipalId, TenantId
 from tests.tool_gateway.makers import FakeClock
 from tool_gateway.errors import InvalidContextError
@@ -119,3 +120,32 @@ def test_the_token_that_rested_longest_is_forgotten_first() -> None:
 
     assert sessions.name_for("0") == names["0"]
     assert sessions.name_for("1") != names["1"]
+
+
+@pytest.mark.requirement("context.header-wins")
+def test_priority_and_deadline_come_from_headers_before_meta() -> None:
+    meta = {"flyball/priority": "low", "flyball/deadline_ms": 250}
+    headers = {"flyball-priority": "high", "flyball-deadline-ms": "1500"}
+
+    assert read_context({}, {}).urgency == Urgency()
+    assert read_context({}, meta).urgency == Urgency(priority=Priority.LOW, deadline_ms=250)
+    assert read_context(headers, meta).urgency == Urgency(priority=Priority.HIGH, deadline_ms=1500)
+
+
+@pytest.mark.requirement("input.context-is-checked")
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        ({"flyball/priority": "urgent"}, "use one of low, normal, high, not 'urgent'"),
+        ({"flyball/priority": 3}, "expected a printable string"),
+        *(
+            ({"flyball/deadline_ms": value}, "1 to 86400000, got")
+            for value in (0, -1, True, 1.5, "soon", "", "1" * 5_000, 86_400_001)
+        ),
+    ],
+)
+def test_a_priority_or_a_deadline_that_means_nothing_is_refused(
+    meta: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InvalidContextError, match=said):
+        read_context({}, meta)

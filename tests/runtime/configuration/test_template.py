@@ -45,6 +45,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.records == defaults.records
     assert stated.local == defaults.local
     assert stated.guidance == defaults.guidance
+    assert stated.contention == defaults.contention
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 
@@ -68,6 +69,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
     assert [tier.name for tier in config.tier] == ["low", "high"]
     assert [rule.tier for rule in config.tier_rule] == ["high"]
     assert config.listen.trusted_proxy
+    assert [entry.upstream for entry in config.commons] == ["issues"]
 
 
 def test_every_example_can_be_put_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +105,12 @@ def test_examples_that_say_a_default_say_the_true_one() -> None:
     assert raw["rule"][0]["limits"] == limits.model_dump(
         include={"memory_mib", "pids", "cpus", "wall_ms"}
     )
+    contention, said = Config().contention.model_dump(), raw["contention"]
+    for key in ("enabled", "wait_ms_max", "queue_max", "queue_max_per_tenant", "concurrency"):
+        assert said[key] == contention[key]
+    assert said["queue_max_per_session"] == contention["queue_max_per_session"]
+    shed = Config().contention.shed.model_dump(exclude_none=True)
+    assert said["shed"] == {"low": shed["low"], "normal": shed["normal"]}
     assert raw["rule"][0]["isolation"] == RuleTerms().isolation
     assert (raw["default"]["loops"], raw["default"]["tracker"]) == ("remind", "off")
     assert raw["guidance"]["chat_tracker"] == Config().guidance.chat_tracker

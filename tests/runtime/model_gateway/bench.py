@@ -28,10 +28,12 @@ from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool, ProviderSpec
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
+from tool_gateway.contention import Contention
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
+from tool_gateway.turnstile import Turnstile
 
 TENANT = TenantId("acme")
 AGENT = PrincipalId("ada")
@@ -141,6 +143,7 @@ class House:
     app: ASGIApp
     ledger: Ledger
     running: RunningCalls
+    turnstile: Turnstile
     requests: list[httpx.Request]
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
@@ -216,6 +219,7 @@ async def open_house(
     tracker: Tracker = Tracker.OFF,
     admin_contact: str | None = None,
     turns: TurnPolicy | None = None,
+    contention: Contention | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -233,6 +237,7 @@ async def open_house(
     )
     transport = None if base_url else httpx.MockTransport(handle)
     clock = Clock()
+    turnstile = Turnstile(contention or Contention(), clock=clock)
     async with ProviderPool([spec], transport=transport) as pool:
         books = Books(ledger=ledger, clock=clock)
         chat = ChatGateway(
@@ -247,6 +252,7 @@ async def open_house(
             policy_version=lambda: "v1",
             tracker=tracker,
             admin_contact=admin_contact,
+            turnstile=turnstile,
         )
         app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
         async with httpx.AsyncClient(
@@ -254,5 +260,12 @@ async def open_house(
             base_url="http://flyball.test",
             headers={"Authorization": f"Bearer {CLIENT_TOKEN}"},
         ) as client:
-            house = House(client=client, app=app, ledger=ledger, running=running, requests=requests)
+            house = House(
+                client=client,
+                app=app,
+                ledger=ledger,
+                running=running,
+                turnstile=turnstile,
+                requests=requests,
+            )
             yield house

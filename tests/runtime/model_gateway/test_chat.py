@@ -2,11 +2,14 @@
 
 import json
 
+import anyio
 import httpx
 import pytest
 
 from governor.amounts import Unit
 from governor.call import CallKind, CallStatus
+from governor.fairness.adaptive import Concurrency
+from governor.fairness.gate import GateTerms
 from governor.ids import TierName
 from governor.pricing import ModelPrice
 from governor.tiers import TierRule
@@ -20,6 +23,7 @@ from tests.runtime.model_gateway.bench import (
     open_house,
     tier,
 )
+from tool_gateway.contention import Contention
 from tool_gateway.redaction import ArgumentsKept
 
 pytestmark = pytest.mark.anyio
@@ -340,3 +344,45 @@ async def test_what_is_not_served_under_v1_is_told_in_openais_envelope(
     assert response.status_code == status
     assert response.json()["error"]["code"] == code
     assert "POST /v1/chat/completions" in response.json()["error"]["message"]
+
+
+@pytest.mark.requirement("contention.no-hold-waits")
+async def test_a_chat_waits_for_its_provider_without_a_hold_and_is_refused_past_its_deadline() -> (
+    None
+):
+    one = Concurrency(start=1, lowest=1, highest=1)
+    terms = Contention(gate=GateTerms(concurrency=one))
+    asked, may_answer = anyio.Event(), anyio.Event()
+
+    async def answer_late(_request: httpx.Request) -> httpx.Response:
+        asked.set()
+        await may_answer.wait()
+        return httpx.Response(200, json=completion())
+
+    async with open_house(contention=terms) as house:
+        house.budget(tool_calls=10, cost_microusd=1_000_000)
+        house.handler = answer_late
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(house.chat, "first")
+                await asked.wait()
+                _, held_by_one = await house.ledger.spent()
+                late = await house.chat("late", headers={"Flyball-Deadline-Ms": "5"})
+                _, held_then = await house.ledger.spent()
+                may_answer.set()
+
+    assert held_by_one == held_then > 0
+    assert late.status_code == 429
+    assert late.json()["flyball"]["denial"]["reason"] == "overloaded"
+    assert late.headers["Retry-After"] == "1"
+
+
+async def test_a_provider_that_refuses_for_its_rate_gets_fewer_calls_at_once(
+    house: House,
+) -> None:
+    house.provider_answers(429, json={"error": {"message": "slow down"}})
+
+    assert house.turnstile.limit_of(CallKind.MODEL, "lab") is None
+    await house.chat()
+
+    assert house.turnstile.limit_of(CallKind.MODEL, "lab") == 57

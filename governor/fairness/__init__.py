@@ -1,0 +1,1 @@
+"""Who goes next when more is wanted than there is."""

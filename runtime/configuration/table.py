@@ -1,0 +1,17 @@
+"""What every table of `flyball.toml` has in common, and the numbers that may stand in one."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from governor.amounts import AMOUNT_MAX
+
+Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
+Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Table(BaseModel):
+    """A table of the file; unknown keys are errors, because a typo is not an opinion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

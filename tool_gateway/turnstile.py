@@ -1,0 +1,197 @@
+"""The turnstile that every call passes before its budgets are asked.
+
+It stands before admission, so no hold waits in a queue. A call that finds a slot of its
+upstream free goes through without a pause. One that does not waits in the fair queue of that
+upstream and is told to come back later where waiting would not help: the queue's places are
+taken, its deadline would pass, the machine is short of something.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from governor.call import CallKind, CallStatus, ToolCall
+from governor.denial import Denied
+from governor.fairness.adaptive import Ending
+from governor.fairness.claim import Priority
+from governor.fairness.gate import Gate
+from governor.fairness.shedding import Pressure
+from governor.fairness.tree import Waiting
+from tool_gateway import telemetry
+from tool_gateway.contention import Contention, Standings
+from tool_gateway.denials import contended
+from tool_gateway.lane import Lane
+from tool_gateway.ports import Clock
+
+# The kernel's average is over ten seconds: asking sooner finds about the same.
+SHED_RETRY_MS = 5_000
+_NOTHING_DUE_MS = 60_000
+_ENDINGS = {
+    CallStatus.OK: Ending.ANSWERED,
+    CallStatus.TOOL_ERROR: Ending.ANSWERED,
+    CallStatus.LIMIT_HIT: Ending.ANSWERED,
+    CallStatus.TIMED_OUT: Ending.OVERLOADED,
+}
+
+PressureGauge = Callable[[], Pressure | None]
+
+
+class Turnstile:
+    """The lanes of all upstreams and model providers."""
+
+    def __init__(
+        self,
+        contention: Contention,
+        *,
+        clock: Clock,
+        pressure: PressureGauge | None = None,
+        exempt: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take the terms; calls of the backends in `exempt` never wait."""
+        self._contention = contention
+        self._standings = Standings(contention)
+        self._clock = clock
+        self._pressure = pressure if contention.thresholds.of else None
+        self._calm: Pressure | None = None
+        self._exempt = exempt
+        self._lanes: dict[tuple[CallKind, str], Lane] = {}
+        self._nudge = anyio.Event()
+        self._closed = False
+
+    def entered(self, call: ToolCall, *, kind: CallKind, backend: str) -> "Passage":
+        """Return the passage of one call: entering it waits for the call's turn."""
+        return Passage(self, call, self._lane(kind, backend), self._clock)
+
+    def limit_of(self, kind: CallKind, backend: str) -> int | None:
+        """Return how many calls of a backend may run at once now; None before its first call."""
+        lane = self._lanes.get((kind, backend))
+        return None if lane is None else lane.gate.limit
+
+    def close(self) -> None:
+        """Turn away who waits and whoever would have to: the sidecar is going away."""
+        self._closed = True
+        for lane in self._lanes.values():
+            lane.turn_all_away()
+
+    async def keep_pace(self) -> None:
+        """Start those who wait for the pace of a commons, as long as this runs."""
+        while True:
+            self._nudge = anyio.Event()
+            due = [lane.start_due() for lane in self._lanes.values()]
+            now_ms = self._clock.elapsed_ms()
+            soonest_ms = min(
+                (due_ms for due_ms in due if due_ms is not None), default=now_ms + _NOTHING_DUE_MS
+            )
+            wait_ms = max(0, soonest_ms - now_ms)
+            with anyio.move_on_after(wait_ms / 1000):
+                await self._nudge.wait()
+
+    async def turn_of(self, call: ToolCall, lane: Lane, now_ms: int) -> Waiting | Denied:
+        """Wait in the lane until the call may start, or return why it may not."""
+        if self._closed:
+            return lane.denied("closed", "The sidecar is shutting down.")
+        claim = self._standings.claim_of(call, now_ms)
+        if lane.gate.terms.quota is not None:
+            self._nudge.set()
+        return await lane.turn_of(claim, now_ms)
+
+    def shed(self, call: ToolCall, lane: Lane) -> Denied | None:
+        """Return the denial of a call that the machine has no room for."""
+        pressure = None if self._pressure is None else self._pressure()
+        if pressure is None or pressure is self._calm:
+            return None
+        sheds = self._contention.thresholds.sheds
+        if not any(sheds(pressure, priority) for priority in Priority):
+            # A reading stands for a second; the calls in between need not look again.
+            self._calm = pressure
+            return None
+        priority = self._standings.priority_of(call)
+        shed = sheds(pressure, priority)
+        if shed is None:
+            return None
+        telemetry.count_shed(backend=lane.name, reason=f"pressure_{shed.resource}")
+        return contended(
+            f"The machine is short of {shed.resource}: something waits for it "
+            f"{shed.measured // 100} % of the time, and calls of {priority.value} priority "
+            f"start below {shed.threshold // 100} %.",
+            retry_after_ms=SHED_RETRY_MS,
+        )
+
+    def _lane(self, kind: CallKind, backend: str) -> Lane | None:
+        lane = self._lanes.get((kind, backend))
+        if lane is None and self._contention.enabled and backend not in self._exempt:
+            # Backends are configured, so there are only so many lanes.
+            terms = self._contention.gates.get(backend, self._contention.gate)
+            lane = self._lanes[kind, backend] = Lane(backend, Gate(terms), clock=self._clock)
+        return lane
+
+
+class Passage:
+    """One call's way through: it holds a slot from `async with` to its end, unless denied."""
+
+    __slots__ = ("_began_ms", "_call", "_clock", "_lane", "_turnstile", "_waited", "denied")
+
+    def __init__(
+        self, turnstile: Turnstile, call: ToolCall, lane: Lane | None, clock: Clock
+    ) -> None:
+        """Take the call and its lane; None is an open door."""
+        self._turnstile = turnstile
+        self._call = call
+        self._lane = lane
+        self._clock = clock
+        self._waited: Waiting | None = None
+        self._began_ms = 0
+        self.denied: Denied | None = None
+
+    @property
+    def has_waited(self) -> bool:
+        """Tell whether the call had to wait, so that what it knew of the time is old."""
+        return self._waited is not None
+
+    async def __aenter__(self) -> Self:
+        """Take a slot, or note why there is none."""
+        lane = self._lane
+        if lane is None:
+            return self
+        self.denied = self._turnstile.shed(self._call, lane)
+        if self.denied is not None:
+            return self
+        self._began_ms = self._clock.elapsed_ms()
+        if lane.gate.pass_at_once(self._began_ms):
+            return self
+        turn = await self._turnstile.turn_of(self._call, lane, self._began_ms)
+        if isinstance(turn, Denied):
+            self.denied = turn
+            return self
+        self._waited = turn
+        self._began_ms = self._clock.elapsed_ms()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the slot back."""
+        if self._lane is not None and self.denied is None:
+            self._lane.leave(self._waited, held_ms=self._clock.elapsed_ms() - self._began_ms)
+
+    def note(self, status: CallStatus, *, wall_ms: int, refused_for_load: bool = False) -> None:
+        """Tell the upstream's limit how the call went, which took `wall_ms` there."""
+        lane = self._lane
+        if lane is None:
+            return
+        ended_ms = self._clock.elapsed_ms()
+        ending = _ENDINGS.get(status, Ending.SAYS_NOTHING)
+        moved = lane.gate.observe(
+            Ending.OVERLOADED if refused_for_load else ending,
+            kind=self._call.tool,
+            began_ms=ended_ms - wall_ms,
+            ended_ms=ended_ms,
+        )
+        if moved:
+            telemetry.show_limit(backend=lane.name, limit=lane.gate.limit)
+            lane.start_due()
