@@ -187,6 +187,7 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "proof.full-disk": "A full disk loses nothing acknowledged; with room again work goes on.",
         "proof.finds-seeded-bugs": "Each seeded bug makes the proof fail that must find it.",
+    },
     _CONTENTION: {
         "contention.nobody-starves": (
             "Whoever waits for an upstream is passed by a bounded number of others, whatever "
