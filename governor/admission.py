@@ -83,6 +83,10 @@ def admit(
                 short.append((balance, needed))
             lines.append(_make(ReservationLine, (key, needed or 0, _SPEND, 0, 0)))
             continue
+        if account.booking is _DRAW:
+            # The carve holds it already.
+            lines.append(_make(ReservationLine, (key, needed or 0, _DRAW, account.covered_at, 0)))
+            continue
         line = _special_line(account, needed or 0)
         if needed is not None and not balance.affords(line.amount, now_ms):
             short.append((balance, line.amount))
@@ -111,7 +115,8 @@ def admit(
 # Read once: looking a member up in its enumeration costs more than comparing with it. And a
 # named tuple is made twice as fast as a tuple as by its name; there is one for each account.
 _make = tuple.__new__
-_OPEN, _SPEND, _HELD = SessionState.OPEN, Booking.SPEND, ReservationState.HELD
+_OPEN, _HELD = SessionState.OPEN, ReservationState.HELD
+_SPEND, _DRAW, _TURNS = Booking.SPEND, Booking.DRAW, Unit.TURNS
 _ONE_TURN = Amounts({Unit.TURNS: 1})
 
 
@@ -134,8 +139,8 @@ def _first_blind(request: AdmissionRequest, balances: Sequence[Balance]) -> Deni
     if is_turn_known and not unmeasurable_units:
         return None
     for balance in balances:
-        unit = balance.key.unit
-        if unit is Unit.TURNS and not is_turn_known:
+        unit = balance[0].key[2]
+        if unit is _TURNS and not is_turn_known:
             return turn_unknown(balance)
         if unit in unmeasurable_units:
             return unmeasurable(balance, request.estimate.of(unit), unmeasurable_units[unit])

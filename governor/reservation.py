@@ -100,6 +100,17 @@ class Reservation:
             expires_at_ms=self.expires_at_ms,
         )
 
+    def with_lines(self, lines: tuple[ReservationLine, ...]) -> "Reservation":
+        """Return the reservation with `lines` as what it holds from now on."""
+        return Reservation(
+            reservation_id=self.reservation_id,
+            call_id=self.call_id,
+            chain=self.chain,
+            state=self.state,
+            lines=lines,
+            expires_at_ms=self.expires_at_ms,
+        )
+
     @property
     def is_live(self) -> bool:
         """Tell whether the hold still counts against its budgets."""

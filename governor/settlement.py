@@ -14,7 +14,7 @@ from governor.usage import Usage
 # Read once: looking a member up in its enumeration costs more than comparing with it. And a
 # named tuple is made twice as fast as a tuple as by its name; there is one for each account.
 _make = tuple.__new__
-_TURNS, _SPEND = Unit.TURNS, Booking.SPEND
+_TURNS, _SPEND, _DRAW = Unit.TURNS, Booking.SPEND, Booking.DRAW
 
 
 def forward(reservation: Reservation) -> Reservation:
@@ -34,9 +34,12 @@ def settle(reservation: Reservation, usage: Usage) -> Settled:
         key, amount, booking, _, _ = line
         unit = key[2]
         used = amount if unit is _TURNS else measured.get(unit, amount)
-        charges.append(
-            _make(Charge, (line, amount, used)) if booking is _SPEND else _charge(line, used)
-        )
+        if booking is _SPEND:
+            charges.append(_make(Charge, (line, amount, used)))
+        elif booking is _DRAW:
+            charges.append(_make(Charge, (line, min(used, amount), used)))
+        else:
+            charges.append(_charge(line, used))
     return Settled(reservation=moved, charges=tuple(charges))
 
 

@@ -245,7 +245,7 @@ class Bookkeeping:
             return decision
         reservation = decision.reservation
         accounts.hold(on, balances, reservation.lines, request.now_ms)
-        live = self.holds.insert(request, decision, balances, on)
+        live = self.holds.insert(request, decision, tuple(described), on)
         held = line_text.written(live.numbers, reservation.lines)
         self.journal.add(
             request.chain.tenant,
@@ -316,9 +316,11 @@ class Bookkeeping:
         self, live: LiveHold, charges: Sequence[Charge], record: CallRecord
     ) -> tuple[Warned, ...]:
         """Return the thresholds that the charges reached, and note each once."""
-        warned = []
-        for account, charge in zip(live.described, charges, strict=False):
-            if not account.warn_at or not charge.charged:
+        warned: list[Warned] = []
+        for account, charge in [
+            one for one in zip(live.described, charges, strict=False) if one[0].warn_at
+        ]:
+            if not charge.charged:
                 continue
             balance = self.accounts.balance(self.driver, account)
             before = balance.settled - charge.charged

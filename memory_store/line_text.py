@@ -8,6 +8,7 @@ rate of which a unit moves the arrival time by 60.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from governor.account import BalanceKey, Booking
 from governor.events import Charge
@@ -85,8 +86,12 @@ _BOOKINGS = {letter: booking for booking, letter in _LETTERS.items()}
 
 
 def _suffix(line: ReservationLine) -> str:
-    number = line.covered_at or line.ticks_per_unit
-    return f"{_LETTERS[line.booking]}{number or ''}"
+    return _suffix_of(line[2], line[3] or line[4])
+
+
+@lru_cache(maxsize=1024)
+def _suffix_of(booking: Booking, number: int) -> str:
+    return f"{_LETTERS[booking]}{number or ''}"
 
 
 def _read(account: int, amount: int, suffix: str) -> WrittenLine:

@@ -1,12 +1,12 @@
 """The reservations that a transaction touches, in memory until they are stored."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, null, select, update
 
-from governor.account import Account, Balance
+from governor.account import Account
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
 from governor.events import Reserved
@@ -140,7 +140,7 @@ class LiveHolds:
         self,
         request: AdmissionRequest,
         reserved: Reserved,
-        balances: Sequence[Balance],
+        described: tuple[Account, ...],
         accounts: tuple[LiveAccount, ...],
     ) -> LiveHold:
         """Keep a new reservation with the turn it opens and the key it was made under."""
@@ -157,7 +157,7 @@ class LiveHolds:
         live = LiveHold(
             hold=hold,
             accounts=accounts,
-            described=tuple([balance.account for balance in balances]),
+            described=described,
         )
         self._kept[reservation.reservation_id] = live
         self._new.append(_row(request, live))
@@ -235,7 +235,7 @@ class LiveHolds:
 
     def reline(self, live: LiveHold, lines: tuple[ReservationLine, ...]) -> None:
         """Keep `lines` as what the reservation holds from now on."""
-        reservation = replace(live.hold.reservation, lines=lines)
+        reservation = live.hold.reservation.with_lines(lines)
         live.hold = live.hold.with_reservation(reservation)
         self._relined[reservation.reservation_id] = live
 
