@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Engine, text
 
+from memory_store.approvals import ApprovalBook
 from memory_store.archive import TENANT_BYTES_MAX, Archive
 from memory_store.audit import AuditLog
 from memory_store.bookkeeping import Bookkeeping
@@ -42,6 +43,7 @@ class Store:
     ledger: SqlLedger
     sessions: SessionBook
     calls: CallLog
+    approvals: ApprovalBook
     budgets: BudgetBook
     tenants: TenantBook
     principals: PrincipalBook
@@ -96,6 +98,7 @@ async def open_store(
                 ledger=SqlLedger(writer=writer, reader=reader),
                 sessions=SessionBook(writer=writer, reader=reader),
                 calls=CallLog(writer=writer, reader=reader),
+                approvals=ApprovalBook(writer=writer, reader=reader),
                 budgets=BudgetBook(writer=writer, reader=reader, live=live),
                 tenants=TenantBook(writer=writer, reader=reader, identities=identities),
                 principals=PrincipalBook(writer=writer, reader=reader, identities=identities),

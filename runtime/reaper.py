@@ -11,6 +11,7 @@ from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
 from memory_store.sessions import SessionBook
 from tool_gateway import telemetry
+from tool_gateway.approver import Approver
 from tool_gateway.ports import Clock
 from tool_gateway.sessions import PREFIX
 
@@ -33,6 +34,14 @@ async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
         with _tried("reaper", "overdue holds could not be ended"):
             for fact in await ledger.expire_due(now_ms=clock.now_ms()):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+
+
+async def end_approvals_for_ever(approver: Approver) -> None:
+    """Give up questions that nobody answered in time; a failure is counted and tried again."""
+    while True:
+        await anyio.sleep(EVERY_SECONDS)
+        with _tried("approvals", "approvals could not be ended"):
+            await approver.sweep()
 
 
 async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: int) -> None:

@@ -17,7 +17,7 @@ from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreArchive, StoreLedger
+from runtime.adapters import StoreApprovals, StoreArchive, StoreLedger
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
@@ -44,11 +44,17 @@ from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
-from runtime.reaper import close_idle_for_ever, purge_for_ever, reap_for_ever
+from runtime.reaper import (
+    close_idle_for_ever,
+    end_approvals_for_ever,
+    purge_for_ever,
+    reap_for_ever,
+)
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
 from tool_gateway import builtin, shell
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
@@ -87,6 +93,7 @@ class _Ground:
     store: Store
     ledger: StoreLedger
     books: Books
+    approver: Approver
     archive: StoreArchive
     running: RunningCalls
     kept: ArgumentsKept
@@ -168,7 +175,8 @@ def _check_open_access(config: Config) -> None:
 async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
     """Reap what an earlier process left behind: children, domains, then its holds."""
     reaped = await executor.sweep()
-    expired = await ground.store.ledger.expire_due(now_ms=ground.clock.now_ms(), all_live=True)
+    now_ms = ground.clock.now_ms()
+    expired = await ground.store.ledger.expire_due(now_ms=now_ms, all_live=True)
     if reaped or expired:
         logger.warning(
             "an earlier sidecar ended without cleaning up: %d domains reaped, %d holds expired",
@@ -180,16 +188,25 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
 def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
+    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
+    kept = ArgumentsKept(config.records.arguments)
     return _Ground(
         config=config,
         policy=policy,
         clock=clock,
         store=store,
         ledger=ledger,
-        books=Books(ledger=ledger, clock=clock),
+        books=books,
+        approver=Approver(
+            desk=StoreApprovals(store.approvals),
+            books=books,
+            clock=clock,
+            running=running,
+            arguments_kept=kept,
+        ),
         archive=StoreArchive(store.archive),
-        running=RunningCalls(),
-        kept=ArgumentsKept(config.records.arguments),
+        running=running,
+        kept=kept,
     )
 
 
@@ -198,6 +215,7 @@ def _gateway(
 ) -> Gateway:
     pipeline = Pipeline(
         books=ground.books,
+        approver=ground.approver,
         keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
         clock=ground.clock,
         policy=lambda: ground.policy,
@@ -242,6 +260,7 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
     idle_ms = ground.config.session.idle_s * 1000
@@ -269,6 +288,7 @@ def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
+            approver=ground.approver,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,

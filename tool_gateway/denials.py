@@ -23,6 +23,8 @@ def denial_json(denied: Denied) -> dict[str, object]:
         shape.update(_shortage_json(shortage))
     shape["retry_after_ms"] = denied.retry_after_ms
     shape["remedy"] = {"action": denied.remedy.action.value, "text": denied.remedy.text}
+    if denied.approval_id is not None:
+        shape["approval_id"] = denied.approval_id
     shape["also"] = [_shortage_json(other) for other in denied.also]
     return shape
 

@@ -1,11 +1,12 @@
 """One call on its way through the pipeline, and the record that stays of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason
 from governor.estimate import estimate_tool_call
+from governor.events import Reserved
 from governor.ids import ArchiveId
 from governor.policy import ToolRule
 from governor.usage import Usage
@@ -32,6 +33,15 @@ class Job:
         """Return what the call may cost at the most, turns aside."""
         measures_cpu = Unit.CPU_MS not in self.backend.unmeasurable
         return estimate_tool_call(self.rule, measures_cpu=measures_cpu)
+
+    def under(self, reserved: Reserved) -> "Job":
+        """Return the job as the call that `reserved` was held for.
+
+        That is an identical call before this one where a person approved it meanwhile.
+        """
+        if reserved.reservation.call_id == self.call.call_id:
+            return self
+        return replace(self, call=replace(self.call, call_id=reserved.reservation.call_id))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from governor.limits import Isolation
 from governor.target import CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
@@ -45,6 +46,7 @@ class Pipeline:
         self,
         *,
         books: Books,
+        approver: Approver,
         keeper: ResultKeeper,
         clock: Clock,
         policy: PolicySource,
@@ -53,6 +55,7 @@ class Pipeline:
     ) -> None:
         """Take the ports; nothing is started."""
         self._books = books
+        self._approver = approver
         self._keeper = keeper
         self._clock = clock
         self._policy = policy
@@ -79,7 +82,7 @@ class Pipeline:
             started_at_ms=self._clock.now_ms(),
             policy_version=policy.version,
         )
-        decision = _refused(job) or await self._books.admit(self._request(job))
+        decision = _refused(job) or await self._approver.admit(job, self._request(job))
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -89,7 +92,7 @@ class Pipeline:
                 replayed = await self._keeper.replay(call, decision)
                 return replayed.with_meta(**{BUDGET_META: await self._books.standing(call.chain)})
             case Reserved():
-                return await self._run_reserved(job, decision)
+                return await self._run_reserved(job.under(decision), decision)
 
     def _request(self, job: Job) -> AdmissionRequest:
         call, rule = job.call, job.rule
@@ -108,6 +111,8 @@ class Pipeline:
             expires_at_ms=job.started_at_ms + rule.limits.wall_ms + EXPIRY_GRACE_MS,
             unmeasurable=unexcused(rule, unmeasurable),
             idempotency=call.idempotency,
+            # What a person is asked about has not begun: it outlives the process that asked.
+            outlives_process=rule.approval is not None,
         )
 
     async def _run_reserved(self, job: Job, reserved: Reserved) -> ToolResult:
@@ -205,7 +210,9 @@ class Pipeline:
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(job, nothing_ran, None, denial=denied.reason)
-        await self._books.note_denied(record)
+        # A call that waits for a person holds its estimate: its record is written at its end.
+        if denied.reason is not DenialReason.APPROVAL_PENDING:
+            await self._books.note_denied(record)
         result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
         standing = await self._books.standing(job.call.chain)
         return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}, BUDGET_META: standing})

@@ -2,6 +2,7 @@
 
 from opentelemetry import metrics, trace
 
+from governor.approval import ApprovalState
 from governor.call import CallStatus
 from governor.denial import DenialReason
 
@@ -12,6 +13,9 @@ _calls = _meter.create_counter("flyball_calls", description="Calls that ended, b
 _denials = _meter.create_counter("flyball_denials", description="Calls not started, by reason")
 _duration = _meter.create_histogram(
     "flyball_call_duration", unit="ms", description="From admission to settlement"
+)
+_approvals = _meter.create_counter(
+    "flyball_approvals", description="Questions to people, by what they became"
 )
 _failures = _meter.create_counter(
     "flyball_posture_failures", description="Failures that a posture absorbed, by where"
@@ -28,6 +32,11 @@ def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) ->
 def count_denied(*, kind: str, reason: DenialReason) -> None:
     """Count a call that was not started."""
     _denials.add(1, {"kind": kind, "reason": reason.value})
+
+
+def count_approval(state: ApprovalState) -> None:
+    """Count a question to a person that came into `state`."""
+    _approvals.add(1, {"state": state.value})
 
 
 def count_failure(where: str) -> None:

@@ -8,6 +8,7 @@ from runtime.admin.openapi import DESCRIPTION, EVERYWHERE, describe_problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.problems import answer_with_problems
 from runtime.admin.routes import (
+    approvals,
     balances,
     budgets,
     calls,
@@ -54,6 +55,16 @@ def _governed_routes() -> APIRouter:
     # The token is checked before the routes; here it is only described.
     described = Security(HTTPBearer(auto_error=False, description="an administrator's token"))
     routes = APIRouter(prefix=PREFIX, dependencies=[described], responses=EVERYWHERE)
-    for part in (tenants, budgets, principals, tokens, sessions, calls, balances, overview):
+    for part in (
+        tenants,
+        budgets,
+        principals,
+        tokens,
+        sessions,
+        calls,
+        balances,
+        approvals,
+        overview,
+    ):
         routes.include_router(part.ROUTES)
     return routes

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from governor.policy import Policy
 from memory_store.store import Store
+from tool_gateway.approver import Approver
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -35,6 +36,7 @@ class AdminParts:
     store: Store
     clock: Clock
     running: RunningCalls
+    approver: Approver
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]

@@ -3,23 +3,20 @@
 import argparse
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from governor.ids import PrincipalId
+from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.clock import SystemClock
-from runtime.configuration.load import load_config
-from runtime.configuration.model import Config
 from runtime.errors import RuntimeFaultError
 from runtime.first_start import ADMIN, AGENT, read_token, token_files, write_token
 from runtime.settings import Settings
 
 NAME = "token"
 HELP = "Make, list, rotate or revoke a principal's tokens."
-_SECONDS_MAX = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,21 +33,21 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             f"which token? `flyball token list {arguments.principal}` shows their ids"
         )
     path = f"/admin/v1/principals/{arguments.principal}/tokens"
-    with _client(settings) as client:
+    with client_of(settings) as client:
         match arguments.action:
             case "make":
-                answer = _asked(client, "POST", path, json={})
+                answer = asked(client, "POST", path, json={})
             case "list":
                 answer = {"items": _tokens(client, path), "next": None}
             case "rotate":
                 # Looked for before: afterwards the administrator's own token may be the old one.
                 file = _file_of(client, path, arguments, settings)
-                answer = _asked(client, "POST", f"{path}/{arguments.token_id}/rotate")
+                answer = asked(client, "POST", f"{path}/{arguments.token_id}/rotate")
                 if file is not None:
                     answer |= _rewritten(file, answer["secret"])
             case _:
                 file = _file_of(client, path, arguments, settings)
-                answer = _asked(client, "DELETE", f"{path}/{arguments.token_id}")
+                answer = asked(client, "DELETE", f"{path}/{arguments.token_id}")
                 if file is not None:
                     answer["stale_file"] = str(file)
     if arguments.json:
@@ -80,10 +77,10 @@ def _file_of(
 
 def _tokens(client: httpx.Client, path: str) -> list[dict[str, Any]]:
     """Return all tokens of a principal, page by page."""
-    page = _asked(client, "GET", path)
+    page = asked(client, "GET", path)
     items = list(page["items"])
     while page["next"] is not None:
-        page = _asked(client, "GET", path, params={"cursor": page["next"]})
+        page = asked(client, "GET", path, params={"cursor": page["next"]})
         items.extend(page["items"])
     return items
 
@@ -96,45 +93,6 @@ def _rewritten(file: Path, secret: str) -> dict[str, Any]:
         # The secret is shown this once: a file that cannot be written must not lose it.
         return {"stale_file": str(file), "problem": f"it cannot be written: {error.strerror}"}
     return {"token_file": str(file)}
-
-
-def _client(settings: Settings) -> httpx.Client:
-    config = load_config(settings.config) if settings.config.exists() else Config()
-    token_file = token_files(settings.state).admin
-    try:
-        token = token_file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise RuntimeFaultError(
-            f"{token_file}: {error.strerror}; `flyball up` writes it at its first start"
-        ) from error
-    scheme = "http" if config.listen.tls_cert is None else "https"
-    return httpx.Client(
-        base_url=f"{scheme}://{config.listen.admin}",
-        headers={"Authorization": f"Bearer {token}"},
-        timeout=_SECONDS_MAX,
-        trust_env=False,
-    )
-
-
-def _asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-    """Return what the admin API answers.
-
-    Raises:
-        RuntimeFaultError: no sidecar answers, or it refuses.
-    """
-    try:
-        answer = client.request(method, path, **arguments)
-    except httpx.TransportError as error:
-        raise RuntimeFaultError(
-            f"no sidecar answers at {client.base_url}: start one with `flyball up`"
-        ) from error
-    try:
-        body: dict[str, Any] = answer.json() if answer.content else {}
-    except ValueError as error:
-        raise RuntimeFaultError(f"what answers at {client.base_url} is no Flyball") from error
-    if answer.is_error:
-        raise RuntimeFaultError(str(body.get("detail") or body.get("title") or answer.text))
-    return body
 
 
 def _text(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
@@ -161,21 +119,12 @@ def _line(item: dict[str, Any], *, now_ms: int) -> str:
     """Return a token as a line: which, whether it is accepted, since when, until when."""
     expires, revoked = item["expires_at_ms"], item["revoked_at_ms"]
     if revoked is not None:
-        state, dates = "revoked", f"revoked {_date(revoked)}"
+        state, dates = "revoked", f"revoked {date_of(revoked)}"
     elif expires is None:
         state, dates = "valid", "never expires"
     elif expires <= now_ms:
-        state, dates = "expired", f"expired {_date(expires)}"
+        state, dates = "expired", f"expired {date_of(expires)}"
     else:
-        state, dates = "valid", f"expires {_date(expires)}"
-    made = _date(item["created_at_ms"])
+        state, dates = "valid", f"expires {date_of(expires)}"
+    made = date_of(item["created_at_ms"])
     return f"{item['id']}  …{item['last_four']}  {state:<7}  made {made}, {dates}\n"
-
-
-def _date(epoch_ms: int) -> str:
-    """Return a moment in ISO 8601, in UTC; what is further away than its years is never."""
-    try:
-        moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC)
-    except (OverflowError, ValueError, OSError):
-        return "after the year 9999"
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -22,6 +22,10 @@ _MIB = 1024 * 1024
 # Ten years; a longer window is the lifetime.
 _EVERY_S_MAX = 3_653 * 24 * 60 * 60
 
+# An hour in place, a month to decide: a hold is kept all the while.
+_WAIT_S_MAX = 60 * 60
+_TTL_S_MAX = 30 * 24 * 60 * 60
+
 
 class Table(BaseModel):
     """A table of the file; unknown keys are errors, because a typo is not an opinion."""
@@ -168,6 +172,9 @@ class RuleTerms(Table):
     turn_per_call: bool = False
     archive_above_bytes: Annotated[int, Field(ge=1024, le=AMOUNT_MAX)] = 16_384
     drop_output_schema: bool = False
+    approve: bool = False
+    approval_wait_s: Annotated[int, Field(ge=0, le=_WAIT_S_MAX)] = 50
+    approval_ttl_s: Annotated[int, Field(gt=0, le=_TTL_S_MAX)] = 3600
 
 
 class Rule(RuleTerms):

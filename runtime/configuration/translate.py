@@ -12,7 +12,7 @@ from governor.budget import Budget
 from governor.errors import GovernorError
 from governor.ids import BudgetId, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
-from governor.policy import Match, Policy, ToolRule
+from governor.policy import ApprovalTerms, Match, Policy, ToolRule
 from governor.pricing import ModelPrice
 from governor.tiers import ModelTier, TierRule
 from governor.window import Fixed, Lifetime, Window
@@ -171,9 +171,16 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             turn_per_call=terms.turn_per_call,
             archive_above_bytes=terms.archive_above_bytes,
             drop_output_schema=terms.drop_output_schema,
+            approval=_approval(terms),
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _approval(terms: RuleTerms) -> ApprovalTerms | None:
+    if not terms.approve:
+        return None
+    return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
 
 
 def _limits(limits: Limits) -> ExecutionLimits:

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20991231_01"
-down_revision = "20261121_02"
+down_revision = "20261121_03"
 
 
 def upgrade() -> None:
@@ -158,11 +158,11 @@ async def test_an_older_database_is_backed_up_and_migrated(
         pass
 
     database = state_dir / DATABASE_NAME
-    backup = backup_path(database, "20261121_02")
-    assert "20261121_02" in backup.name
+    backup = backup_path(database, "20261121_03")
+    assert "20261121_03" in backup.name
     assert _mode(backup) == 0o600
     assert _query(backup, "SELECT tenant_id FROM tenants") == [(TENANT,)]
-    assert _query(backup, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
+    assert _query(backup, "SELECT version_num FROM alembic_version") == [("20261121_03",)]
     assert _query(database, "SELECT tenant_id, motto FROM tenants") == [(TENANT, None)]
     assert _query(database, "SELECT version_num FROM alembic_version") == [("20991231_01",)]
 
@@ -180,7 +180,7 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
             pass
 
     database = state_dir / DATABASE_NAME
-    assert _query(database, "SELECT version_num FROM alembic_version") == [("20261121_02",)]
+    assert _query(database, "SELECT version_num FROM alembic_version") == [("20261121_03",)]
     monkeypatch.undo()
     async with open_store(state_dir) as store:
         await store.check()

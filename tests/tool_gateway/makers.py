@@ -30,6 +30,7 @@ from governor.scope import ScopeChain
 from governor.settlement import forward, release, settle
 from governor.usage import Usage
 from tests.governor.makers import Books as FoldedBooks
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import (
@@ -39,7 +40,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import Archived, Meter, Slice
+from tool_gateway.ports import ApprovalDesk, Archived, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -234,17 +235,28 @@ class House:
         rule: ToolRule = RULE,
         behave: Behaviour = answer_ok,
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
+        ledger: Ledger | None = None,
+        desk: ApprovalDesk | None = None,
     ) -> None:
         self.clock = FakeClock()
-        self.ledger = FakeLedger(FoldedBooks(budgets))
+        self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
         self.archive = FakeArchive()
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
+        # Without a desk no rule may ask a person.
+        self.approver = Approver(
+            desk=desk,
+            books=self.books,
+            clock=self.clock,
+            running=self.running,
+            arguments_kept=kept,
+        )
         self.pipeline = Pipeline(
             books=self.books,
+            approver=self.approver,
             keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: self.policy,

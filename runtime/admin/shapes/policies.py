@@ -24,6 +24,13 @@ class ExecutionLimitsOut(Out):
     output_bytes: int
 
 
+class ApprovalTermsOut(Out):
+    """How a person is asked before a call runs."""
+
+    wait_ms: int
+    ttl_ms: int
+
+
 class RuleOut(Out):
     """How the calls that match may run."""
 
@@ -38,6 +45,7 @@ class RuleOut(Out):
     turn_per_call: bool
     archive_above_bytes: int
     drop_output_schema: bool
+    approval: ApprovalTermsOut | None
 
 
 class PolicyOut(Out):
@@ -78,4 +86,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         turn_per_call=rule.turn_per_call,
         archive_above_bytes=rule.archive_above_bytes,
         drop_output_schema=rule.drop_output_schema,
+        approval=None
+        if rule.approval is None
+        else ApprovalTermsOut(wait_ms=rule.approval.wait_ms, ttl_ms=rule.approval.ttl_ms),
     )

@@ -21,7 +21,11 @@ from governor.usage import Usage
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
+from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
+from tool_gateway.approver import Approver
+from tool_gateway.books import Books
+from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
 TENANT = TenantId("acme")
@@ -63,10 +67,18 @@ def parts_for(store: Store, clock: Clock) -> AdminParts:
             return [f"store: {error}"]
         return []
 
+    running = RunningCalls()
     return AdminParts(
         store=store,
         clock=clock,
-        running=RunningCalls(),
+        running=running,
+        approver=Approver(
+            desk=StoreApprovals(store.approvals),
+            books=Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock),
+            clock=clock,
+            running=running,
+            arguments_kept=ArgumentsKept.REDACTED,
+        ),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),

@@ -61,7 +61,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
     config = parse_config(text, source="the template, uncommented")
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
-    assert [rule.name for rule in config.rule] == ["shell"]
+    assert [rule.name for rule in config.rule] == ["shell", "ask-first"]
     assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
@@ -102,4 +102,6 @@ def test_examples_that_say_a_default_say_the_true_one() -> None:
     assert raw["rule"][0]["limits"] == limits.model_dump(
         include={"memory_mib", "pids", "cpus", "wall_ms"}
     )
+    for key in ("approval_wait_s", "approval_ttl_s"):
+        assert raw["rule"][1][key] == getattr(RuleTerms(), key)
     assert raw["rule"][0]["isolation"] == RuleTerms().isolation
