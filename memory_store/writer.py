@@ -26,6 +26,7 @@ from memory_store.errors import (
     AlreadyExistsError,
     LedgerBreachError,
     NotFoundError,
+    SessionEndedError,
     SessionOwnerError,
     StoreOverloadedError,
     StoreUnavailableError,
@@ -44,6 +45,7 @@ REFUSALS = (
     AlreadyExistsError,
     LedgerBreachError,
     NotFoundError,
+    SessionEndedError,
     SessionOwnerError,
 )
 

@@ -110,6 +110,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.AboveQuotaError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Above quota"),
     store.NotABudgetError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not a budget"),
     store.TokenEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Token ended"),
+    store.SessionEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Session ended"),
     # Another agent's session is answered like one that does not exist.
     store.SessionOwnerError: _NOT_FOUND._replace(detail="There is no such session."),
     store.ArchiveTooLargeError: Failure(

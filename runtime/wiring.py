@@ -56,6 +56,7 @@ from runtime.version import VERSION
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
@@ -133,6 +134,7 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
             executor,
             workdir=config.local.workdir or tempfile.gettempdir(),
             at_once_max=config.local.at_once_max,
+            is_frozen=ground.running.is_frozen,
         )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
@@ -152,7 +154,7 @@ async def open_sidecar(config: Config, *, state_dir: Path) -> AsyncIterator[Side
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness),
+            admin=_admin(ground, readiness, local),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -282,13 +284,14 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
+def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
             approver=ground.approver,
+            freezer=SessionFreezer(running=ground.running, commands=local),
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,

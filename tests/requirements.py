@@ -86,6 +86,11 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
         "approval.outlives-restart": "A question and its hold outlive the process that asked.",
+        "session.frozen-denies": "A frozen session admits nothing and holds nothing anew.",
+        "session.frozen-stands-still": (
+            "The local commands of a frozen session stand still, their time limits too, and go on "
+            "where they were."
+        ),
         "idempotency.same-replays": "The same key and payload give the stored outcome.",
         "idempotency.other-conflicts": "The same key with another payload is a conflict.",
         "context.header-wins": "Session, turn and key come from headers before `_meta`.",

@@ -227,6 +227,26 @@ class CommandRunner(Protocol):
         ...
 
 
+class CommandFreezer(Protocol):
+    """Lets the processes of a local command stand still, and go on."""
+
+    async def freeze(self, name: str) -> bool:
+        """Freeze the command of that name; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
+        """
+        ...
+
+    async def thaw(self, name: str) -> bool:
+        """Let the command of that name go on; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
+        """
+        ...
+
+
 class ServerPlacement(Protocol):
     """Puts a long-lived stdio server into a domain, so that its whole tree can be ended."""
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from governor.policy import Policy
 from memory_store.store import Store
 from tool_gateway.approver import Approver
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -37,6 +38,7 @@ class AdminParts:
     clock: Clock
     running: RunningCalls
     approver: Approver
+    freezer: SessionFreezer
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]

@@ -31,6 +31,8 @@ class SessionOut(Out):
     last_seen_at_ms: int
     closed_at_ms: int | None
     closed_by: str | None
+    frozen_at_ms: int | None
+    frozen_by: str | None
 
 
 class BillOut(Out):
@@ -62,6 +64,20 @@ class KilledOut(Out):
     calls_stopped: int
 
 
+class FrozenOut(Out):
+    """A session after it was frozen, and how many of its local commands stand still."""
+
+    session: SessionOut
+    commands_frozen: int
+
+
+class ResumedOut(Out):
+    """A session after it was resumed, and how many of its local commands go on."""
+
+    session: SessionOut
+    commands_resumed: int
+
+
 def session_out(view: SessionView) -> SessionOut:
     """Return a session as it is shown."""
     return SessionOut(
@@ -73,6 +89,8 @@ def session_out(view: SessionView) -> SessionOut:
         last_seen_at_ms=view.last_seen_at_ms,
         closed_at_ms=view.closed_at_ms,
         closed_by=view.closed_by,
+        frozen_at_ms=view.frozen_at_ms,
+        frozen_by=view.frozen_by,
     )
 
 

@@ -25,6 +25,7 @@ from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
@@ -59,7 +60,23 @@ class Clock:
         return f"{prefix}_{self._named:04d}"
 
 
-def parts_for(store: Store, clock: Clock) -> AdminParts:
+class Commands:
+    """Local commands that are only named: those of `names` run, each note says what was done."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.notes: list[str] = []
+
+    async def freeze(self, name: str) -> bool:
+        self.notes.append(f"freeze {name}")
+        return name in self.names
+
+    async def thaw(self, name: str) -> bool:
+        self.notes.append(f"thaw {name}")
+        return name in self.names
+
+
+def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> AdminParts:
     async def readiness() -> Sequence[str]:
         try:
             await store.check()
@@ -79,6 +96,7 @@ def parts_for(store: Store, clock: Clock) -> AdminParts:
             running=running,
             arguments_kept=ArgumentsKept.REDACTED,
         ),
+        freezer=SessionFreezer(running=running, commands=commands or Commands()),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
@@ -94,6 +112,7 @@ class World:
     client: httpx.AsyncClient
     parts: AdminParts
     clock: Clock
+    commands: Commands
     admin_secret: str
     agent_secret: str
     state_dir: Path

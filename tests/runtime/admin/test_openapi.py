@@ -27,6 +27,8 @@ ROUTES = {
     f"{PREFIX}/sessions": {"get"},
     f"{PREFIX}/sessions/{{session_id}}": {"get"},
     f"{PREFIX}/sessions/{{session_id}}/kill": {"post"},
+    f"{PREFIX}/sessions/{{session_id}}/freeze": {"post"},
+    f"{PREFIX}/sessions/{{session_id}}/resume": {"post"},
     f"{PREFIX}/approvals": {"get"},
     f"{PREFIX}/approvals/{{approval_id}}": {"get"},
     f"{PREFIX}/approvals/{{approval_id}}/approve": {"post"},
