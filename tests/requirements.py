@@ -86,6 +86,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
         "approval.outlives-restart": "A question and its hold outlive the process that asked.",
+        "cost.reported-only-if-trusted": (
+            "A cost that a tool reports is charged only for upstreams that the policy trusts; "
+            "what is no amount is ignored and counted."
+        ),
         "session.frozen-denies": "A frozen session admits nothing and holds nothing anew.",
         "session.frozen-stands-still": (
             "The local commands of a frozen session stand still, their time limits too, and go on "

@@ -14,6 +14,7 @@ OUR_META = "flyball/"
 DENIAL_META = "flyball/denial"
 BUDGET_META = "flyball/budget"
 CALL_META = "flyball/call"
+COST_META = "flyball/cost_microusd"
 ARCHIVE_META = "flyball/archive"
 
 
@@ -22,7 +23,8 @@ class ToolResult:
     """A tool's answer: content blocks, structured content and `_meta` as the wire has them.
 
     `structured` is None when the tool gave none. `closing` is a last line that the model
-    must see whatever is cut before it: how a command ended, for one.
+    must see whatever is cut before it: how a command ended, for one. `reported_cost` is what
+    an upstream says that the call cost, unchecked; it never reaches a client.
     """
 
     content: tuple[Json, ...]
@@ -30,6 +32,7 @@ class ToolResult:
     is_error: bool = False
     meta: Json = field(default_factory=dict)
     closing: str | None = None
+    reported_cost: object = None
 
     @property
     def size_bytes(self) -> int:

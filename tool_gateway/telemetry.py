@@ -17,6 +17,9 @@ _duration = _meter.create_histogram(
 _approvals = _meter.create_counter(
     "flyball_approvals", description="Questions to people, by what they became"
 )
+_reported_costs = _meter.create_counter(
+    "flyball_reported_costs", description="Costs that upstreams reported, by what became of them"
+)
 _failures = _meter.create_counter(
     "flyball_posture_failures", description="Failures that a posture absorbed, by where"
 )
@@ -37,6 +40,11 @@ def count_denied(*, kind: str, reason: DenialReason) -> None:
 def count_approval(state: ApprovalState) -> None:
     """Count a question to a person that came into `state`."""
     _approvals.add(1, {"state": state.value})
+
+
+def count_reported_cost(*, upstream: str, verdict: str) -> None:
+    """Count a cost that an upstream reported: believed, untrusted or nonsense."""
+    _reported_costs.add(1, {"upstream": upstream, "verdict": verdict})
 
 
 def count_failure(where: str) -> None:

@@ -117,6 +117,7 @@ class Upstream(Table):
     headers_from: dict[str, str] = {}
     prefix: Literal["server", "none"] = "server"
     start_ms_max: Positive = 30_000
+    trust_reported_cost: bool = False
 
     @field_validator("name")
     @classmethod

@@ -208,6 +208,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             headers={**table.headers, **secrets},
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,
+            trust_reported_cost=table.trust_reported_cost,
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -221,6 +222,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         cwd=table.cwd,
         prefixed=prefixed,
         start_ms_max=table.start_ms_max,
+        trust_reported_cost=table.trust_reported_cost,
     )
 
 
