@@ -143,6 +143,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidBudgetError: _INVALID,
     governor.InvalidTransitionError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     governor.InvalidPolicyError: _INVALID,
+    governor.InvalidPriceError: _INVALID,
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,

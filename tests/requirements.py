@@ -86,6 +86,9 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
         "approval.outlives-restart": "A question and its hold outlive the process that asked.",
+        "price.unknown-is-ceiling-or-refused": (
+            "A model that nobody priced is charged at the configured ceiling, else refused."
+        ),
         "cost.reported-only-if-trusted": (
             "A cost that a tool reports is charged only for upstreams that the policy trusts; "
             "what is no amount is ignored and counted."

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
+from governor.pricing import PRICE_MAX
 from governor.scope import ScopeKind
 from tool_gateway.builtin import BUILTIN
 from tool_gateway.shell import LOCAL
@@ -237,6 +238,42 @@ class Tier(Table):
     output_tokens_max: Positive = 4096
 
 
+_Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
+
+
+class PriceTable(Table):
+    """The price of the models that a provider's name and a pattern cover."""
+
+    provider: str = "*"
+    model: Annotated[str, Field(min_length=1)]
+    input_microusd_per_mtok: _Price
+    output_microusd_per_mtok: _Price
+
+
+class PricesFile(Table):
+    """The whole price file."""
+
+    price: tuple[PriceTable, ...] = ()
+
+
+class Pricing(Table):
+    """Prices of models that their tier does not state, and the ceiling for unknown ones."""
+
+    file: str | None = None
+    unknown_input_microusd_per_mtok: _Price | None = None
+    unknown_output_microusd_per_mtok: _Price | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        ceilings = (self.unknown_input_microusd_per_mtok, self.unknown_output_microusd_per_mtok)
+        if (ceilings[0] is None) != (ceilings[1] is None):
+            raise ValueError(
+                "unknown_input_microusd_per_mtok and unknown_output_microusd_per_mtok go "
+                "together: give both or neither"
+            )
+        return self
+
+
 class TierRuleTable(Table):
     """When model = "auto" means `tier`; every condition given must hold."""
 
@@ -261,6 +298,7 @@ class Config(Table):
     budget: tuple[BudgetTable, ...] = ()
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
+    pricing: Pricing = Pricing()
     tier_rule: tuple[TierRuleTable, ...] = ()
 
     @model_validator(mode="after")

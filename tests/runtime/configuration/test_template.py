@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,7 +70,9 @@ def test_every_example_is_valid_once_uncommented() -> None:
     assert config.listen.trusted_proxy
 
 
-def test_every_example_can_be_put_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.toml").touch()
     monkeypatch.setenv("ISSUES_AUTHORIZATION", "Bearer made-up")
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     config = parse_config(uncommented(template()), source="the template, uncommented")
