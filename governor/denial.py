@@ -19,6 +19,7 @@ class DenialReason(StrEnum):
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
     ISOLATION_UNAVAILABLE = "isolation_unavailable"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
+    LOOP_DETECTED = "loop_detected"
     OVERLOADED = "overloaded"
     POLICY_DENIED = "policy_denied"
     RATE_EXHAUSTED = "rate_exhausted"
@@ -33,19 +34,27 @@ class RemedyAction(StrEnum):
     """What the caller can do about a denial."""
 
     ASK_ADMINISTRATOR = "ask_administrator"
+    CHANGE_APPROACH = "change_approach"
     FINISH_WITH_WHAT_YOU_HAVE = "finish_with_what_you_have"
     NEW_SESSION = "new_session"
     REQUEST_LESS = "request_less"
     RETRY_LATER = "retry_later"
     SEND_TURN = "send_turn"
+    USE_CHEAPER_TOOL = "use_cheaper_tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """The way out of a denial: a stable action for programs, a sentence for the model."""
+    """The way out of a denial: a stable action for programs, a sentence for the model.
+
+    `cheaper` names what does a similar job for less, `contact` whom to ask; None where the
+    policy names nobody.
+    """
 
     action: RemedyAction
     text: str
+    cheaper: str | None = None
+    contact: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

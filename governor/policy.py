@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 from governor.errors import InvalidPolicyError
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
+from governor.loops import REMINDERS, LoopRule
+from governor.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,9 @@ class ToolRule:
     `cost_microusd` is the price of one call. `estimate_wall_ms` and `estimate_cpu_ms` are
     held before a call; None holds the limit itself, which no call can go above.
     `archive_above_bytes` is the largest result that reaches the model uncut. Where there is
-    an `approval`, a person is asked before each call.
+    an `approval`, a person is asked before each call. `loops` is None
+    where repeats are the tool's nature, as in polling. `tracker` says whether results end in
+    a line about the budgets; `cheaper` names a tool that does a similar job for less.
 
     Raises:
         InvalidPolicyError: an estimate is above the limit that it stands for.
@@ -68,6 +72,9 @@ class ToolRule:
     archive_above_bytes: int = 16_384
     drop_output_schema: bool = False
     approval: ApprovalTerms | None = None
+    loops: LoopRule | None = REMINDERS
+    tracker: Tracker = Tracker.OFF
+    cheaper: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse estimates that promise more than the limit."""

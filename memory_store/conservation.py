@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from governor.account import Booking
 from governor.budget import RATE_WINDOW_MS
@@ -18,6 +18,7 @@ from memory_store.journal import NO_HASH, chained
 from memory_store.tables import balances, journal, reservations, sessions
 
 _ROWS_AT_ONCE = 5_000
+_IDS_AT_ONCE = 500
 # One that is wrong is enough to stop; the rest is for whoever looks.
 _BREACHES_MAX = 20
 
@@ -28,22 +29,46 @@ Amounts = list[int]  # settled, reserved, overrun
 class Conservation:
     """Folds the journal from where it left off, and compares.
 
-    Of each account it keeps three numbers, and of each tenant the last hash.
+    Of each account it keeps three numbers, and of each tenant the last hash. Accounts that
+    were booked to since the last time are compared each time, all others in turn.
     """
 
     _seq: int = 0
+    _after: int = 0
     _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
     _fold: dict[int, Amounts] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
 
     def breaches(self, connection: Connection) -> list[str]:
         """Return what does not add up, in words; `connection` reads as of one instant."""
-        found = list(self._follow(connection))
-        found += _balances_unlike(connection, self._fold)
-        found += _reserved_unlike_holds(connection)
+        touched: set[int] = set()
+        found = list(self._follow(connection, touched))
+        held = held_amounts(connection)
+        stored = self._in_turn(connection)
+        for part in batched(sorted((touched | held.keys()) - stored.keys()), _IDS_AT_ONCE):
+            stored |= stored_amounts(connection, balances.c.account_id.in_(part))
+        for account, amounts in stored.items():
+            folded = self._fold.get(account, [0, 0, 0])
+            if amounts != folded:
+                found.append(f"account {account} stands at {amounts}, its journal at {folded}")
+            if amounts[1] != held.get(account, 0):
+                found.append(
+                    f"account {account} has {amounts[1]} reserved, its live holds "
+                    f"{held.get(account, 0)}"
+                )
         found += _carves_overdrawn(connection)
         return found[:_BREACHES_MAX]
 
-    def _follow(self, connection: Connection) -> Iterator[str]:
+    def _in_turn(self, connection: Connection) -> dict[int, Amounts]:
+        """Return the next accounts in the order of their numbers, from the first after the last."""
+        rows = stored_amounts(
+            connection,
+            balances.c.account_id > self._after,
+            limit=_ROWS_AT_ONCE,
+        )
+        self._after = max(rows) if len(rows) == _ROWS_AT_ONCE else 0
+        return rows
+
+    def _follow(self, connection: Connection, touched: set[int]) -> Iterator[str]:
         """Fold the rows that are new, and yield where the chain is broken."""
         while True:
             rows = connection.execute(
@@ -60,13 +85,13 @@ class Conservation:
                 self._heads[row.tenant] = (row.number, row.hash)
                 self._seq = row.seq
                 for entry in row.entries.split("\n"):
-                    fold_entry(self._fold, entry)
+                    touched.update(fold_entry(self._fold, entry))
             if len(rows) < _ROWS_AT_ONCE:
                 return
 
 
-def fold_entry(fold: dict[int, Amounts], entry: str) -> None:
-    """Add one booking of the journal to `fold`, which has zeros for what is new."""
+def fold_entry(fold: dict[int, Amounts], entry: str) -> list[int]:
+    """Add one booking of the journal to `fold`, and return the accounts that it names."""
     kind, _, *parts = entry.split()
     match kind:
         case "opening":
@@ -85,14 +110,18 @@ def fold_entry(fold: dict[int, Amounts], entry: str) -> None:
                 amounts[0] += charge.charged
                 amounts[1] -= charge.held
                 amounts[2] += max(0, charge.charged - charge.held)
+    return [int(part.partition(":")[0]) for part in parts]
 
 
-def stored_amounts(connection: Connection) -> dict[int, Amounts]:
+def stored_amounts(
+    connection: Connection, *of: ColumnElement[bool], limit: int | None = None
+) -> dict[int, Amounts]:
     """Return what the balances say, account by account; rates, which do not add up, left out."""
     rows = connection.execute(
-        select(
-            balances.c.account_id, balances.c.settled, balances.c.reserved, balances.c.overrun
-        ).where(balances.c.window_start_ms != RATE_WINDOW_MS)
+        select(balances.c.account_id, balances.c.settled, balances.c.reserved, balances.c.overrun)
+        .where(balances.c.window_start_ms != RATE_WINDOW_MS, *of)
+        .order_by(balances.c.account_id)
+        .limit(limit)
     )
     return {account: [settled, reserved, overrun] for account, settled, reserved, overrun in rows}
 
@@ -110,21 +139,10 @@ def held_amounts(connection: Connection) -> dict[int, int]:
     return held
 
 
-def _balances_unlike(connection: Connection, fold: dict[int, Amounts]) -> Iterator[str]:
-    for account, stored in stored_amounts(connection).items():
-        folded = fold.get(account, [0, 0, 0])
-        if stored != folded:
-            yield f"balance: account {account} stands at {stored}, its journal at {folded}"
-
-
-def _reserved_unlike_holds(connection: Connection) -> Iterator[str]:
-    held = held_amounts(connection)
-    for account, (_, reserved, _) in stored_amounts(connection).items():
-        if reserved != held.get(account, 0):
-            yield (
-                f"holds: account {account} has {reserved} reserved, its live holds "
-                f"{held.get(account, 0)}"
-            )
+def batched(ids: list[int], size: int) -> Iterator[list[int]]:
+    """Yield `ids` in parts that one statement takes."""
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
 
 
 def _carves_overdrawn(connection: Connection) -> Iterator[str]:

@@ -17,8 +17,9 @@ from memory_store.audit import AuditLog
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
+from memory_store.conservation import Conservation
 from memory_store.engine import Durability, reading_engine, writing_engine
-from memory_store.errors import StoreUnavailableError
+from memory_store.errors import LedgerBreachError, StoreUnavailableError
 from memory_store.identities import Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
@@ -53,6 +54,21 @@ class Store:
     notices: NoticeBook
     writer: Writer
     reader: Reader
+    bookkeeping: Bookkeeping
+    conservation: Conservation
+
+    async def breaches(self) -> list[str]:
+        """Return what does not add up in the books, and admit nothing more if anything does.
+
+        Calls that run are still settled. Only a start, after somebody has looked, ends that.
+
+        Raises:
+            StoreUnavailableError: the books cannot be read.
+        """
+        found = await self.reader.run(self.conservation.breaches)
+        if found:
+            self.bookkeeping.breach = f"the books do not add up: {'; '.join(found)}"
+        return found
 
     async def check(self) -> None:
         """Return if the database can be written and read.
@@ -61,6 +77,8 @@ class Store:
             StoreUnavailableError: it cannot.
             StoreOverloadedError: too much waits to be written.
         """
+        if self.bookkeeping.breach is not None:
+            raise LedgerBreachError(self.bookkeeping.breach)
         probe = text("SELECT 1")
         await self.writer.run(lambda connection: connection.execute(probe).close())
         await self.reader.run(lambda connection: connection.execute(probe).close())
@@ -84,7 +102,8 @@ async def open_store(
     with _opened(state_dir, durability) as (writing, reading):
         live = LiveBudgets()
         identities = Identities()
-        writer = Writer(writing, book=Bookkeeping(live))
+        bookkeeping = Bookkeeping(live)
+        writer = Writer(writing, book=bookkeeping)
         reader = Reader(reading)
         archive = Archive(
             state_dir / ARCHIVE_NAME,
@@ -108,6 +127,8 @@ async def open_store(
                 notices=NoticeBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
+                bookkeeping=bookkeeping,
+                conservation=Conservation(),
             )
         finally:
             writer.stop_taking()

@@ -100,7 +100,7 @@ class StoreLedger:
             views = await self._ledger.balances(
                 tenant=chain.tenant, agent=chain.agent, session=chain.session, now_ms=now_ms
             )
-        return tuple(_balance_json(view) for view in views)
+        return tuple(_balance_json(view, now_ms) for view in views)
 
 
 class StoreApprovals:
@@ -195,7 +195,7 @@ class StoreArchive:
         )
 
 
-def _balance_json(view: BalanceView) -> dict[str, object]:
+def _balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:
     return {
         "budget_id": view.budget_id,
         "scope": view.scope.value,
@@ -204,5 +204,6 @@ def _balance_json(view: BalanceView) -> dict[str, object]:
         "used": view.used,
         "reserved": view.reserved,
         "remaining": view.remaining,
+        "starts_at_ms": None if view.resets_at_ms is None else view.window.start_ms(now_ms),
         "resets_at_ms": view.resets_at_ms,
     }

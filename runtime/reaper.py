@@ -10,6 +10,7 @@ from memory_store.audit import Actor
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
 from memory_store.sessions import SessionBook
+from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
 from tool_gateway.ports import Clock
@@ -18,6 +19,7 @@ from tool_gateway.sessions import PREFIX
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
+AUDIT_EVERY_SECONDS = 10.0
 IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
@@ -42,6 +44,16 @@ async def end_approvals_for_ever(approver: Approver) -> None:
         await anyio.sleep(EVERY_SECONDS)
         with _tried("approvals", "approvals could not be ended"):
             await approver.sweep()
+
+
+async def audit_for_ever(store: Store) -> None:
+    """Add the books up until cancelled; where they do not add up, nothing more is admitted."""
+    while True:
+        await anyio.sleep(AUDIT_EVERY_SECONDS)
+        with _tried("conservation", "the books could not be added up"):
+            for breach in await store.breaches():
+                telemetry.count_failure("breach")
+                logger.critical("nothing more is admitted, because of the books: %s", breach)
 
 
 async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: int) -> None:

@@ -45,6 +45,7 @@ from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
 from runtime.reaper import (
+    audit_for_ever,
     close_idle_for_ever,
     end_approvals_for_ever,
     purge_for_ever,
@@ -60,6 +61,8 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
@@ -97,6 +100,7 @@ class _Ground:
     approver: Approver
     archive: StoreArchive
     running: RunningCalls
+    paused: PausedSessions
     kept: ArgumentsKept
 
 
@@ -208,6 +212,7 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         ),
         archive=StoreArchive(store.archive),
         running=running,
+        paused=PausedSessions(),
         kept=kept,
     )
 
@@ -223,6 +228,8 @@ def _gateway(
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
+        loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
+        admin_contact=ground.config.guidance.admin_contact,
     )
     builtins = builtin.Builtins(archive=ground.archive, books=ground.books)
     return Gateway(
@@ -252,6 +259,8 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         running=ground.running,
         arguments_kept=ground.kept,
         policy_version=lambda: ground.policy.version,
+        tracker=ground.config.guidance.chat_tracker,
+        admin_contact=ground.config.guidance.admin_contact,
     )
     return ModelFront(chat, session_of=gateway.session_of_chat)
 
@@ -263,6 +272,7 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
     tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
+    tasks.start_soon(audit_for_ever, store, name="conservation")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
     idle_ms = ground.config.session.idle_s * 1000
@@ -292,6 +302,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             running=ground.running,
             approver=ground.approver,
             freezer=SessionFreezer(running=ground.running, commands=local),
+            paused=ground.paused,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,

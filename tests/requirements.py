@@ -50,6 +50,10 @@ _STATED: dict[str, dict[str, str]] = {
         "cancel.is-settled": "A cancelled call is settled: at measured usage, else its estimate.",
         "crash.forwarded-is-charged": "After a crash a forwarded hold is charged its estimate.",
         "crash.unforwarded-is-refunded": "After a crash a hold that never left is refunded.",
+        "ledger.conservation": (
+            "The books are added up every 10 s; a breach stops admission and says so, while "
+            "settlements go through."
+        ),
         "ledger.down-denies": "With the ledger down nothing starts: denial `ledger_unavailable`.",
         "ledger.down-at-settle-keeps-result": (
             "With the ledger down at settlement the result stands and the hold is left to the "
@@ -71,6 +75,23 @@ _STATED: dict[str, dict[str, str]] = {
         "denial.remedy-helps": "A remedy names something that can work.",
         "budget.all-or-none": "Every budget of the chain holds its part, or none is touched.",
         "budget.remaining-is-shown": "A result says what remains of each budget.",
+        "budget.share-and-pace-are-shown": (
+            "A result says which share of each budget is left and at what pace it goes."
+        ),
+        "budget.line-is-short": (
+            "Where the policy wants it, a line below 200 characters tells the model what remains."
+        ),
+        "budget.note-is-counted": (
+            "A note to a chat's model is part of what is estimated and none of what is answered."
+        ),
+        "loop.trips-at-its-count": (
+            "A loop meets each measure (remind, serve, deny, pause) at exactly its count."
+        ),
+        "loop.progress-is-none": "A changed result is progress and never a loop.",
+        "loop.served-costs-nothing": (
+            "A call that is served an earlier result runs nothing and charges nothing."
+        ),
+        "loop.pause-stops-session": "A session that is paused starts no call until it is resumed.",
         "turn.unknown-denies": "A turns budget denies a call whose turn is unknown.",
         "turn.first-call-pays": "The first call of a turn pays for it, the later ones ride.",
         "unit.unmeasurable-denies": "A budget on a unit that nobody can measure denies.",

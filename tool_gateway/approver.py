@@ -71,7 +71,8 @@ class Approver:
         The hold that is returned can be that of an identical call before: it then goes by
         that call's id.
         """
-        if job.rule.approval is None:
+        # A call that is served an earlier result runs nothing that a person could mind.
+        if job.rule.approval is None or job.repeat.served is not None:
             return await self._books.admit(request)
         try:
             return await self._asked(job, request)
@@ -147,7 +148,7 @@ class Approver:
             reservation_id=held.reservation.reservation_id,
             call_id=call.call_id,
             chain=call.chain,
-            turn=call.turn,
+            turn=job.turn,
             tool=call.tool,
             arguments=render_arguments(call.tool, call.arguments, self._arguments_kept),
             arguments_hash=asked.arguments_hash,

@@ -19,6 +19,7 @@ from tool_gateway.denials import ledger_unavailable, overloaded
 from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.metering import budget_meta
 from tool_gateway.ports import Clock, Ledger
+from tool_gateway.tracking import Tracked, tracked
 
 SETTLE_SECONDS_MAX = 10
 OVERLOAD_RETRY_MS = 1_000
@@ -82,17 +83,21 @@ class Books:
         except _DOWN:
             telemetry.count_failure("record")
 
-    async def after(
-        self, settled: Settled | None, chain: ScopeChain
-    ) -> list[Mapping[str, object]] | None:
-        """Return what remains once a call has ended; a settlement already says it."""
+    async def after(self, settled: Settled | None, chain: ScopeChain) -> Tracked | None:
+        """Return how the budgets stand once a call has ended; a settlement already says it."""
         if settled is None:
-            return await self.standing(chain)
-        return list(budget_meta(settled))
+            return await self.tracked(chain)
+        return tracked(budget_meta(settled), now_ms=self._clock.now_ms())
+
+    async def tracked(self, chain: ScopeChain) -> Tracked | None:
+        """Return how the chain's budgets stand; None while nobody can say."""
+        now_ms = self._clock.now_ms()
+        try:
+            return tracked(await self._ledger.standing(chain, now_ms=now_ms), now_ms=now_ms)
+        except _DOWN:
+            return None
 
     async def standing(self, chain: ScopeChain) -> list[Mapping[str, object]] | None:
         """Return what remains of the chain's budgets; None while nobody can say."""
-        try:
-            return list(await self._ledger.standing(chain, now_ms=self._clock.now_ms()))
-        except _DOWN:
-            return None
+        found = await self.tracked(chain)
+        return None if found is None else found.shown

@@ -73,7 +73,10 @@ ENTRIES = (
         definition={
             "name": GOVERNOR_STATUS,
             "title": "What remains of the budgets",
-            "description": "Show every budget that this session is charged to and what remains.",
+            "description": (
+                "Show every budget that this session is charged to: what remains, at what pace it "
+                "goes, when it resets, and how thrifty to be."
+            ),
             "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
             "annotations": _READ_ONLY,
         },
@@ -100,17 +103,20 @@ class Builtins:
         """Answer one of the built-in tools."""
         if call.tool == MEMORY_READ:
             return await self._read(call)
-        standing = await self._books.standing(call.chain)
-        if standing is None:
+        tracked = await self._books.tracked(call.chain)
+        if tracked is None:
             text = "The ledger does not answer; what remains cannot be said. Try again."
             return Outcome(
                 result=text_result(text, is_error=True), status=CallStatus.TOOL_ERROR, detail=text
             )
-        budgets = [dict(line) for line in standing]
+        shape = tracked.as_json()
         return Outcome(
             result=ToolResult(
-                content=(text_block(json.dumps({"budgets": budgets}, ensure_ascii=False)),),
-                structured={"budgets": budgets},
+                content=(
+                    text_block(json.dumps(shape, ensure_ascii=False)),
+                    text_block(tracked.status()),
+                ),
+                structured=shape,
             )
         )
 

@@ -1,8 +1,13 @@
 """Denials as the JSON that models and programs read."""
 
 import json
+from dataclasses import replace
 
+from governor.amounts import Unit
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.loops import Loop, Measure
+from governor.tracker import duration_words
+from tool_gateway.loop_texts import ADVICE, head
 from tool_gateway.results import DENIAL_META, ToolResult, text_block
 
 
@@ -22,9 +27,9 @@ def denial_json(denied: Denied) -> dict[str, object]:
     if shortage is not None:
         shape.update(_shortage_json(shortage))
     shape["retry_after_ms"] = denied.retry_after_ms
-    shape["remedy"] = {"action": denied.remedy.action.value, "text": denied.remedy.text}
     if denied.approval_id is not None:
         shape["approval_id"] = denied.approval_id
+    shape["remedy"] = _remedy_json(denied.remedy)
     shape["also"] = [_shortage_json(other) for other in denied.also]
     return shape
 
@@ -42,6 +47,25 @@ def denial_result(denied: Denied, *, has_output_schema: bool) -> ToolResult:
         is_error=True,
         meta={DENIAL_META: shape},
     )
+
+
+def advised(denied: Denied, *, cheaper: str | None, contact: str | None) -> Denied:
+    """Return the denial with what the policy adds to its remedy: a cheaper way, and a person.
+
+    A cheaper way is named where it can help: not against a budget of calls or turns, which
+    it would need as well, and not where the caller has only to say something more.
+    """
+    remedy = denied.remedy
+    if cheaper is not None and _may_go_cheaper(denied):
+        action = remedy.action
+        if action in (RemedyAction.REQUEST_LESS, RemedyAction.FINISH_WITH_WHAT_YOU_HAVE):
+            action = RemedyAction.USE_CHEAPER_TOOL
+        remedy = replace(
+            remedy, action=action, cheaper=cheaper, text=f"{remedy.text} Cheaper: {cheaper}."
+        )
+    if contact is not None and denied.reason not in _FOR_THE_CALLER_ALONE:
+        remedy = replace(remedy, contact=contact, text=f"{remedy.text} Whom to ask: {contact}.")
+    return replace(denied, remedy=remedy)
 
 
 def policy_denied(rule: str, tool: str) -> Denied:
@@ -93,6 +117,78 @@ def overloaded(retry_after_ms: int) -> Denied:
             text="Too many calls are waiting to be admitted. Try again in a moment.",
         ),
     )
+
+
+def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
+    """Return the denial of a call that would only repeat what is known."""
+    if loop.measure is Measure.PAUSE:
+        return Denied(
+            reason=DenialReason.LOOP_DETECTED,
+            remedy=Remedy(
+                action=RemedyAction.ASK_ADMINISTRATOR,
+                text=(
+                    f"The call was not run and the session is paused: {head(loop, tool)}. Stop "
+                    "here; an administrator can resume the session."
+                ),
+            ),
+        )
+    return Denied(
+        reason=DenialReason.LOOP_DETECTED,
+        retry_after_ms=within_ms,
+        remedy=Remedy(
+            action=RemedyAction.CHANGE_APPROACH,
+            text=(
+                f"The call was not run: {head(loop, tool)}. {ADVICE} To see whether something "
+                f"has changed since, look again in {duration_words(within_ms)}."
+            ),
+        ),
+    )
+
+
+def session_frozen(why: str) -> Denied:
+    """Return the denial of every call of a session that was paused."""
+    return Denied(
+        reason=DenialReason.SESSION_FROZEN,
+        remedy=Remedy(
+            action=RemedyAction.ASK_ADMINISTRATOR,
+            text=(
+                f"This session is paused: {why}. Stop here; an administrator can resume it, and "
+                "a new session can go on."
+            ),
+        ),
+    )
+
+
+# What the caller can put right without anybody's help.
+_FOR_THE_CALLER_ALONE = (DenialReason.TURN_UNKNOWN,)
+_CHEAPER_HELPS = (
+    DenialReason.BUDGET_EXHAUSTED,
+    DenialReason.ISOLATION_UNAVAILABLE,
+    DenialReason.LOOP_DETECTED,
+    DenialReason.POLICY_DENIED,
+    DenialReason.UNIT_UNMEASURABLE,
+    DenialReason.UNPRICED,
+)
+_UNITS_OF_ANY_CALL = (Unit.TOOL_CALLS, Unit.TURNS)
+
+
+def _may_go_cheaper(denied: Denied) -> bool:
+    if denied.reason not in _CHEAPER_HELPS:
+        return False
+    if denied.reason is DenialReason.LOOP_DETECTED and denied.retry_after_ms is None:
+        # The whole session is paused; no other tool would be let through.
+        return False
+    short = (*(() if denied.shortage is None else (denied.shortage,)), *denied.also)
+    return not any(each.unit in _UNITS_OF_ANY_CALL for each in short)
+
+
+def _remedy_json(remedy: Remedy) -> dict[str, object]:
+    shape: dict[str, object] = {"action": remedy.action.value, "text": remedy.text}
+    if remedy.cheaper is not None:
+        shape["cheaper"] = remedy.cheaper
+    if remedy.contact is not None:
+        shape["contact"] = remedy.contact
+    return shape
 
 
 def _shortage_json(shortage: Shortage) -> dict[str, object]:

@@ -2,17 +2,41 @@
 
 from dataclasses import dataclass, field, replace
 
-from governor.amounts import Amounts, Unit
+from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
-from governor.denial import DenialReason
+from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
-from governor.ids import ArchiveId
+from governor.ids import ArchiveId, CallId, TurnId
+from governor.loops import Entry, Loop
 from governor.policy import ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.results import Outcome, ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """An earlier result that answers a call again, the call that it was of, and its turn."""
+
+    answer: CallId
+    turn: TurnId | None
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """What the earlier calls of its session mean for a call.
+
+    `entry` is how the call will be remembered. Where its run would only lengthen `loop`,
+    it is `denied`, or `served` in its stead.
+    """
+
+    entry: Entry | None = None
+    loop: Loop | None = None
+    denied: Denied | None = None
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +51,25 @@ class Job:
     isolated: Isolated | None
     started_at_ms: int
     policy_version: str
+    repeat: Repeat = field(default_factory=Repeat)
+
+    @property
+    def turn(self) -> TurnId | None:
+        """Return the turn that pays for the call.
+
+        A client that cannot name turns is counted by its calls where the rule says so. A
+        call that is served rides on the turn that it is served from: it costs nothing.
+        """
+        if self.repeat.served is not None:
+            return self.repeat.served.turn
+        call = self.call
+        return TurnId(call.call_id) if self.rule.turn_per_call and call.turn is None else call.turn
 
     @property
     def estimate(self) -> Amounts:
         """Return what the call may cost at the most, turns aside."""
+        if self.repeat.served is not None:
+            return NOTHING
         measures_cpu = Unit.CPU_MS not in self.backend.unmeasurable
         return estimate_tool_call(self.rule, measures_cpu=measures_cpu)
 
@@ -55,6 +94,11 @@ class Progress:
     never_left: bool = False
     result: ToolResult | None = None
     archive_id: ArchiveId | None = None
+
+    def note_served(self, served: Served) -> None:
+        """Note that an earlier result answers the call and nothing ran."""
+        self.status, self.detail = CallStatus.OK, "served from an earlier result"
+        self.never_left, self.result = True, served.result
 
 
 def record_of(

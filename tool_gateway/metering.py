@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from governor.account import BalanceKey
+from governor.account import Account, BalanceKey
 from governor.amounts import Amounts, Unit
 from governor.events import Settled
 from governor.policy import ToolRule
@@ -61,12 +61,21 @@ def budget_meta(settled: Settled) -> list[dict[str, object]]:
             "used": balance.settled,
             "reserved": balance.reserved,
             "remaining": balance.remaining,
+            "starts_at_ms": _starts_at_ms(balance.account),
             "resets_at_ms": balance.account.resets_at_ms,
+            **({} if balance.account.is_enforced else {"mode": "observe"}),
             **({"warned_at": warned[balance.key]} if balance.key in warned else {}),
         }
         for balance in settled.standing
         if balance.account.rate is None
     ]
+
+
+def _starts_at_ms(account: Account) -> int | None:
+    """Return when the window began; one that slides or never ends has no beginning."""
+    if account.older or account.resets_at_ms is None:
+        return None
+    return account.key.window_start_ms
 
 
 def usage_json(usage: Usage) -> dict[str, object]:

@@ -1,14 +1,12 @@
 """The path that every tool call takes: resolve, admit, run, settle, record."""
 
-from collections.abc import Mapping
-
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import ReservationId, TurnId
+from governor.ids import ReservationId
 from governor.limits import Isolation
 from governor.target import CallTarget
 from governor.usage import Usage
@@ -17,6 +15,7 @@ from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
+    advised,
     denial_result,
     isolation_unavailable,
     ledger_unavailable,
@@ -29,10 +28,12 @@ from tool_gateway.errors import (
 )
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_texts import loop_json
+from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.metering import usage_json, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
-from tool_gateway.results import BUDGET_META, CALL_META, ToolResult, text_result
+from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
 from tool_gateway.running import Running, RunningCalls
 
 # A hold outlives the longest run by this much before the reaper ends it.
@@ -52,8 +53,10 @@ class Pipeline:
         policy: PolicySource,
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
+        loops: LoopWatch,
+        admin_contact: str | None = None,
     ) -> None:
-        """Take the ports; nothing is started."""
+        """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
         self._books = books
         self._approver = approver
         self._keeper = keeper
@@ -61,6 +64,8 @@ class Pipeline:
         self._policy = policy
         self._running = running
         self._arguments_kept = arguments_kept
+        self._loops = loops
+        self._admin_contact = admin_contact
 
     async def run(
         self, call: ToolCall, *, session_name: str, entry: ToolEntry, backend: Backend
@@ -82,7 +87,11 @@ class Pipeline:
             started_at_ms=self._clock.now_ms(),
             policy_version=policy.version,
         )
-        decision = _refused(job) or await self._approver.admit(job, self._request(job))
+        refused = _refused(job)
+        if refused is None:
+            job = await self._loops.checked(job)
+        refused = refused or job.repeat.denied
+        decision = refused or await self._approver.admit(job, self._request(job))
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -97,8 +106,6 @@ class Pipeline:
     def _request(self, job: Job) -> AdmissionRequest:
         call, rule = job.call, job.rule
         unmeasurable = job.backend.unmeasurable
-        # A client that cannot name turns is counted by its calls where the rule says so.
-        turn = TurnId(call.call_id) if rule.turn_per_call and call.turn is None else call.turn
         return AdmissionRequest(
             reservation_id=ReservationId(self._clock.fresh("res")),
             call_id=call.call_id,
@@ -106,7 +113,7 @@ class Pipeline:
             chain=call.chain,
             session_name=job.session_name,
             estimate=job.estimate,
-            turn=turn,
+            turn=job.turn,
             now_ms=job.started_at_ms,
             expires_at_ms=job.started_at_ms + rule.limits.wall_ms + EXPIRY_GRACE_MS,
             unmeasurable=unexcused(rule, unmeasurable),
@@ -141,14 +148,21 @@ class Pipeline:
                     wall_ms=wall_ms,
                 )
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
-        assert progress.result is not None, "a call that was not cancelled has a result"
-        budget = await self._books.after(settled, job.call.chain)
-        return _annotated(progress.result, budget, record)
+        standing = await self._books.after(settled, job.call.chain)
+        annotated = _annotated(self._loops.noted(job, progress), record)
+        if standing is None:
+            return annotated.with_meta(**{BUDGET_META: None})
+        return annotated.with_meta(**{BUDGET_META: standing.shown}).with_note(
+            standing.line(job.rule.tracker)
+        )
 
     async def _run_backend(
         self, job: Job, reserved: Reserved, progress: Progress, running: Running
     ) -> None:
         """Run the backend and note in `progress` how it went."""
+        if job.repeat.served is not None:
+            progress.note_served(job.repeat.served)
+            return
         with running.scope:
             if not await self._books.forward(reserved.reservation.reservation_id):
                 # The mark is not stored, so nothing may leave: the hold is still refundable.
@@ -207,6 +221,7 @@ class Pipeline:
         )
 
     async def _deny(self, job: Job, denied: Denied) -> ToolResult:
+        denied = advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(job, nothing_ran, None, denial=denied.reason)
@@ -215,7 +230,14 @@ class Pipeline:
             await self._books.note_denied(record)
         result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
         standing = await self._books.standing(job.call.chain)
-        return result.with_meta(**{CALL_META: {"call_id": job.call.call_id}, BUDGET_META: standing})
+        loop = job.repeat.loop
+        return result.with_meta(
+            **{
+                CALL_META: {"call_id": job.call.call_id},
+                BUDGET_META: standing,
+                LOOP_META: None if loop is None else loop_json(loop),
+            }
+        )
 
 
 def _refused(job: Job) -> Denied | None:
@@ -243,10 +265,8 @@ def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Us
     )
 
 
-def _annotated(
-    result: ToolResult, budget: list[Mapping[str, object]] | None, record: CallRecord
-) -> ToolResult:
-    """Return the result with what the call used and what remains, in `_meta`."""
+def _annotated(result: ToolResult, record: CallRecord) -> ToolResult:
+    """Return the result with what the call used, in `_meta`."""
     call: dict[str, object] = {"call_id": record.call_id, "status": record.status.value}
     if record.usage is not None:
         call["usage"] = usage_json(record.usage)
@@ -256,6 +276,4 @@ def _annotated(
             "contained": record.isolated.contained,
             "by": record.isolated.by,
         }
-    return result.with_meta(
-        **{CALL_META: call, BUDGET_META: budget},
-    )
+    return result.with_meta(**{CALL_META: call})

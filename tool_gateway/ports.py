@@ -267,6 +267,18 @@ class SessionNaming(Protocol):
         ...
 
 
+class SessionPausing(Protocol):
+    """Where a session is stopped until an administrator has looked at it."""
+
+    async def pause(self, chain: ScopeChain, *, why: str) -> None:
+        """Let no further call of the session start."""
+        ...
+
+    def why_paused(self, session: SessionId) -> str | None:
+        """Return why nothing of the session may start, None where the ledger decides."""
+        ...
+
+
 class PolicySource(Protocol):
     """Where the policy in force is asked for, at each call."""
 

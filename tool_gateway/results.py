@@ -16,6 +16,7 @@ BUDGET_META = "flyball/budget"
 CALL_META = "flyball/call"
 COST_META = "flyball/cost_microusd"
 ARCHIVE_META = "flyball/archive"
+LOOP_META = "flyball/loop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,9 @@ class ToolResult:
     """A tool's answer: content blocks, structured content and `_meta` as the wire has them.
 
     `structured` is None when the tool gave none. `closing` is a last line that the model
-    must see whatever is cut before it: how a command ended, for one. `reported_cost` is what
-    an upstream says that the call cost, unchecked; it never reaches a client.
+    must see whatever is cut before it: how a command ended, for one. `notes` are what the
+    gateway itself tells the model, in blocks of their own after the tool's. `reported_cost`
+    is what an upstream says that the call cost, unchecked; it never reaches a client.
     """
 
     content: tuple[Json, ...]
@@ -33,6 +35,7 @@ class ToolResult:
     meta: Json = field(default_factory=dict)
     closing: str | None = None
     reported_cost: object = None
+    notes: tuple[str, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -52,12 +55,17 @@ class ToolResult:
 
     @property
     def _last(self) -> tuple[Json, ...]:
-        return () if self.closing is None else (text_block(self.closing),)
+        closing = () if self.closing is None else (text_block(self.closing),)
+        return (*closing, *(text_block(note) for note in self.notes))
 
     def with_meta(self, **entries: object) -> "ToolResult":
         """Return the result with `entries` added to `_meta`; None values are left out."""
         added = {key: value for key, value in entries.items() if value is not None}
         return replace(self, meta={**self.meta, **added})
+
+    def with_note(self, note: str | None) -> "ToolResult":
+        """Return the result with one more note of the gateway's; None adds nothing."""
+        return self if note is None else replace(self, notes=(*self.notes, note))
 
     def to_wire(self) -> dict[str, object]:
         """Return the result as the body of a `tools/call` response."""

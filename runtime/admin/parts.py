@@ -8,6 +8,7 @@ from governor.policy import Policy
 from memory_store.store import Store
 from tool_gateway.approver import Approver
 from tool_gateway.freezing import SessionFreezer
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -39,6 +40,7 @@ class AdminParts:
     running: RunningCalls
     approver: Approver
     freezer: SessionFreezer
+    paused: PausedSessions
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config, PricesFile, WindowTable
+from runtime.configuration.model import Config, LoopTable, PricesFile, WindowTable
 from runtime.errors import ConfigError
 
 T = TypeVar("T", bound=BaseModel)
@@ -51,7 +51,7 @@ _FIXES = {
 _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
 # What pydantic adds to a path that nobody wrote into the file.
-_NO_KEYS = ("[key]", WindowTable.__name__)
+_NO_KEYS = ("[key]", WindowTable.__name__, LoopTable.__name__)
 
 
 def load_config(path: Path) -> Config:

@@ -7,13 +7,16 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
+from governor.loops import BREAKER, COUNT_MAX
 from governor.pricing import PRICE_MAX
 from governor.scope import ScopeKind
+from governor.tracker import Tracker
 from tool_gateway.builtin import BUILTIN
 from tool_gateway.shell import LOCAL
 
 Amount = Annotated[int, Field(ge=0, le=AMOUNT_MAX)]
 Positive = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
+LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
@@ -97,6 +100,13 @@ class Records(Table):
     archive_mib_per_tenant: Annotated[int, Field(gt=0, le=1024**3)] = 1024
 
 
+class Guidance(Table):
+    """What agents are told beside the results: whom to ask, and what remains."""
+
+    admin_contact: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    chat_tracker: Tracker = Tracker.OFF
+
+
 class Local(Table):
     """Local commands: whom they run as, and where."""
 
@@ -163,6 +173,19 @@ class Estimate(Table):
     cpu_ms: Amount | None = None
 
 
+class LoopTable(Table):
+    """At which call of a loop each measure begins; 0 is never."""
+
+    remind: LoopCount = BREAKER.remind
+    serve: LoopCount = BREAKER.serve
+    deny: LoopCount = BREAKER.deny
+    pause: LoopCount = BREAKER.pause
+    stale: LoopCount = BREAKER.stale
+    stale_deny: LoopCount = BREAKER.stale_deny
+    repeatable: bool = BREAKER.is_repeatable
+    within_s: Annotated[int, Field(gt=0, le=86_400)] = BREAKER.within_ms // 1000
+
+
 class RuleTerms(Table):
     """How the calls of a rule may run."""
 
@@ -177,6 +200,18 @@ class RuleTerms(Table):
     approve: bool = False
     approval_wait_s: Annotated[int, Field(ge=0, le=_WAIT_S_MAX)] = 50
     approval_ttl_s: Annotated[int, Field(gt=0, le=_TTL_S_MAX)] = 3600
+    loops: Literal["off", "remind", "break"] | LoopTable = "remind"
+    tracker: Tracker = Tracker.OFF
+    cheaper: Name | None = None
+
+    @field_validator("loops", mode="before")
+    @classmethod
+    def _is_ladder(cls, value: object) -> object:
+        if value not in ("off", "remind", "break") and not isinstance(value, (dict, LoopTable)):
+            raise ValueError(
+                'use "off", "remind", "break", or { remind = 3, deny = 6 } for counts of your own'
+            )
+        return value
 
 
 class Rule(RuleTerms):
@@ -292,6 +327,7 @@ class Config(Table):
     store: StoreTable = StoreTable()
     records: Records = Records()
     local: Local = Local()
+    guidance: Guidance = Guidance()
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()

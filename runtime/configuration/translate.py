@@ -12,6 +12,7 @@ from governor.budget import Budget
 from governor.errors import GovernorError
 from governor.ids import BudgetId, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
+from governor.loops import BREAKER, REMINDERS, LoopRule
 from governor.policy import ApprovalTerms, Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
@@ -21,6 +22,7 @@ from runtime.configuration.model import (
     BudgetTable,
     Config,
     Limits,
+    LoopTable,
     Pricing,
     Rule,
     RuleTerms,
@@ -211,6 +213,9 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             archive_above_bytes=terms.archive_above_bytes,
             drop_output_schema=terms.drop_output_schema,
             approval=_approval(terms),
+            loops=_loops(terms.loops),
+            tracker=terms.tracker,
+            cheaper=terms.cheaper,
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -220,6 +225,21 @@ def _approval(terms: RuleTerms) -> ApprovalTerms | None:
     if not terms.approve:
         return None
     return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
+
+
+def _loops(loops: str | LoopTable) -> LoopRule | None:
+    if isinstance(loops, LoopTable):
+        return LoopRule(
+            remind=loops.remind,
+            serve=loops.serve,
+            deny=loops.deny,
+            pause=loops.pause,
+            stale=loops.stale,
+            stale_deny=loops.stale_deny,
+            is_repeatable=loops.repeatable,
+            within_ms=loops.within_s * 1000,
+        )
+    return {"off": None, "remind": REMINDERS, "break": BREAKER}[loops]
 
 
 def _limits(limits: Limits) -> ExecutionLimits:

@@ -1,6 +1,6 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
@@ -12,6 +12,7 @@ from governor.ids import CallId, ReservationId, ToolName, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
+from governor.tracker import Tracker
 from governor.usage import Usage
 from runtime.errors import ProviderError
 from runtime.model_gateway.answers import (
@@ -32,13 +33,14 @@ from runtime.model_gateway.request import ChatRequest, payload_for
 from runtime.model_gateway.verdict import verdict_on, verdict_without_answer
 from tool_gateway import telemetry
 from tool_gateway.books import Books
-from tool_gateway.denials import ledger_unavailable
+from tool_gateway.denials import advised, ledger_unavailable
 from tool_gateway.identity import CallContext
 from tool_gateway.metering import usage_json
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.running import Running, RunningCalls
+from tool_gateway.tracking import Tracked
 
 CALL_HEADER = "Flyball-Call"
 TIER_HEADER = "Flyball-Tier"
@@ -58,8 +60,13 @@ class ChatGateway:
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
         policy_version: Callable[[], str],
+        tracker: Tracker = Tracker.OFF,
+        admin_contact: str | None = None,
     ) -> None:
-        """Take the parts; `providers` is entered by whoever made it, before the first call."""
+        """Take the parts; `providers` is entered by whoever made it, before the first call.
+
+        `tracker` says whether models are told what remains; denials name `admin_contact`.
+        """
         for tier in tiers:
             assert tier.provider in providers, f"tier {tier.name} has no provider"
         self._books = books
@@ -70,6 +77,8 @@ class ChatGateway:
         self._running = running
         self._arguments_kept = arguments_kept
         self._policy_version = policy_version
+        self._tracker = tracker
+        self._admin_contact = admin_contact
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -87,7 +96,14 @@ class ChatGateway:
         choice = choose_tier(request.read.model, self._tiers, self._rules, request.facts)
         if choice is None:
             return unknown_model_answer(request.read.model)
-        job = self._job(request, choice, session_name=session_name, chain=chain, context=context)
+        job = self._job(
+            request,
+            choice,
+            note=await self._note(chain),
+            session_name=session_name,
+            chain=chain,
+            context=context,
+        )
         decision = unpriced(job) or await self._books.admit(self._request(job))
         match decision:
             case Denied():
@@ -104,6 +120,7 @@ class ChatGateway:
         request: ChatRequest,
         choice: TierChoice,
         *,
+        note: str | None,
         session_name: str,
         chain: ScopeChain,
         context: CallContext,
@@ -131,11 +148,18 @@ class ChatGateway:
             request=request,
             tier=tier,
             why=choice.why,
-            payload=payload_for(request, tier),
+            payload=payload_for(request, tier, note=note),
             timeout_ms=self._providers.timeout_ms(tier.provider),
             started_at_ms=self._clock.now_ms(),
             policy_version=self._policy_version(),
         )
+
+    async def _note(self, chain: ScopeChain) -> str | None:
+        """Return what the model is told of its budgets; nothing while nobody can say."""
+        if self._tracker is Tracker.OFF:
+            return None
+        standing = await self._books.tracked(chain)
+        return None if standing is None else standing.note(self._tracker)
 
     def _request(self, job: Job) -> AdmissionRequest:
         call = job.call
@@ -179,8 +203,8 @@ class ChatGateway:
                 )
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         assert progress.answer is not None, "a call that was not cancelled has an answer"
-        budget = await self._books.after(settled, job.call.chain)
-        return _annotated(progress.answer, job, budget, usage)
+        standing = await self._books.after(settled, job.call.chain)
+        return _annotated(progress.answer, job, standing, usage)
 
     async def _ask_provider(
         self, job: Job, reserved: Reserved, progress: Progress, running: Running
@@ -207,6 +231,12 @@ class ChatGateway:
             progress.answer = stopped_answer(progress.detail)
 
     async def _deny(self, job: Job, denied: Denied) -> Answer:
+        cheapest = self._tiers[0].name
+        denied = advised(
+            denied,
+            cheaper=None if job.tier.name == cheapest else f"model {cheapest}",
+            contact=self._admin_contact,
+        )
         telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
         not_started = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(
@@ -251,15 +281,10 @@ def _named(answer: Answer, job: Job) -> Answer:
     )
 
 
-def _annotated(
-    answer: Answer,
-    job: Job,
-    budget: list[Mapping[str, object]] | None,
-    usage: Usage | None,
-) -> Answer:
+def _annotated(answer: Answer, job: Job, standing: Tracked | None, usage: Usage | None) -> Answer:
     """Return the answer with what the call used and what remains."""
     member = {
         "usage": None if usage is None else usage_json(usage),
-        "budget": budget,
+        "budget": None if standing is None else standing.shown,
     }
     return _named(answer, job).with_flyball(member, headers={})

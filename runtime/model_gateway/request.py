@@ -15,6 +15,7 @@ from pydantic import (
 
 from governor.tiers import ModelTier, PromptFacts
 from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.notes import with_note
 from runtime.model_gateway.strict_json import object_in
 
 MESSAGES_MAX = 2_048
@@ -176,8 +177,10 @@ def parse_chat(content: bytes) -> ChatRequest:
     return ChatRequest(read=read, fields=fields, body_bytes=len(content))
 
 
-def payload_for(request: ChatRequest, tier: ModelTier) -> Payload:
+def payload_for(request: ChatRequest, tier: ModelTier, *, note: str | None = None) -> Payload:
     """Return `request` as `tier` serves it: its model, and no more output than it allows.
+
+    `note` is told to the model with its instructions, and counted like them.
 
     Raises:
         InvalidChatError: a text cannot be written in UTF-8.
@@ -196,6 +199,8 @@ def payload_for(request: ChatRequest, tier: ModelTier) -> Payload:
         if name in _SERVED and name not in _CAPS
     }
     fields = {**kept, "model": tier.model, **caps}
+    if note is not None:
+        fields["messages"] = with_note(request.fields["messages"], note)
     try:
         content = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as error:
@@ -204,7 +209,7 @@ def payload_for(request: ChatRequest, tier: ModelTier) -> Payload:
         )
     around = (
         _TOKENS_PER_REQUEST
-        + _TOKENS_PER_MESSAGE * len(read.messages)
+        + _TOKENS_PER_MESSAGE * len(fields["messages"])
         + _TOKENS_PER_TOOL * request.tools_count
         + (_TOKENS_WITH_TOOLS if request.tools_count else 0)
     )

@@ -177,5 +177,6 @@ async def test_an_agent_is_shown_what_remains_of_a_balance() -> None:
         "used": 4,
         "reserved": 3,
         "remaining": 2,
+        "starts_at_ms": 0,
         "resets_at_ms": 86_400_000,
     }

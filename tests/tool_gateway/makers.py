@@ -39,6 +39,8 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
 )
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import ApprovalDesk, Archived, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
@@ -88,6 +90,7 @@ class FakeLedger:
     events: list[Reserved | Ended] = field(default_factory=list)
     forwarded: list[ReservationId] = field(default_factory=list)
     keys: dict[str, tuple[str, Reservation]] = field(default_factory=dict)
+    turns: set[TurnId | None] = field(default_factory=set)
     settling: anyio.Event = field(default_factory=anyio.Event)
     may_settle: anyio.Event | None = None
 
@@ -99,8 +102,10 @@ class FakeLedger:
                 return KeyReused(original=original)
             return Replayed(original=self.books.live.get(original.reservation_id, original))
         balances = self.books.balances(request.chain, request.now_ms)
-        decision = admit(request, balances, is_turn_new=request.turn is not None)
+        is_turn_new = request.turn is not None and request.turn not in self.turns
+        decision = admit(request, balances, is_turn_new=is_turn_new)
         if isinstance(decision, Reserved):
+            self.turns.add(request.turn)
             self._note(decision)
             if request.idempotency is not None:
                 key = request.idempotency
@@ -139,7 +144,15 @@ class FakeLedger:
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         return tuple(
-            {"budget_id": account.key.budget_id, "remaining": account.remaining}
+            {
+                "budget_id": account.key.budget_id,
+                "scope": account.account.scope.value,
+                "unit": account.key.unit.value,
+                "limit": account.account.limit,
+                "used": account.settled,
+                "reserved": account.reserved,
+                "remaining": account.remaining,
+            }
             for account in self.books.balances(chain, now_ms)
         )
 
@@ -237,6 +250,7 @@ class House:
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
         ledger: Ledger | None = None,
         desk: ApprovalDesk | None = None,
+        contact: str | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
@@ -244,6 +258,7 @@ class House:
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
+        self.paused = PausedSessions()
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         # Without a desk no rule may ask a person.
@@ -262,6 +277,8 @@ class House:
             policy=lambda: self.policy,
             running=self.running,
             arguments_kept=kept,
+            loops=LoopWatch(clock=self.clock, pausing=self.paused),
+            admin_contact=contact,
         )
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:

@@ -158,8 +158,26 @@ async def test_the_status_tool_shows_every_budget_as_text_and_as_structure() -> 
     )
 
     assert outcome == Outcome(result=outcome.result)
-    assert outcome.result.structured == {"budgets": [{"budget_id": "calls", "remaining": 10}]}
-    assert json.loads(outcome.result.sole_text or "") == outcome.result.structured
+    structure, words = (str(block["text"]) for block in outcome.result.content)
+    assert json.loads(structure) == outcome.result.structured
+    assert outcome.result.structured == {
+        "budgets": [
+            {
+                "budget_id": "calls",
+                "scope": "tenant",
+                "unit": "tool_calls",
+                "limit": 10,
+                "used": 0,
+                "reserved": 0,
+                "remaining": 10,
+                "share_left": 1.0,
+                "pace": None,
+                "left": "HIGH",
+            }
+        ],
+        "left": "HIGH",
+    }
+    assert "tenant budget calls: 10 of 10 tool calls left (100%)" in words
 
 
 def test_several_blocks_are_kept_as_the_json_of_them_all() -> None:

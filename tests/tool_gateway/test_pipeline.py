@@ -119,7 +119,11 @@ async def test_the_result_says_what_remains_of_each_budget() -> None:
         "used": 1,
         "reserved": 0,
         "remaining": 9,
+        "starts_at_ms": None,
         "resets_at_ms": None,
+        "share_left": 0.9,
+        "pace": None,
+        "left": "HIGH",
     }
     assert [line["remaining"] for line in shown] == [9, 93]
 

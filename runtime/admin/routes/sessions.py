@@ -75,8 +75,15 @@ async def freeze_session(parts: Parts, by: By, session_id: SessionId) -> FrozenO
 
 @ROUTES.post("/{session_id}/resume", summary="Resume a session", responses=problems(404))
 async def resume_session(parts: Parts, by: By, session_id: SessionId) -> ResumedOut:
-    """Admit the session's calls again and let its commands go on where they were."""
+    """Admit the session's calls again and let its commands go on where they were.
+
+    A session that was paused for going round in circles goes on as well.
+    """
     with anyio.CancelScope(shield=True):
         paused = await parts.store.sessions.resume(session_id, by=by, now_ms=parts.clock.now_ms())
         thawed = [await parts.freezer.thaw(one) for one in paused.affected]
-    return ResumedOut(session=session_out(paused.session), commands_resumed=sum(thawed))
+    return ResumedOut(
+        session=session_out(paused.session),
+        commands_resumed=sum(thawed),
+        was_paused=parts.paused.resume(session_id),
+    )

@@ -1,7 +1,10 @@
 """The policy in force as JSON."""
 
+from dataclasses import asdict
+
 from governor.limits import Isolation
 from governor.policy import Policy, ToolRule
+from governor.tracker import Tracker
 from runtime.admin.shapes.fields import Out
 
 
@@ -31,6 +34,19 @@ class ApprovalTermsOut(Out):
     ttl_ms: int
 
 
+class LoopRuleOut(Out):
+    """At which call of a loop each measure begins; 0 is never."""
+
+    remind: int
+    serve: int
+    deny: int
+    pause: int
+    stale: int
+    stale_deny: int
+    is_repeatable: bool
+    within_ms: int
+
+
 class RuleOut(Out):
     """How the calls that match may run."""
 
@@ -46,6 +62,9 @@ class RuleOut(Out):
     archive_above_bytes: int
     drop_output_schema: bool
     approval: ApprovalTermsOut | None
+    loops: LoopRuleOut | None
+    tracker: Tracker
+    cheaper: str | None
 
 
 class PolicyOut(Out):
@@ -89,4 +108,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         approval=None
         if rule.approval is None
         else ApprovalTermsOut(wait_ms=rule.approval.wait_ms, ttl_ms=rule.approval.ttl_ms),
+        loops=None if rule.loops is None else LoopRuleOut(**asdict(rule.loops)),
+        tracker=rule.tracker,
+        cheaper=rule.cheaper,
     )

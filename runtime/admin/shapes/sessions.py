@@ -72,10 +72,14 @@ class FrozenOut(Out):
 
 
 class ResumedOut(Out):
-    """A session after it was resumed, and how many of its local commands go on."""
+    """A session after it was resumed, and how many of its local commands go on.
+
+    `was_paused` tells whether it had been held for going round in circles.
+    """
 
     session: SessionOut
     commands_resumed: int
+    was_paused: bool
 
 
 def session_out(view: SessionView) -> SessionOut:

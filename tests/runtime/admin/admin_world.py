@@ -26,6 +26,7 @@ from runtime.admin import AdminParts
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.freezing import SessionFreezer
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
@@ -97,6 +98,7 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             arguments_kept=ArgumentsKept.REDACTED,
         ),
         freezer=SessionFreezer(running=running, commands=commands or Commands()),
+        paused=PausedSessions(),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
@@ -172,7 +174,7 @@ class World:
         record = CallRecord(
             call_id=CallId(call_id),
             kind=CallKind.TOOL,
-            target=CallTarget(kind=CallKind.TOOL, name="files__read", upstream="files"),
+            name="files__read",
             chain=chain,
             turn=None,
             status=CallStatus.OK,

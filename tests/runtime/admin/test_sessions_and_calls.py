@@ -3,6 +3,7 @@ import pytest
 
 from governor.denial import DenialReason, Denied
 from governor.ids import CallId, SessionId
+from governor.scope import ScopeChain
 from memory_store.sessions import session_id_for
 from tests.runtime.admin.admin_world import ADMIN, AGENT, SESSION, TENANT, World
 from tool_gateway.running import RunningCalls
@@ -52,6 +53,22 @@ async def test_sessions_are_listed_by_agent_tenant_and_whether_they_are_open(
     assert await found(open="true") == {SESSION}
     assert await found(open="false") == {OTHER}
     assert await found(agent="nobody") == set()
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+async def test_a_paused_session_is_resumed_once(world: World) -> None:
+    await world.run_call("call-1")
+    chain = ScopeChain(tenant=TENANT, agent=AGENT, session=SESSION)
+    await world.parts.paused.pause(chain, why="it went round in circles")
+
+    first, second, unknown = [
+        await world.post(f"/sessions/{session}/resume") for session in (SESSION, SESSION, "ses_404")
+    ]
+
+    assert (first.json()["was_paused"], second.json()["was_paused"]) == (True, False)
+    assert first.json()["session"]["id"] == SESSION
+    assert world.parts.paused.why_paused(SESSION) is None
+    assert unknown.status_code == 404
 
 
 async def test_killing_a_session_stops_its_running_calls_and_no_others(world: World) -> None:

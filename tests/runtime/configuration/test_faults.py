@@ -95,6 +95,7 @@ def test_a_value_of_the_wrong_type_is_shown_with_its_key_and_the_fix(
     [
         ("[session]\nidle_s = 0", "session.idle_s = 0", "write a larger number"),
         ("[default]\ncost_microusd = -1", "default.cost_microusd = -1", "large enough"),
+        ("[default.loops]\ndeny = 51", "default.loops.deny = 51", "a smaller number"),
         ("[default]\narchive_above_bytes = 1", "default.archive_above_bytes = 1", "large enough"),
         ("[default]\napproval_wait_s = -1", "default.approval_wait_s = -1", "large enough"),
         ("[default]\napproval_ttl_s = 0", "default.approval_ttl_s = 0", "a larger number"),
@@ -139,6 +140,16 @@ def test_a_number_out_of_range_is_shown_with_its_key_and_the_direction(
             BUDGET + "limits = { dollars = 5 }",
             "budget[0].limits.dollars",
             ("'cost_microusd'", "'tool_calls'", "'cpu_ms'"),
+        ),
+        (
+            '[default]\nloops = "sometimes"',
+            "default.loops = 'sometimes'",
+            ('"off"', '"remind"', '"break"', "{ remind = 3, deny = 6 }"),
+        ),
+        (
+            '[default]\ntracker = "loud"',
+            "default.tracker = 'loud'",
+            ("'off'", "'line'", "'when_low'"),
         ),
     ],
 )
@@ -380,6 +391,8 @@ def test_single_brackets_where_there_can_be_several_are_told() -> None:
         '[[upstream]]\nname = "a"\ncommand = "x"',
         BUDGET + "limits = { dollars = 5 }",
         "listen = 5",
+        "[default]\nloops = 5",
+        "[default]\nloops = { remind = [3] }",
     ],
 )
 def test_no_words_of_the_library_reach_the_operator(text: str) -> None:

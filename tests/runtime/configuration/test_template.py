@@ -9,7 +9,7 @@ import pytest
 
 from runtime.cli.init import template
 from runtime.configuration.load import parse_config
-from runtime.configuration.model import Config, RuleTerms
+from runtime.configuration.model import Config, LoopTable, RuleTerms
 from runtime.configuration.translate import (
     budgets_of,
     policy_of,
@@ -45,6 +45,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.store == defaults.store
     assert stated.records == defaults.records
     assert stated.local == defaults.local
+    assert stated.guidance == defaults.guidance
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 
@@ -62,7 +63,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
     config = parse_config(text, source="the template, uncommented")
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
-    assert [rule.name for rule in config.rule] == ["shell", "ask-first"]
+    assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
     assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
@@ -108,3 +109,6 @@ def test_examples_that_say_a_default_say_the_true_one() -> None:
     for key in ("approval_wait_s", "approval_ttl_s"):
         assert raw["rule"][1][key] == getattr(RuleTerms(), key)
     assert raw["rule"][0]["isolation"] == RuleTerms().isolation
+    assert (raw["default"]["loops"], raw["default"]["tracker"]) == ("remind", "off")
+    assert raw["guidance"]["chat_tracker"] == Config().guidance.chat_tracker
+    assert raw["rule"][2]["loops"] == {**LoopTable().model_dump(), "repeatable": True}

@@ -19,6 +19,7 @@ from governor.ids import BudgetId, PrincipalId, SessionId, TenantId, TierName
 from governor.pricing import ModelPrice
 from governor.scope import ScopeChain, ScopeKind
 from governor.tiers import ModelTier, TierRule
+from governor.tracker import Tracker
 from governor.window import Lifetime, Window
 from memory_store.testing import MemoryLedger
 from runtime.model_gateway.chat import ChatGateway
@@ -110,7 +111,18 @@ class Ledger(MemoryLedger):
         return None
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
-        return ()
+        views = await self.balances(tenant=chain.tenant, now_ms=now_ms)
+        return tuple(
+            {
+                "budget_id": view.budget_id,
+                "scope": view.scope.value,
+                "unit": view.unit.value,
+                "limit": view.limit,
+                "used": view.used,
+                "reserved": view.reserved,
+            }
+            for view in views
+        )
 
     async def spent(self, unit: Unit = Unit.COST_MICROUSD) -> tuple[int, int]:
         """Return what is used and what is still held of a unit."""
@@ -199,6 +211,8 @@ async def open_house(
     timeout_ms: int = 60_000,
     base_url: str | None = None,
     key: str = KEY,
+    tracker: Tracker = Tracker.OFF,
+    admin_contact: str | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -226,6 +240,8 @@ async def open_house(
             running=running,
             arguments_kept=kept,
             policy_version=lambda: "v1",
+            tracker=tracker,
+            admin_contact=admin_contact,
         )
         app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
         async with httpx.AsyncClient(
