@@ -35,7 +35,8 @@ class CommandResult:
     """What a command did and used; a figure that nobody could measure is None.
 
     A command that was ended by a limit has the signal that ended it, SIGKILL as a rule.
-    `pids_limit_hits` counts the forks that the kernel refused.
+    `pids_limit_hits` counts the forks that the kernel refused. `frozen_ms` is how long it
+    stood still, which is not part of `wall_ms`.
     """
 
     cause: EndCause
@@ -49,5 +50,6 @@ class CommandResult:
     cpu_ms: int | None
     memory_peak_bytes: int | None
     pids_limit_hits: int
+    frozen_ms: int
     isolated: Isolated
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from ebpf.domains.hybrid import HybridDomains
 from ebpf.domains.observed import ObservedDomains
 from ebpf.errors import DomainError
 from ebpf.launching import Launched, launch, server_argv
+from ebpf.pausing import Pause
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
@@ -49,6 +51,7 @@ class LocalExecutor:
             uid = os.getuid() if self._account is None else self._account.uid
             self._domains = ObservedDomains(instance=instance, uid=uid)
         self._servers: dict[str, Domain] = {}
+        self._pauses: dict[str, Pause] = {}
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
@@ -61,8 +64,12 @@ class LocalExecutor:
         limits: ExecutionLimits,
         *,
         told: Callable[[Measured], None] | None = None,
+        is_frozen: bool = False,
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
+
+        Its time limit does not run while it is frozen. One that `is_frozen` from the start
+        does not begin before it is thawed.
 
         `told` hears what the command had used when its last process was gone, also when the
         run is cancelled and there is no result to read it from.
@@ -74,25 +81,60 @@ class LocalExecutor:
         containment = self._containment(command.cwd)
         started = anyio.current_time()
         domain = self._domains.make(_checked(name), limits)
+        pause = self._pauses[name] = Pause(domain)
         launched: Launched | None = None
         try:
+            if is_frozen:
+                await pause.freeze()
             launched = await launch(
                 command, entry=domain.entry, account=self._account, carve=containment.carve
             )
             domain.started(launched.process.pid)
-            cause, captured = await supervise(launched, domain, stdin=command.stdin, limits=limits)
-            wall_ms = _elapsed_ms(started)
+            cause, captured = await supervise(
+                launched, domain, stdin=command.stdin, limits=limits, pause=pause
+            )
+            wall_ms = _elapsed_ms(started + pause.frozen_seconds)
             await launched.wait_until_gone()
             return _result(
                 cause,
                 captured,
                 wall_ms=wall_ms,
                 launched=launched,
-                measured=domain.measure(),
+                measured=_measured(domain, pause),
                 isolated=self._isolated(limits, containment),
             )
         finally:
-            await _discard(name, domain, launched, told=told)
+            del self._pauses[name]
+            await _discard(name, domain, launched, told=told, pause=pause)
+
+    async def freeze(self, name: str) -> bool:
+        """Let a command that runs stand still until `thaw`; tell whether there is one.
+
+        Raises:
+            DomainError: the machine refused; it runs on.
+        """
+        return await self._paused(name, lambda pause: pause.freeze())
+
+    async def thaw(self, name: str) -> bool:
+        """Let a frozen command go on; tell whether there is one.
+
+        Raises:
+            DomainError: the machine refused; it stays frozen.
+        """
+        return await self._paused(name, lambda pause: pause.thaw())
+
+    async def _paused(self, name: str, act: Callable[[Pause], Awaitable[None]]) -> bool:
+        pause = self._pauses.get(name)
+        if pause is None:
+            return False
+        try:
+            await act(pause)
+        except DomainError:
+            # A command that ended meanwhile took its domain with it.
+            if self._pauses.get(name) is pause:
+                raise
+            return False
+        return True
 
     async def sweep(self) -> int:
         """Kill and remove what an earlier, dead sidecar of this state directory left behind.
@@ -208,6 +250,7 @@ def _result(
         cpu_ms=cpu_ms,
         memory_peak_bytes=measured.memory_peak_bytes,
         pids_limit_hits=measured.pids_limit_hits,
+        frozen_ms=measured.frozen_ms,
         isolated=isolated,
         unmeasured=unmeasured,
     )
@@ -219,6 +262,7 @@ async def _discard(
     launched: Launched | None,
     *,
     told: Callable[[Measured], None] | None = None,
+    pause: Pause | None = None,
 ) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
@@ -230,11 +274,18 @@ async def _discard(
             finally:
                 await launched.aclose()
             if told is not None:
-                told(domain.measure())
+                told(_measured(domain, pause))
         await domain.remove()
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+def _measured(domain: Domain, pause: Pause | None) -> Measured:
+    """Return what a command has used, and for how long it stood still."""
+    if pause is None:
+        return domain.measure()
+    return replace(domain.measure(), frozen_ms=round(pause.frozen_seconds * 1000))
 
 
 def _checked(name: str) -> str:

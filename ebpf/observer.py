@@ -57,6 +57,21 @@ def sample_tree(root_pid: int, *, root_is_keeper: bool) -> TreeSample:
     )
 
 
+def stop_process(process: psutil.Process) -> bool:
+    """Stop a process; tell whether it was running."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        if process.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
+            process.suspend()
+            return True
+    return False
+
+
+def continue_process(process: psutil.Process) -> None:
+    """Let a process that was stopped go on."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        process.resume()
+
+
 def kill_descendants(pid: int) -> int:
     """Kill every living descendant; return how many there were.
 

@@ -10,6 +10,7 @@ from ebpf.command import EndCause
 from ebpf.domains.domain import Domain, Measured
 from ebpf.errors import EbpfError
 from ebpf.launching import Launched
+from ebpf.pausing import Pause
 from governor.limits import ExecutionLimits
 
 # How long pipes may stay open after the tree is dead: only a process that escaped an
@@ -92,7 +93,7 @@ class Ending:
 
 
 async def supervise(
-    launched: Launched, domain: Domain, *, stdin: bytes, limits: ExecutionLimits
+    launched: Launched, domain: Domain, *, stdin: bytes, limits: ExecutionLimits, pause: Pause
 ) -> tuple[EndCause, Captured]:
     """Return what ended the command and what it wrote; nothing of its tree is left then.
 
@@ -120,7 +121,7 @@ async def supervise(
             async with anyio.create_task_group() as watchers:
                 watchers.start_soon(ending.when, exited)
                 watchers.start_soon(ending.when, lambda: domain.watch(limits))
-                with anyio.move_on_after(limits.wall_ms / 1000):
+                with pause.limit(wall_ms=limits.wall_ms):
                     await ending.wait()
                 ending.by(EndCause.WALL)
                 watchers.cancel_scope.cancel()

@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from governor.amounts import Unit
-from governor.ids import BudgetId
+from governor.ids import ApprovalId, BudgetId
 
 
 class DenialReason(StrEnum):
     """Why a call was not started. The words are stable; programs match on them."""
 
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_PENDING = "approval_pending"
+    APPROVAL_REJECTED = "approval_rejected"
+    APPROVAL_USED = "approval_used"
     BUDGET_EXHAUSTED = "budget_exhausted"
     CLOCK_STEPPED_BACK = "clock_stepped_back"
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
@@ -77,3 +81,4 @@ class Denied:
     shortage: Shortage | None = None
     also: tuple[Shortage, ...] = ()
     retry_after_ms: int | None = None
+    approval_id: ApprovalId | None = None

@@ -27,3 +27,7 @@ class InvalidPolicyError(GovernorError):
 
 class InvalidScopeError(GovernorError):
     """A chain of sessions contains a cycle or is too deep."""
+
+
+class InvalidPriceError(GovernorError):
+    """A price is an integer of micro-dollars, stated once for each model."""

@@ -28,12 +28,31 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalTerms:
+    """How a person is asked: how long a call waits in place, how long they may take.
+
+    Raises:
+        InvalidPolicyError: a call would wait for longer than they may take.
+    """
+
+    wait_ms: int
+    ttl_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse a wait that no answer can end."""
+        if self.wait_ms > self.ttl_ms:
+            message = f"approval_wait_s: a call would wait {self.wait_ms // 1000} s for an answer"
+            raise InvalidPolicyError(f"{message} that is due after {self.ttl_ms // 1000} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
     """How the calls that match may run.
 
     `cost_microusd` is the price of one call. `estimate_wall_ms` and `estimate_cpu_ms` are
     held before a call; None holds the limit itself, which no call can go above.
-    `archive_above_bytes` is the largest result that reaches the model uncut. `loops` is None
+    `archive_above_bytes` is the largest result that reaches the model uncut. Where there is
+    an `approval`, a person is asked before each call. `loops` is None
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
     a line about the budgets; `cheaper` names a tool that does a similar job for less.
 
@@ -52,6 +71,7 @@ class ToolRule:
     turn_per_call: bool = False
     archive_above_bytes: int = 16_384
     drop_output_schema: bool = False
+    approval: ApprovalTerms | None = None
     loops: LoopRule | None = REMINDERS
     tracker: Tracker = Tracker.OFF
     cheaper: str | None = None

@@ -86,6 +86,10 @@ class TokenEndedError(StoreError):
     """The token is revoked or has expired and cannot be rotated; issue a new one."""
 
 
+class SessionEndedError(StoreError):
+    """The session was ended; there is nothing left of it to freeze."""
+
+
 class SessionOwnerError(StoreError):
     """The session belongs to another agent."""
 

@@ -7,6 +7,7 @@ from functools import partial
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, or_, select, tuple_
 
 from memory_store.advisory import Duty, is_free
+from memory_store.approval_rows import approvals
 from memory_store.archive import Archive
 from memory_store.reader import Reader
 from memory_store.tables import calls, reservations, sessions, turns
@@ -113,6 +114,7 @@ def _remove_calls(connection: Connection, *, before_ms: int) -> int:
     ids = connection.execute(_OLD_CALLS, {"before_ms": before_ms}).scalars().all()
     if not ids:
         return 0
+    connection.execute(delete(approvals).where(approvals.c.call_id.in_(ids)))
     connection.execute(delete(reservations).where(reservations.c.call_id.in_(ids)))
     connection.execute(delete(calls).where(calls.c.call_id.in_(ids)))
     return len(ids)

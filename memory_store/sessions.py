@@ -1,7 +1,7 @@
 """Sessions: one run of an agent, known by a name that only this agent can give it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -15,7 +15,8 @@ from memory_store.advisory import Duty, is_free
 from memory_store.audit import Actor, note
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.carves import close_below
-from memory_store.errors import NotFoundError
+from memory_store.errors import NotFoundError, SessionEndedError
+from memory_store.freezing import below, is_frozen, put_off, take_up
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import amounts_of
@@ -44,6 +45,14 @@ class SessionView:
     frozen_by: str | None = None
     parent: SessionId | None = None
     carve: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """A session that was frozen or resumed, and the sessions, itself first, that this is about."""
+
+    session: SessionView
+    affected: tuple[SessionId, ...]
 
 
 def session_id_for(agent: PrincipalId, name: str) -> SessionId:
@@ -144,6 +153,92 @@ class SessionBook:
             lambda book: _close(book, session_id, by=by, now_ms=now_ms),
             about=About(sessions=(session_id,)),
         )
+
+    async def freeze(self, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
+        """Deny the calls of the session and all below it until `resume`; say which those are.
+
+        Their live holds do not expire meanwhile. A session that is frozen stays as it is.
+
+        Raises:
+            NotFoundError: no call was ever seen of it.
+            SessionEndedError: it is closed.
+        """
+        return await self._writer.book(
+            lambda book: _freeze(book, session_id, by=by, now_ms=now_ms),
+            about=About(sessions=(session_id,)),
+        )
+
+    async def resume(self, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
+        """Admit calls again, save those of what is frozen by itself or above; say whose.
+
+        Holds get the time back that they were frozen for.
+
+        Raises:
+            NotFoundError: no call was ever seen of it.
+        """
+        return await self._writer.book(
+            lambda book: _resume(book, session_id, by=by, now_ms=now_ms),
+            about=About(sessions=(session_id,)),
+        )
+
+
+def _freeze(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
+    book.flush()
+    before = _session(book.connection, session_id)
+    if before.closed_at_ms is not None:
+        raise SessionEndedError
+    affected = tuple(below(book.connection, session_id))
+    if before.frozen_at_ms is not None:
+        return Paused(session=before, affected=affected)
+    put_off(book.connection, affected)
+    columns = {"frozen_at_ms": now_ms, "frozen_by": by.name}
+    after = _changed(book, before, "session.freeze", columns, by=by, now_ms=now_ms)
+    return Paused(session=after, affected=affected)
+
+
+def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
+    book.flush()
+    before = after = _session(book.connection, session_id)
+    lower = below(book.connection, session_id)
+    if before.frozen_at_ms is not None:
+        take_up(book.connection, lower, frozen_for_ms=now_ms - before.frozen_at_ms)
+        columns = {"frozen_at_ms": None, "frozen_by": None}
+        after = _changed(book, before, "session.resume", columns, by=by, now_ms=now_ms)
+    affected = tuple(one for one in lower if not is_frozen(book.connection, one))
+    return Paused(session=after, affected=affected)
+
+
+def _changed(
+    book: Bookkeeping,
+    before: SessionView,
+    action: str,
+    columns: Mapping[str, object],
+    *,
+    by: Actor,
+    now_ms: int,
+) -> SessionView:
+    """Store `columns` of a session, with the audit row, and return how it stands then."""
+    session_id = before.session_id
+    book.connection.execute(
+        update(sessions).where(sessions.c.session_id == session_id).values(dict(columns))
+    )
+    after = _session(book.connection, session_id)
+    note(
+        book.connection,
+        by=by,
+        at_ms=now_ms,
+        action=action,
+        target=session_id,
+        before=_audited(before),
+        after=_audited(after),
+    )
+    book.sessions.forget_one(session_id)
+    book.turns.move(before.tenant)
+    return after
+
+
+def _audited(view: SessionView) -> dict[str, object]:
+    return {"frozen_at_ms": view.frozen_at_ms, "frozen_by": view.frozen_by}
 
 
 def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:

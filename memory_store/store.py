@@ -12,6 +12,7 @@ import anyio.to_thread
 from sqlalchemy import URL, Engine, text
 
 from memory_store import postgresql_engine, postgresql_schema, sqlite_engine, sqlite_schema
+from memory_store.approvals import ApprovalBook
 from memory_store.archive import FILES_AT_ONCE, TENANT_BYTES_MAX, Archive, Contents
 from memory_store.archive_blobs import ArchiveBlobs
 from memory_store.archive_files import ArchiveFiles
@@ -51,6 +52,7 @@ class Store:
     turns: TurnBook
     productivity: ProductivityBook
     calls: CallLog
+    approvals: ApprovalBook
     budgets: BudgetBook
     tenants: TenantBook
     principals: PrincipalBook
@@ -143,6 +145,7 @@ async def open_store(
                 turns=TurnBook(writer=writer, reader=reader),
                 productivity=ProductivityBook(reader=reader),
                 calls=CallLog(writer=writer, reader=reader),
+                approvals=ApprovalBook(writer=writer, reader=reader),
                 budgets=BudgetBook(writer=writer, reader=reader, live=live),
                 tenants=TenantBook(writer=writer, reader=reader, identities=identities),
                 principals=PrincipalBook(writer=writer, reader=reader, identities=identities),

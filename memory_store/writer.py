@@ -26,6 +26,7 @@ from memory_store.errors import (
     AlreadyExistsError,
     LedgerBreachError,
     NotFoundError,
+    SessionEndedError,
     SessionOwnerError,
     StoreOverloadedError,
     StoreUnavailableError,
@@ -48,6 +49,7 @@ REFUSALS = (
     AlreadyExistsError,
     LedgerBreachError,
     NotFoundError,
+    SessionEndedError,
     SessionOwnerError,
 )
 

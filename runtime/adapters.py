@@ -4,16 +4,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from governor.admission import AdmissionRequest
+from governor.approval import Approval, Asked
 from governor.call import CallRecord
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
-from governor.ids import ArchiveId, CallId, ReservationId, SessionId, TaskClass, TenantId
+from governor.ids import (
+    ApprovalId,
+    ArchiveId,
+    CallId,
+    ReservationId,
+    SessionId,
+    TaskClass,
+    TenantId,
+)
 from governor.scope import ScopeChain
 from governor.turn_control import FinishedSession
 from governor.turn_policy import TurnMode
 from governor.usage import Usage
 from memory_store.accounts import BalanceView
+from memory_store.approvals import ApprovalBook
 from memory_store.archive import Archive
 from memory_store.audit import Actor
 from memory_store.calls import CallLog
@@ -103,6 +113,49 @@ class StoreLedger:
                 tenant=chain.tenant, agent=chain.agent, session=chain.session, now_ms=now_ms
             )
         return tuple(_balance_json(view, now_ms) for view in views)
+
+
+class StoreApprovals:
+    """The store's approvals as the desk that the gateway asks at."""
+
+    def __init__(self, book: ApprovalBook) -> None:
+        """Take the book."""
+        self._book = book
+
+    async def open(self, approval: Approval, *, hold_expires_at_ms: int) -> Approval:
+        """Ask and keep the hold; return what is asked now."""
+        with _ledger_words():
+            return await self._book.open(approval, hold_expires_at_ms=hold_expires_at_ms)
+
+    async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
+        """Return the question that stands, open or answered with yes."""
+        with _ledger_words():
+            return await self._book.find(asked, now_ms=now_ms)
+
+    async def get(self, approval_id: ApprovalId) -> Approval:
+        """Return an approval that was opened."""
+        with _ledger_words():
+            return await self._book.get(approval_id)
+
+    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+        """Use a yes, once, and return its hold, else why there is none."""
+        with _ledger_words():
+            return await self._book.take(approval_id, now_ms=now_ms)
+
+    async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
+        """Give up a question that nobody has answered."""
+        with _ledger_words():
+            return await self._book.withdraw(approval_id, now_ms=now_ms)
+
+    async def expire_due(self, *, now_ms: int) -> int:
+        """Give up what nobody answered or used in time."""
+        with _ledger_words():
+            return await self._book.expire_due(now_ms=now_ms)
+
+    async def given_up_with_a_hold(self) -> tuple[Approval, ...]:
+        """Return the questions that are over while their hold is still kept."""
+        with _ledger_words():
+            return await self._book.given_up_with_a_hold()
 
 
 class StoreArchive:

@@ -110,6 +110,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.AboveQuotaError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Above quota"),
     store.NotABudgetError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not a budget"),
     store.TokenEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Token ended"),
+    store.SessionEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Session ended"),
     # Another agent's session is answered like one that does not exist.
     store.SessionOwnerError: _NOT_FOUND._replace(detail="There is no such session."),
     store.ArchiveTooLargeError: Failure(
@@ -142,6 +143,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidBudgetError: _INVALID,
     governor.InvalidTransitionError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     governor.InvalidPolicyError: _INVALID,
+    governor.InvalidPriceError: _INVALID,
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,

@@ -1,6 +1,8 @@
 """Local commands: the machine's executor in the shape that the gateway asks for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
 
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause
@@ -8,6 +10,7 @@ from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
 from ebpf.executor import LocalExecutor, Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
+from governor.ids import CallId
 from governor.limits import ExecutionLimits
 from governor.usage import Usage
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
@@ -19,8 +22,19 @@ _MIB = 1024 * 1024
 class LocalCommands:
     """Runs commands through the executor and says in words how they ended."""
 
-    def __init__(self, executor: LocalExecutor, *, workdir: str, at_once_max: int) -> None:
-        """Take the executor, where commands run that name no directory, and how many may run."""
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        *,
+        workdir: str,
+        at_once_max: int,
+        is_frozen: Callable[[CallId], bool] = lambda _: False,
+    ) -> None:
+        """Take the executor, where commands run that name no directory, and how many may run.
+
+        `is_frozen` tells of a call that is about to start its command whether it must wait.
+        """
+        self._is_frozen = is_frozen
         self._executor = executor
         self._workdir = workdir
         self._at_once = 0
@@ -50,6 +64,7 @@ class LocalCommands:
                 "try again when one has ended"
             )
         self._at_once += 1
+        began = anyio.current_time()
         try:
             ended = await self._executor.run(
                 name,
@@ -60,7 +75,8 @@ class LocalCommands:
                     stdin=command.stdin,
                 ),
                 limits,
-                told=lambda measured: _note(meter, measured),
+                told=lambda measured: _note(meter, measured, began),
+                is_frozen=self._is_frozen(CallId(name)),
             )
         except (LaunchError, CapabilityMissingError) as error:
             raise UpstreamNotReachedError(str(error)) from error
@@ -77,6 +93,28 @@ class LocalCommands:
             usage=_usage(ended),
             isolated=ended.isolated,
         )
+
+    async def freeze(self, name: str) -> bool:
+        """Let a command that runs stand still; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
+        """
+        try:
+            return await self._executor.freeze(name)
+        except EbpfError as error:
+            raise UpstreamFailedError(str(error)) from error
+
+    async def thaw(self, name: str) -> bool:
+        """Let a frozen command go on; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
+        """
+        try:
+            return await self._executor.thaw(name)
+        except EbpfError as error:
+            raise UpstreamFailedError(str(error)) from error
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that starts a stdio server inside a domain of its own."""
@@ -140,16 +178,21 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.LIMIT_HIT
 
 
-def _note(meter: Meter, measured: Measured) -> None:
-    if measured.cpu_ms is not None:
-        meter.usage = Usage(
-            measured=Amounts({Unit.CPU_MS: measured.cpu_ms}),
-            memory_peak_bytes=measured.memory_peak_bytes,
-        )
+def _note(meter: Meter, measured: Measured, began: float) -> None:
+    if measured.cpu_ms is None:
+        return
+    counted = {Unit.CPU_MS: measured.cpu_ms}
+    if measured.frozen_ms:
+        # Only the machine knows for how long the command stood still: that is not its time.
+        elapsed_ms = round((anyio.current_time() - began) * 1000)
+        counted[Unit.WALL_MS] = max(0, elapsed_ms - measured.frozen_ms)
+    meter.usage = Usage(measured=Amounts(counted), memory_peak_bytes=measured.memory_peak_bytes)
 
 
 def _usage(ended: CommandResult) -> Usage:
     measured = {} if ended.cpu_ms is None else {Unit.CPU_MS: ended.cpu_ms}
+    if ended.frozen_ms:
+        measured[Unit.WALL_MS] = ended.wall_ms
     return Usage(
         measured=Amounts(measured),
         unmeasured=ended.unmeasured,

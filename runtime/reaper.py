@@ -12,6 +12,7 @@ from memory_store.retention import Retention
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from tool_gateway import telemetry
+from tool_gateway.approver import Approver
 from tool_gateway.ports import Clock
 from tool_gateway.sessions import PREFIX
 
@@ -35,6 +36,14 @@ async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
         with _tried("reaper", "overdue holds could not be ended"):
             for fact in await ledger.expire_due(now_ms=clock.now_ms()):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+
+
+async def end_approvals_for_ever(approver: Approver) -> None:
+    """Give up questions that nobody answered in time; a failure is counted and tried again."""
+    while True:
+        await anyio.sleep(EVERY_SECONDS)
+        with _tried("approvals", "approvals could not be ended"):
+            await approver.sweep()
 
 
 async def audit_for_ever(store: Store) -> None:

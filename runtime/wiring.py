@@ -19,7 +19,7 @@ from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreArchive, StoreLedger, StoreTurns
+from runtime.adapters import StoreApprovals, StoreArchive, StoreLedger, StoreTurns
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
@@ -48,13 +48,21 @@ from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.readiness import Readiness
-from runtime.reaper import audit_for_ever, close_idle_for_ever, purge_for_ever, reap_for_ever
+from runtime.reaper import (
+    audit_for_ever,
+    close_idle_for_ever,
+    end_approvals_for_ever,
+    purge_for_ever,
+    reap_for_ever,
+)
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
 from tool_gateway import builtin, shell
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
@@ -98,6 +106,7 @@ class _Ground:
     ledger: StoreLedger
     books: Books
     turns: TurnGate
+    approver: Approver
     archive: StoreArchive
     running: RunningCalls
     paused: PausedSessions
@@ -144,6 +153,7 @@ async def open_sidecar(
             executor,
             workdir=config.local.workdir or tempfile.gettempdir(),
             at_once_max=config.local.at_once_max,
+            is_frozen=ground.running.is_frozen,
         )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
@@ -163,7 +173,7 @@ async def open_sidecar(
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness),
+            admin=_admin(ground, readiness, local),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -203,7 +213,11 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
 def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
-    books = Books(ledger=ledger, clock=clock)
+    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
+    kept = ArgumentsKept(config.records.arguments)
+    turns = TurnGate(
+        books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+    )
     return _Ground(
         config=config,
         policy=policy,
@@ -211,11 +225,17 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         store=store,
         ledger=ledger,
         books=books,
-        turns=TurnGate(
-            books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+        turns=turns,
+        approver=Approver(
+            desk=StoreApprovals(store.approvals),
+            books=books,
+            turns=turns,
+            clock=clock,
+            running=running,
+            arguments_kept=kept,
         ),
         archive=StoreArchive(store.archive),
-        running=RunningCalls(),
+        running=running,
         paused=PausedSessions(),
         turnstile=Turnstile(
             contention_of(config.contention, config.commons),
@@ -224,7 +244,7 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
             # What reads the house's own books is never kept waiting.
             exempt=frozenset({builtin.BUILTIN}),
         ),
-        kept=ArgumentsKept(config.records.arguments),
+        kept=kept,
     )
 
 
@@ -234,6 +254,7 @@ def _gateway(
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
+        approver=ground.approver,
         keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
         clock=ground.clock,
         policy=lambda: ground.policy,
@@ -285,6 +306,7 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
     tasks.start_soon(audit_for_ever, store, name="conservation")
     if ground.config.commons:
         tasks.start_soon(ground.turnstile.keep_pace, name="commons")
@@ -312,12 +334,14 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness) -> ASGIApp:
+def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
+            approver=ground.approver,
+            freezer=SessionFreezer(running=ground.running, commands=local),
             paused=ground.paused,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,

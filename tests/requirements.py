@@ -112,6 +112,29 @@ _STATED: dict[str, dict[str, str]] = {
         "turn.first-call-pays": "The first call of a turn pays for it, the later ones ride.",
         "unit.unmeasurable-denies": "A budget on a unit that nobody can measure denies.",
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",
+        "approval.asks-before-running": (
+            "A rule that asks a person holds the estimate and runs the call only after a yes."
+        ),
+        "approval.used-once": (
+            "A yes runs one call with exactly the arguments that were asked about, whoever retries."
+        ),
+        "approval.no-is-released": (
+            "A no, a question that ran out and a client that went away free what was held."
+        ),
+        "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
+        "approval.outlives-restart": "A question and its hold outlive the process that asked.",
+        "price.unknown-is-ceiling-or-refused": (
+            "A model that nobody priced is charged at the configured ceiling, else refused."
+        ),
+        "cost.reported-only-if-trusted": (
+            "A cost that a tool reports is charged only for upstreams that the policy trusts; "
+            "what is no amount is ignored and counted."
+        ),
+        "session.frozen-denies": "A frozen session admits nothing and holds nothing anew.",
+        "session.frozen-stands-still": (
+            "The local commands of a frozen session stand still, their time limits too, and go on "
+            "where they were."
+        ),
         "idempotency.same-replays": "The same key and payload give the stored outcome.",
         "idempotency.other-conflicts": "The same key with another payload is a conflict.",
         "context.header-wins": "Session, turn and key come from headers before `_meta`.",

@@ -27,6 +27,8 @@ def denial_json(denied: Denied) -> dict[str, object]:
     if shortage is not None:
         shape.update(_shortage_json(shortage))
     shape["retry_after_ms"] = denied.retry_after_ms
+    if denied.approval_id is not None:
+        shape["approval_id"] = denied.approval_id
     shape["remedy"] = _remedy_json(denied.remedy)
     shape["also"] = [_shortage_json(other) for other in denied.also]
     return shape

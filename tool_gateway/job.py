@@ -1,16 +1,18 @@
 """One call on its way through the pipeline, and the record that stays of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
+from governor.events import Reserved
 from governor.ids import ArchiveId, CallId, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.denials import denial_result
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import payload_hash
 from tool_gateway.results import Outcome, ToolResult
@@ -73,6 +75,15 @@ class Job:
         measures_cpu = Unit.CPU_MS not in self.backend.unmeasurable
         return estimate_tool_call(self.rule, measures_cpu=measures_cpu)
 
+    def under(self, reserved: Reserved) -> "Job":
+        """Return the job as the call that `reserved` was held for.
+
+        That is an identical call before this one where a person approved it meanwhile.
+        """
+        if reserved.reservation.call_id == self.call.call_id:
+            return self
+        return replace(self, call=replace(self.call, call_id=reserved.reservation.call_id))
+
 
 @dataclass(slots=True)
 class Progress:
@@ -90,6 +101,12 @@ class Progress:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.never_left, self.result = True, served.result
+
+    def note_turned_away(self, denied: Denied, entry: ToolEntry) -> None:
+        """Note that there was no place for the call, and that nothing left for its backend."""
+        self.status, self.detail = CallStatus.RELEASED, denied.remedy.text
+        self.never_left = True
+        self.result = denial_result(denied, has_output_schema=entry.has_output_schema)
 
 
 def record_of(

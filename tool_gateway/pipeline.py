@@ -13,6 +13,7 @@ from governor.limits import Isolation
 from governor.target import CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
@@ -51,6 +52,7 @@ class Pipeline:
         *,
         books: Books,
         turns: TurnGate,
+        approver: Approver,
         keeper: ResultKeeper,
         clock: Clock,
         policy: PolicySource,
@@ -64,6 +66,7 @@ class Pipeline:
         self._turnstile = turnstile
         self._books = books
         self._turns = turns
+        self._approver = approver
         self._keeper = keeper
         self._clock = clock
         self._policy = policy
@@ -98,27 +101,41 @@ class Pipeline:
             refused = job.repeat.denied
         if refused is not None:
             return await self._deny(job, refused)
+        approved: Reserved | None = None
+        if job.rule.approval is not None:
+            # A person may take long, and nobody else should wait for a slot meanwhile.
+            decision = await self._approver.admit(job, self._request(job))
+            if not isinstance(decision, Reserved):
+                return await self._not_run(job, decision)
+            approved, job = decision, job.under(decision)
         entered = self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name)
         async with entered as passage:
+            if approved is not None:
+                return await self._run_reserved(job, approved, passage)
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
             return await self._run_admitted(job, passage)
 
     async def _run_admitted(self, job: Job, passage: Passage) -> ToolResult:
-        call = job.call
         decision = passage.denied or await self._turns.admit(
-            self._request(job), task_class=call.task_class
+            self._request(job), task_class=job.call.task_class
         )
+        if isinstance(decision, Reserved):
+            return await self._run_reserved(job, decision, passage)
+        return await self._not_run(job, decision)
+
+    async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
+        """Return what a call that is not run is answered with."""
         match decision:
             case Denied():
                 return await self._deny(job, decision)
             case KeyReused():
                 raise IdempotencyConflictError
             case Replayed():
-                replayed = await self._keeper.replay(call, decision)
-                return replayed.with_meta(**{BUDGET_META: await self._books.standing(call.chain)})
-            case Reserved():
-                return await self._run_reserved(job, decision, passage)
+                replayed = await self._keeper.replay(job.call, decision)
+                return replayed.with_meta(
+                    **{BUDGET_META: await self._books.standing(job.call.chain)}
+                )
 
     def _request(self, job: Job) -> AdmissionRequest:
         call, rule = job.call, job.rule
@@ -135,6 +152,8 @@ class Pipeline:
             expires_at_ms=job.started_at_ms + rule.limits.wall_ms + EXPIRY_GRACE_MS,
             unmeasurable=unexcused(rule, unmeasurable),
             idempotency=call.idempotency,
+            # What a person is asked about has not begun: it outlives the process that asked.
+            outlives_process=rule.approval is not None,
         )
 
     async def _run_reserved(self, job: Job, reserved: Reserved, passage: Passage) -> ToolResult:
@@ -143,7 +162,11 @@ class Pipeline:
         with self._running.track(job.call.call_id, job.call.chain.session) as running:
             try:
                 with telemetry.tracer.start_as_current_span("flyball.run"):
-                    await self._run_backend(job, reserved, progress, running)
+                    if passage.denied is None:
+                        await self._run_backend(job, reserved, progress, running)
+                    else:
+                        # A person said yes, and then there was no place for the call.
+                        progress.note_turned_away(passage.denied, job.entry)
             except Exception as error:
                 progress.status = CallStatus.UPSTREAM_FAILED
                 progress.detail = f"the sidecar failed: {type(error).__name__}"
@@ -242,7 +265,9 @@ class Pipeline:
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
         record = self._record(job, nothing_ran, None, denial=denied.reason)
-        await self._books.note_denied(record)
+        # A call that waits for a person holds its estimate: its record is written at its end.
+        if denied.reason is not DenialReason.APPROVAL_PENDING:
+            await self._books.note_denied(record)
         result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
         standing = await self._books.standing(job.call.chain)
         loop = job.repeat.loop

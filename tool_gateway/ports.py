@@ -6,10 +6,12 @@ from typing import Protocol
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
+from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import (
+    ApprovalId,
     ArchiveId,
     CallId,
     PrincipalId,
@@ -80,6 +82,41 @@ class Ledger(Protocol):
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         """Return how every budget of the chain stands, in the JSON of the admin API."""
+        ...
+
+
+class ApprovalDesk(Protocol):
+    """Where questions to people are kept, each with its one answer.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def open(self, approval: Approval, *, hold_expires_at_ms: int) -> Approval:
+        """Ask and keep the hold; return what is asked now, which may be an earlier approval."""
+        ...
+
+    async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
+        """Return the question that stands, open or answered with yes."""
+        ...
+
+    async def get(self, approval_id: ApprovalId) -> Approval:
+        """Return an approval that was opened."""
+        ...
+
+    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+        """Use a yes, once, and return its hold, else why there is none."""
+        ...
+
+    async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
+        """Give up a question that nobody has answered; return how it stands now."""
+        ...
+
+    async def expire_due(self, *, now_ms: int) -> int:
+        """Give up what nobody answered or used in time; return how many those were."""
+        ...
+
+    async def given_up_with_a_hold(self) -> tuple[Approval, ...]:
+        """Return the questions that are over while their hold is still kept."""
         ...
 
 
@@ -199,6 +236,26 @@ class CommandRunner(Protocol):
 
         Raises:
             UpstreamNotReachedError: the command could not be started.
+        """
+        ...
+
+
+class CommandFreezer(Protocol):
+    """Lets the processes of a local command stand still, and go on."""
+
+    async def freeze(self, name: str) -> bool:
+        """Freeze the command of that name; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
+        """
+        ...
+
+    async def thaw(self, name: str) -> bool:
+        """Let the command of that name go on; tell whether there is one.
+
+        Raises:
+            UpstreamFailedError: the machine refused.
         """
         ...
 

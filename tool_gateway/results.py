@@ -14,6 +14,7 @@ OUR_META = "flyball/"
 DENIAL_META = "flyball/denial"
 BUDGET_META = "flyball/budget"
 CALL_META = "flyball/call"
+COST_META = "flyball/cost_microusd"
 ARCHIVE_META = "flyball/archive"
 LOOP_META = "flyball/loop"
 
@@ -24,7 +25,8 @@ class ToolResult:
 
     `structured` is None when the tool gave none. `closing` is a last line that the model
     must see whatever is cut before it: how a command ended, for one. `notes` are what the
-    gateway itself tells the model, in blocks of their own after the tool's.
+    gateway itself tells the model, in blocks of their own after the tool's. `reported_cost`
+    is what an upstream says that the call cost, unchecked; it never reaches a client.
     """
 
     content: tuple[Json, ...]
@@ -32,6 +34,7 @@ class ToolResult:
     is_error: bool = False
     meta: Json = field(default_factory=dict)
     closing: str | None = None
+    reported_cost: object = None
     notes: tuple[str, ...] = ()
 
     @property

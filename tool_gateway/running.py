@@ -15,12 +15,13 @@ class Running:
 
     The backend runs inside `scope`, the settlement outside of it: stopping a call never
     keeps it from being settled. `stopped_why` is set when someone other than the client
-    ends the call.
+    ends the call; `is_frozen` while its session is.
     """
 
     session: SessionId
     scope: anyio.CancelScope
     stopped_why: str | None = None
+    is_frozen: bool = False
 
     def stop(self, why: str) -> None:
         """Cancel the backend's run."""
@@ -57,6 +58,27 @@ class RunningCalls:
         """Wait until no call runs."""
         if self._calls:
             await self._emptied.wait()
+
+    def is_frozen(self, call_id: CallId) -> bool:
+        """Tell whether the session of a running call is frozen."""
+        running = self._calls.get(call_id)
+        return running is not None and running.is_frozen
+
+    def freeze_session(self, session: SessionId) -> list[CallId]:
+        """Note that the session is frozen on its running calls, and return which those are."""
+        return self._note_frozen(session, is_frozen=True)
+
+    def thaw_session(self, session: SessionId) -> list[CallId]:
+        """Note that the session goes on, on its running calls, and return which those are."""
+        return self._note_frozen(session, is_frozen=False)
+
+    def _note_frozen(self, session: SessionId, *, is_frozen: bool) -> list[CallId]:
+        found = [
+            (id_, running) for id_, running in self._calls.items() if running.session == session
+        ]
+        for _, running in found:
+            running.is_frozen = is_frozen
+        return [call_id for call_id, _ in found]
 
     def stop_session(self, session: SessionId, *, why: str) -> int:
         """Stop every call of `session` and return how many there were."""

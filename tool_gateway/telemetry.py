@@ -2,6 +2,7 @@
 
 from opentelemetry import metrics, trace
 
+from governor.approval import ApprovalState
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.turn_progress import Answer
@@ -13,6 +14,12 @@ _calls = _meter.create_counter("flyball_calls", description="Calls that ended, b
 _denials = _meter.create_counter("flyball_denials", description="Calls not started, by reason")
 _duration = _meter.create_histogram(
     "flyball_call_duration", unit="ms", description="From admission to settlement"
+)
+_approvals = _meter.create_counter(
+    "flyball_approvals", description="Questions to people, by what they became"
+)
+_reported_costs = _meter.create_counter(
+    "flyball_reported_costs", description="Costs that upstreams reported, by what became of them"
 )
 _failures = _meter.create_counter(
     "flyball_posture_failures", description="Failures that a posture absorbed, by where"
@@ -68,6 +75,16 @@ def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) ->
 def count_denied(*, kind: str, reason: DenialReason) -> None:
     """Count a call that was not started."""
     _denials.add(1, {"kind": kind, "reason": reason.value})
+
+
+def count_approval(state: ApprovalState) -> None:
+    """Count a question to a person that came into `state`."""
+    _approvals.add(1, {"state": state.value})
+
+
+def count_reported_cost(*, upstream: str, verdict: str) -> None:
+    """Count a cost that an upstream reported: believed, untrusted or nonsense."""
+    _reported_costs.add(1, {"upstream": upstream, "verdict": verdict})
 
 
 def count_failure(where: str) -> None:

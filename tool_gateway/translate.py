@@ -6,7 +6,7 @@ import mcp_types
 
 from governor.ids import UpstreamName
 from tool_gateway.catalog import ToolEntry, exposed_name
-from tool_gateway.results import OUR_META, ToolResult
+from tool_gateway.results import COST_META, OUR_META, ToolResult
 
 
 def entries_of(
@@ -40,6 +40,7 @@ def result_of(wire: mcp_types.CallToolResult) -> ToolResult:
         structured=body.get("structuredContent"),
         is_error=bool(body.get("isError", False)),
         meta=_foreign(body.get("_meta", {})),
+        reported_cost=body.get("_meta", {}).get(COST_META),
     )
 
 

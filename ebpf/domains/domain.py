@@ -25,6 +25,7 @@ class Measured:
     memory_peak_bytes: int | None
     memory_kills: int = 0
     pids_limit_hits: int = 0
+    frozen_ms: int = 0
 
 
 class Domain(Protocol):
@@ -37,6 +38,20 @@ class Domain(Protocol):
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the limit that was exceeded, once one is; else never return."""
+
+    async def freeze(self) -> None:
+        """Let none of the processes run, nor any that comes to be, until `thaw`.
+
+        Raises:
+            DomainError: the machine refused, or some process went on.
+        """
+
+    async def thaw(self) -> None:
+        """Let the processes go on.
+
+        Raises:
+            DomainError: the machine refused.
+        """
 
     async def kill(self) -> None:
         """Kill every process inside and return when none is left.

@@ -10,6 +10,7 @@ from ebpf.errors import DomainError
 
 KILL_SECONDS_MAX = 10.0
 REMOVE_SECONDS_MAX = 5.0
+FREEZE_SECONDS_MAX = 5.0
 _WAIT_SECONDS_FIRST = 0.001
 _WAIT_SECONDS_MAX = 0.05
 _SEARCH_DEPTH_MAX = 12
@@ -72,6 +73,33 @@ async def kill_group(directory: Path) -> None:
             wait = min(wait * 2, _WAIT_SECONDS_MAX)
     message = f"{directory.name}: processes survived cgroup.kill for {KILL_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+async def freeze_group(directory: Path) -> None:
+    """Let nothing run that is in a v2 group and beneath it, or enters it from now on.
+
+    Raises:
+        DomainError: the kernel refused, or some process did not stand still in time.
+    """
+    write(directory / "cgroup.freeze", "1")
+    wait = _WAIT_SECONDS_FIRST
+    with anyio.move_on_after(FREEZE_SECONDS_MAX):
+        while not read_field(directory / "cgroup.events", "frozen"):
+            await anyio.sleep(wait)
+            wait = min(wait * 2, _WAIT_SECONDS_MAX)
+        return
+    thaw_group(directory)
+    message = f"{directory.name}: not frozen after {FREEZE_SECONDS_MAX} s"
+    raise DomainError(message)
+
+
+def thaw_group(directory: Path) -> None:
+    """Let a v2 group run again.
+
+    Raises:
+        DomainError: the kernel refused.
+    """
+    write(directory / "cgroup.freeze", "0")
 
 
 async def remove_groups(directories: Iterable[Path]) -> None:

@@ -16,11 +16,13 @@ from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
 from ebpf.domains.groups import (
     find_groups,
+    freeze_group,
     kill_group,
     read,
     read_field,
     remove_group,
     remove_groups,
+    thaw_group,
     write,
 )
 from ebpf.domains.hierarchies import UNIFIED, Hierarchy
@@ -114,6 +116,14 @@ class HybridDomain:
             return 0
         # A host that runs out of memory kills here too, and that is not the command's limit.
         return kills if int(read(memory / "memory.failcnt")) else 0
+
+    async def freeze(self) -> None:
+        """Let the kernel stop every process, and each that enters or is forked, at once."""
+        await freeze_group(self._directories[UNIFIED])
+
+    async def thaw(self) -> None:
+        """Let the kernel run the processes again."""
+        thaw_group(self._directories[UNIFIED])
 
     async def kill(self) -> None:
         """Kill every process at once and wait until the kernel says that none is left."""

@@ -11,18 +11,22 @@ import sys
 
 import anyio
 import anyio.to_thread
+import psutil
 
 from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
 from ebpf.errors import DomainError
 from ebpf.observer import (
     TreeSample,
+    continue_process,
+    descendants,
     is_alive,
     kill_descendants,
     kill_marked,
     kill_process,
     marked,
     sample_tree,
+    stop_process,
     tasks_of,
 )
 from governor.limits import ExecutionLimits
@@ -30,6 +34,7 @@ from governor.limits import ExecutionLimits
 MARKER = "FLYBALL_DOMAIN"
 SAMPLE_SECONDS = 0.1
 KILL_SECONDS_MAX = 10.0
+FREEZE_SECONDS_MAX = 5.0
 _WAIT_SECONDS = 0.005
 
 # The backstops are wide: they are per process or per user, so at the limit itself they
@@ -65,6 +70,9 @@ class ObservedDomain:
         self._mark = f"{instance}:{name}"
         self._made = made
         self._root_pid: int | None = None
+        self._is_frozen = False
+        # One at a time, so that nothing is stopped by whoever looked before it was continued.
+        self._freezing = anyio.Lock()
         self._peak_bytes: int | None = None
         self._cpu_ms: int | None = None
         self.entry = Entry(
@@ -78,6 +86,10 @@ class ObservedDomain:
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the first limit that a sample exceeds."""
         while True:
+            async with self._freezing:
+                if self._is_frozen:
+                    # Whatever was about to start when the others were stopped.
+                    await anyio.to_thread.run_sync(self._stop_once)
             sample = await anyio.to_thread.run_sync(self._sample)
             self._note(sample)
             if limits.memory_bytes is not None and sample.memory_bytes > limits.memory_bytes:
@@ -101,6 +113,43 @@ class ObservedDomain:
     def measure(self) -> Measured:
         """Return the highest of what was sampled."""
         return Measured(cpu_ms=self._cpu_ms, memory_peak_bytes=self._peak_bytes)
+
+    async def freeze(self) -> None:
+        """Stop the tree and whatever else carries the mark, until nothing runs."""
+        async with self._freezing:
+            self._is_frozen = True
+            with anyio.move_on_after(FREEZE_SECONDS_MAX):
+                while True:
+                    if not await anyio.to_thread.run_sync(self._stop_once):
+                        return
+                    await anyio.sleep(_WAIT_SECONDS)
+        await self.thaw()
+        message = f"{self._name}: processes ran on for {FREEZE_SECONDS_MAX} s"
+        raise DomainError(message)
+
+    async def thaw(self) -> None:
+        """Let the tree go on, what the command itself had stopped as well."""
+        async with self._freezing:
+            self._is_frozen = False
+            await anyio.to_thread.run_sync(self._continue)
+
+    def _stop_once(self) -> int:
+        """Stop all that is found running; return how many there were."""
+        return sum(map(stop_process, self._members()))
+
+    def _continue(self) -> None:
+        for process in self._members():
+            continue_process(process)
+
+    def _members(self) -> list[psutil.Process]:
+        """Return every process of the command; the keeper is ours and goes on."""
+        if self._root_pid is None:
+            return []
+        found = {process.pid: process for process in descendants(self._root_pid)}
+        found |= {process.pid: process for process, rest in marked(MARKER, self._mark) if not rest}
+        if self.entry.keeper:
+            found.pop(self._root_pid, None)
+        return list(found.values())
 
     async def kill(self) -> None:
         """Kill the tree, then whatever else carries the mark, until nothing is left."""

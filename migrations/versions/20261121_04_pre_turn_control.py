@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261121_04"
-down_revision = "20261121_02"
+down_revision = "20261121_03"
 branch_labels = None
 depends_on = None
 

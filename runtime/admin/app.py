@@ -8,6 +8,7 @@ from runtime.admin.openapi import DESCRIPTION, EVERYWHERE, describe_problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.problems import answer_with_problems
 from runtime.admin.routes import (
+    approvals,
     balances,
     budgets,
     calls,
@@ -63,6 +64,7 @@ def _governed_routes() -> APIRouter:
         sessions,
         calls,
         balances,
+        approvals,
         overview,
         metrics,
     ):

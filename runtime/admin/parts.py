@@ -6,6 +6,8 @@ from typing import Protocol
 
 from governor.policy import Policy
 from memory_store.store import Store
+from tool_gateway.approver import Approver
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
@@ -39,6 +41,8 @@ class AdminParts:
     store: Store
     clock: Clock
     running: RunningCalls
+    approver: Approver
+    freezer: SessionFreezer
     paused: PausedSessions
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config, LoopTable, WindowTable
+from runtime.configuration.model import Config, LoopTable, PricesFile, WindowTable
 from runtime.errors import ConfigError
+
+T = TypeVar("T", bound=BaseModel)
 
 # What a value should be, where the model's own words are about Python.
 _KINDS = {
@@ -45,6 +48,8 @@ _FIXES = {
     "greater_than_equal": "write a number that is large enough",
     "less_than_equal": "write a smaller number",
 }
+_NO_CONFIG = "`flyball init` writes one, --config names another."
+_NO_PRICES = "pricing.file names it; write it, or remove the key."
 # What pydantic adds to a path that nobody wrote into the file.
 _NO_KEYS = ("[key]", WindowTable.__name__, LoopTable.__name__)
 
@@ -55,15 +60,31 @@ def load_config(path: Path) -> Config:
     Raises:
         ConfigError: the file cannot be read or is not usable; every fault is listed.
     """
+    config = parse_config(_text_of(path, remedy=_NO_CONFIG), source=str(path))
+    if config.pricing.file is None:
+        return config
+    # A path in the file is meant from where the file is, not from where somebody stands.
+    prices = str((path.parent / config.pricing.file).absolute())
+    pricing = config.pricing.model_copy(update={"file": prices})
+    return config.model_copy(update={"pricing": pricing})
+
+
+def load_prices(path: Path) -> PricesFile:
+    """Return the prices in `path`.
+
+    Raises:
+        ConfigError: the file cannot be read or is not usable; every fault is listed.
+    """
+    return _parsed(PricesFile, _text_of(path, remedy=_NO_PRICES), source=str(path))
+
+
+def _text_of(path: Path, *, remedy: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file. `flyball init` writes one, --config names another."
-        ) from None
+        raise ConfigError(f"{path}: no such file. {remedy}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
-    return parse_config(text, source=str(path))
 
 
 def parse_config(text: str, *, source: str) -> Config:
@@ -72,12 +93,16 @@ def parse_config(text: str, *, source: str) -> Config:
     Raises:
         ConfigError: it is not TOML, or not usable; every fault is listed.
     """
+    return _parsed(Config, text, source=source)
+
+
+def _parsed(kind: type[T], text: str, *, source: str) -> T:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: not valid TOML: {error}") from error
     try:
-        return Config.model_validate(raw)
+        return kind.model_validate(raw)
     except ValidationError as error:
         faults = [fault for fault in error.errors() if not _is_about_another_choice(fault)]
         raise ConfigError("\n".join(f"{source}: {_explained(fault)}" for fault in faults)) from (

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.loops import BREAKER, COUNT_MAX
+from governor.pricing import PRICE_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
@@ -26,6 +27,10 @@ _PORT_MAX = 65_535
 _MIB = 1024 * 1024
 # Ten years; a longer window is the lifetime.
 _EVERY_S_MAX = 3_653 * 24 * 60 * 60
+
+# An hour in place, a month to decide: a hold is kept all the while.
+_WAIT_S_MAX = 60 * 60
+_TTL_S_MAX = 30 * 24 * 60 * 60
 
 
 class Listen(Table):
@@ -120,6 +125,7 @@ class Upstream(Table):
     headers_from: dict[str, str] = Field(default_factory=dict)
     prefix: Literal["server", "none"] = "server"
     start_ms_max: Positive = 30_000
+    trust_reported_cost: bool = False
 
     @field_validator("name")
     @classmethod
@@ -188,6 +194,9 @@ class RuleTerms(Table):
     turn_per_call: bool = False
     archive_above_bytes: Annotated[int, Field(ge=1024, le=AMOUNT_MAX)] = 16_384
     drop_output_schema: bool = False
+    approve: bool = False
+    approval_wait_s: Annotated[int, Field(ge=0, le=_WAIT_S_MAX)] = 50
+    approval_ttl_s: Annotated[int, Field(gt=0, le=_TTL_S_MAX)] = 3600
     loops: Literal["off", "remind", "break"] | LoopTable = "remind"
     tracker: Tracker = Tracker.OFF
     cheaper: Name | None = None
@@ -302,6 +311,42 @@ class Tier(Table):
     output_tokens_max: Positive = 4096
 
 
+_Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
+
+
+class PriceTable(Table):
+    """The price of the models that a provider's name and a pattern cover."""
+
+    provider: str = "*"
+    model: Annotated[str, Field(min_length=1)]
+    input_microusd_per_mtok: _Price
+    output_microusd_per_mtok: _Price
+
+
+class PricesFile(Table):
+    """The whole price file."""
+
+    price: tuple[PriceTable, ...] = ()
+
+
+class Pricing(Table):
+    """Prices of models that their tier does not state, and the ceiling for unknown ones."""
+
+    file: str | None = None
+    unknown_input_microusd_per_mtok: _Price | None = None
+    unknown_output_microusd_per_mtok: _Price | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        ceilings = (self.unknown_input_microusd_per_mtok, self.unknown_output_microusd_per_mtok)
+        if (ceilings[0] is None) != (ceilings[1] is None):
+            raise ValueError(
+                "unknown_input_microusd_per_mtok and unknown_output_microusd_per_mtok go "
+                "together: give both or neither"
+            )
+        return self
+
+
 class TierRuleTable(Table):
     """When model = "auto" means `tier`; every condition given must hold."""
 
@@ -331,6 +376,7 @@ class Config(Table):
     metrics: Metrics = Metrics()
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
+    pricing: Pricing = Pricing()
     tier_rule: tuple[TierRuleTable, ...] = ()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()

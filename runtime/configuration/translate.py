@@ -13,17 +13,18 @@ from governor.errors import GovernorError
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
-from governor.policy import Match, Policy, ToolRule
-from governor.pricing import ModelPrice
+from governor.policy import ApprovalTerms, Match, Policy, ToolRule
+from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.window import Fixed, Lifetime, Window
-from runtime.configuration.load import config_version
+from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
     Config,
     Limits,
     LoopTable,
+    Pricing,
     Rule,
     RuleTerms,
     Tier,
@@ -111,10 +112,48 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
 def tiers_of(config: Config) -> tuple[ModelTier, ...]:
     """Return the model tiers, cheapest first as the file lists them.
 
+    A price that a tier states itself goes before the list's.
+
     Raises:
         ConfigError: a price cannot be charged.
     """
-    return tuple(_tier(tier) for tier in config.tier)
+    listed = prices_of(config)
+    return tuple(_tier(tier, listed) for tier in config.tier)
+
+
+def prices_of(config: Config) -> PriceList:
+    """Return the price list, with the ceiling for the models that it does not know.
+
+    Raises:
+        ConfigError: the file of prices cannot be read, or contradicts itself.
+    """
+    pricing = config.pricing
+    tables = () if pricing.file is None else load_prices(Path(pricing.file)).price
+    try:
+        return PriceList(
+            prices=tuple(
+                ListedPrice(
+                    provider=table.provider,
+                    model=table.model,
+                    price=ModelPrice(
+                        input_microusd_per_mtok=table.input_microusd_per_mtok,
+                        output_microusd_per_mtok=table.output_microusd_per_mtok,
+                    ),
+                )
+                for table in tables
+            ),
+            unknown=_ceiling(pricing),
+        )
+    except GovernorError as error:
+        raise ConfigError(f"{pricing.file}: {error}") from error
+
+
+def _ceiling(pricing: Pricing) -> ModelPrice | None:
+    paid_in = pricing.unknown_input_microusd_per_mtok
+    paid_out = pricing.unknown_output_microusd_per_mtok
+    if paid_in is None or paid_out is None:
+        return None
+    return ModelPrice(input_microusd_per_mtok=paid_in, output_microusd_per_mtok=paid_out)
 
 
 def tier_rules_of(config: Config) -> tuple[TierRule, ...]:
@@ -200,12 +239,19 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             turn_per_call=terms.turn_per_call,
             archive_above_bytes=terms.archive_above_bytes,
             drop_output_schema=terms.drop_output_schema,
+            approval=_approval(terms),
             loops=_loops(terms.loops),
             tracker=terms.tracker,
             cheaper=terms.cheaper,
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _approval(terms: RuleTerms) -> ApprovalTerms | None:
+    if not terms.approve:
+        return None
+    return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
 
 
 def _loops(loops: str | LoopTable) -> LoopRule | None:
@@ -248,6 +294,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             headers={**table.headers, **secrets},
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,
+            trust_reported_cost=table.trust_reported_cost,
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -261,6 +308,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         cwd=table.cwd,
         prefixed=prefixed,
         start_ms_max=table.start_ms_max,
+        trust_reported_cost=table.trust_reported_cost,
     )
 
 
@@ -291,8 +339,8 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
         raise ConfigError(f"budget {table.id}: {error}") from error
 
 
-def _tier(table: Tier) -> ModelTier:
-    price = None
+def _tier(table: Tier, listed: PriceList) -> ModelTier:
+    price = listed.price_for(provider=table.provider, model=table.model)
     try:
         if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
             price = ModelPrice(

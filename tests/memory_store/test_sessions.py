@@ -1,16 +1,19 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from contracts.builders import AGENT, COST, SESSION, TENANT, chain, record, request, used
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from governor.denial import DenialReason, Denied
 from governor.ids import PrincipalId
 from memory_store import sessions
 from memory_store.audit import Actor
+from memory_store.engine import Durability
 from memory_store.errors import NotFoundError
 from memory_store.sessions import session_id_for
-from memory_store.store import Store
+from memory_store.store import Store, open_store
 
 ADMIN = Actor(name="root")
 _pair = st.tuples(st.text(max_size=4), st.text(max_size=4))
@@ -117,3 +120,48 @@ async def test_sessions_are_filtered_and_paged_from_the_latest(store: Store) -> 
     assert [view.session_id for view in first.items] == ["ses_3", "ses_2", "ses_1"]
     assert [view.session_id for view in second.items] == ["ses_0"]
     assert [view.session_id for view in closed.items] == ["ses_4"]
+
+
+@pytest.mark.anyio
+async def test_the_holds_of_a_frozen_session_get_its_time_back(store: Store) -> None:
+    await store.ledger.admit(request({COST: 1}, expires_at_ms=10_000))
+    await store.ledger.admit(request({COST: 1}, of=chain(session="ses_two"), expires_at_ms=10_000))
+    await store.sessions.freeze(SESSION, by=ADMIN, now_ms=4_000)
+
+    while_frozen = await store.ledger.expire_due(now_ms=4_000_000)
+    await store.sessions.resume(SESSION, by=ADMIN, now_ms=5_004_000)
+    early = await store.ledger.expire_due(now_ms=5_009_999)
+    in_time = await store.ledger.expire_due(now_ms=5_010_000)
+
+    assert [fact.reservation.chain.session for fact in while_frozen] == ["ses_two"]
+    assert (len(early), len(in_time)) == (0, 1)
+
+
+@pytest.mark.anyio
+async def test_a_clock_that_steps_back_while_frozen_takes_no_time_from_a_hold(
+    store: Store,
+) -> None:
+    await store.ledger.admit(request({COST: 1}, expires_at_ms=10_000))
+    await store.sessions.freeze(SESSION, by=ADMIN, now_ms=4_000)
+
+    await store.sessions.resume(SESSION, by=ADMIN, now_ms=1_000)
+
+    assert await store.ledger.expire_due(now_ms=9_999) == ()
+    assert len(await store.ledger.expire_due(now_ms=10_000)) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("session.frozen-denies")
+async def test_a_frozen_session_stays_frozen_over_a_restart_and_holds_nothing_anew(
+    state_dir: Path,
+) -> None:
+    async with open_store(state_dir, durability=Durability.PROCESS) as store:
+        await store.ledger.admit(request({COST: 1}))
+        await store.sessions.freeze(SESSION, by=ADMIN, now_ms=4_000)
+    async with open_store(state_dir, durability=Durability.PROCESS) as store:
+        denied = await store.ledger.admit(request({COST: 1}))
+        live = await store.ledger.expire_due(now_ms=5_000, all_live=True)
+
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_FROZEN
+    assert len(live) == 1

@@ -52,6 +52,7 @@ def ended(
     cpu_ms: int | None = 40,
     memory_peak_bytes: int | None = 25 * MIB // 2,
     pids_limit_hits: int = 0,
+    frozen_ms: int = 0,
     unmeasured: Mapping[Unit, str] | None = None,
 ) -> CommandResult:
     return CommandResult(
@@ -66,6 +67,7 @@ def ended(
         cpu_ms=cpu_ms,
         memory_peak_bytes=memory_peak_bytes,
         pids_limit_hits=pids_limit_hits,
+        frozen_ms=frozen_ms,
         isolated=FENCED,
         unmeasured=unmeasured or {},
     )
@@ -82,6 +84,7 @@ class Executor:
         self.ran: list[tuple[str, DomainCommand, ExecutionLimits]] = []
         self.asked_cwd: list[str | None] = []
         self.ended_servers: list[str] = []
+        self.frozen_at_start: list[bool] = []
 
     async def run(
         self,
@@ -90,13 +93,22 @@ class Executor:
         limits: ExecutionLimits,
         *,
         told: Callable[[Measured], None] | None = None,
+        is_frozen: bool = False,
     ) -> CommandResult:
+        self.frozen_at_start.append(is_frozen)
         if told is not None:
             told(MEASURED)
         self.ran.append((name, command, limits))
         if isinstance(self._ending, EbpfError):
             raise self._ending
         return self._ending
+
+    async def freeze(self, name: str) -> bool:
+        if isinstance(self._ending, EbpfError):
+            raise self._ending
+        return name == "runs"
+
+    thaw = freeze
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         self.asked_cwd.append(cwd)
@@ -247,3 +259,37 @@ async def test_a_server_is_started_and_ended_in_a_domain_of_its_own() -> None:
 
     assert argv == ("enter", "git", "mcp-server-git")
     assert executor.ended_servers == ["git"]
+
+
+@pytest.mark.anyio
+async def test_the_time_that_a_command_stood_still_is_not_charged() -> None:
+    local, _ = commands(ended(exit_code=0, frozen_ms=900))
+
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+
+    assert usage.measured == Amounts({Unit.CPU_MS: 40, Unit.WALL_MS: 50})
+
+
+@pytest.mark.anyio
+async def test_a_call_of_a_frozen_session_starts_its_command_frozen() -> None:
+    executor = Executor(ended(exit_code=0))
+    local = LocalCommands(
+        executor, workdir="/", at_once_max=2, is_frozen=lambda call_id: call_id == "call_2"
+    )
+
+    for name in ("call_1", "call_2"):
+        await local.run(name, COMMAND, LIMITS, Meter())
+
+    assert executor.frozen_at_start == [False, True]
+
+
+@pytest.mark.anyio
+async def test_freezing_reaches_the_machine_and_its_refusal_is_said_in_the_gateways_words() -> None:
+    local, _ = commands(ended())
+    stubborn, _ = commands(DomainError("it runs on"))
+
+    for act in (local.freeze, local.thaw):
+        assert (await act("runs"), await act("ended")) == (True, False)
+    for act in (stubborn.freeze, stubborn.thaw):
+        with pytest.raises(UpstreamFailedError, match="it runs on"):
+            await act("runs")

@@ -32,6 +32,7 @@ from governor.turn_policy import TurnPolicy
 from governor.usage import Usage
 from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
+from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.contention import Contention
@@ -44,7 +45,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import Archived, Meter, Slice
+from tool_gateway.ports import ApprovalDesk, Archived, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -251,6 +252,8 @@ class House:
         rule: ToolRule = RULE,
         behave: Behaviour = answer_ok,
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
+        ledger: Ledger | None = None,
+        desk: ApprovalDesk | None = None,
         contact: str | None = None,
         turns: TurnPolicy | None = None,
         turn_store: FakeTurnStore | None = None,
@@ -259,7 +262,7 @@ class House:
     ) -> None:
         self.clock = FakeClock()
         self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
-        self.ledger = FakeLedger(FoldedBooks(budgets))
+        self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
         self.archive = FakeArchive()
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
@@ -268,9 +271,19 @@ class House:
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
+        # Without a desk no rule may ask a person.
+        self.approver = Approver(
+            desk=desk,
+            books=self.books,
+            turns=self.turns,
+            clock=self.clock,
+            running=self.running,
+            arguments_kept=kept,
+        )
         self.pipeline = Pipeline(
             books=self.books,
             turns=self.turns,
+            approver=self.approver,
             keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: self.policy,

@@ -14,6 +14,7 @@ from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.reported import reported_usage
 from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
 
 # What is not up by then is served without, and comes into the list when it is.
@@ -59,7 +60,8 @@ class UpstreamBackend:
                 result=text_result(text, is_error=True), status=CallStatus.TIMED_OUT, detail=text
             )
         status = CallStatus.TOOL_ERROR if result.is_error else CallStatus.OK
-        return Outcome(result=result, status=status)
+        usage = reported_usage(result, self._connection.spec)
+        return Outcome(result=result, status=status, usage=usage)
 
 
 class UpstreamFleet:

@@ -16,6 +16,7 @@ class StdioSpec:
     cwd: str | None = None
     prefixed: bool = True
     start_ms_max: int = 30_000
+    trust_reported_cost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class HttpSpec:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     prefixed: bool = True
     start_ms_max: int = 30_000
+    trust_reported_cost: bool = False
 
 
 UpstreamSpec = StdioSpec | HttpSpec

@@ -1,8 +1,9 @@
-"""Sessions, and how to end one."""
+"""Sessions, and how to pause and end one."""
 
 from http import HTTPStatus
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Query
 
 from governor.ids import SessionId
@@ -12,6 +13,7 @@ from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.productivity import figures_out
 from runtime.admin.shapes.sessions import (
+    FrozenOut,
     KilledOut,
     ResumedOut,
     SessionFilters,
@@ -102,8 +104,30 @@ async def kill_session(parts: Parts, by: By, session_id: SessionId) -> KilledOut
     return KilledOut(session=session_out(session), calls_stopped=stopped)
 
 
-@ROUTES.post("/{session_id}/resume", summary="Resume a paused session", responses=problems(404))
-async def resume_session(parts: Parts, session_id: SessionId) -> ResumedOut:
-    """Let a session go on that was paused for going round in circles."""
-    session = await parts.store.sessions.get(session_id)
-    return ResumedOut(session=session_out(session), was_paused=parts.paused.resume(session_id))
+@ROUTES.post("/{session_id}/freeze", summary="Pause a session", responses=problems(404, 409))
+async def freeze_session(parts: Parts, by: By, session_id: SessionId) -> FrozenOut:
+    """Deny the session's calls until it is resumed, and let its local commands stand still.
+
+    What an upstream does for it goes on. The time limits of frozen commands do not run.
+    """
+    with anyio.CancelScope(shield=True):
+        # Stored first: a call admitted in between would be missed.
+        paused = await parts.store.sessions.freeze(session_id, by=by, now_ms=parts.clock.now_ms())
+        frozen = [await parts.freezer.freeze(one) for one in paused.affected]
+    return FrozenOut(session=session_out(paused.session), commands_frozen=sum(frozen))
+
+
+@ROUTES.post("/{session_id}/resume", summary="Resume a session", responses=problems(404))
+async def resume_session(parts: Parts, by: By, session_id: SessionId) -> ResumedOut:
+    """Admit the session's calls again and let its commands go on where they were.
+
+    A session that was paused for going round in circles goes on as well.
+    """
+    with anyio.CancelScope(shield=True):
+        paused = await parts.store.sessions.resume(session_id, by=by, now_ms=parts.clock.now_ms())
+        thawed = [await parts.freezer.thaw(one) for one in paused.affected]
+    return ResumedOut(
+        session=session_out(paused.session),
+        commands_resumed=sum(thawed),
+        was_paused=parts.paused.resume(session_id),
+    )

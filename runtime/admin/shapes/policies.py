@@ -27,6 +27,13 @@ class ExecutionLimitsOut(Out):
     output_bytes: int
 
 
+class ApprovalTermsOut(Out):
+    """How a person is asked before a call runs."""
+
+    wait_ms: int
+    ttl_ms: int
+
+
 class LoopRuleOut(Out):
     """At which call of a loop each measure begins; 0 is never."""
 
@@ -54,6 +61,7 @@ class RuleOut(Out):
     turn_per_call: bool
     archive_above_bytes: int
     drop_output_schema: bool
+    approval: ApprovalTermsOut | None
     loops: LoopRuleOut | None
     tracker: Tracker
     cheaper: str | None
@@ -97,6 +105,9 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         turn_per_call=rule.turn_per_call,
         archive_above_bytes=rule.archive_above_bytes,
         drop_output_schema=rule.drop_output_schema,
+        approval=None
+        if rule.approval is None
+        else ApprovalTermsOut(wait_ms=rule.approval.wait_ms, ttl_ms=rule.approval.ttl_ms),
         loops=None if rule.loops is None else LoopRuleOut(**asdict(rule.loops)),
         tracker=rule.tracker,
         cheaper=rule.cheaper,

@@ -33,6 +33,8 @@ class SessionOut(Out):
     last_seen_at_ms: int
     closed_at_ms: int | None
     closed_by: str | None
+    frozen_at_ms: int | None
+    frozen_by: str | None
 
 
 class BillOut(Out):
@@ -66,10 +68,21 @@ class KilledOut(Out):
     calls_stopped: int
 
 
-class ResumedOut(Out):
-    """A session that may go on; `was_paused` is false if nothing held it."""
+class FrozenOut(Out):
+    """A session after it was frozen, and how many of its local commands stand still."""
 
     session: SessionOut
+    commands_frozen: int
+
+
+class ResumedOut(Out):
+    """A session after it was resumed, and how many of its local commands go on.
+
+    `was_paused` tells whether it had been held for going round in circles.
+    """
+
+    session: SessionOut
+    commands_resumed: int
     was_paused: bool
 
 
@@ -84,6 +97,8 @@ def session_out(view: SessionView) -> SessionOut:
         last_seen_at_ms=view.last_seen_at_ms,
         closed_at_ms=view.closed_at_ms,
         closed_by=view.closed_by,
+        frozen_at_ms=view.frozen_at_ms,
+        frozen_by=view.frozen_by,
     )
 
 

@@ -21,8 +21,13 @@ from governor.usage import Usage
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
+from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
+from tool_gateway.approver import Approver
+from tool_gateway.books import Books
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.pausing import PausedSessions
+from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
 TENANT = TenantId("acme")
@@ -56,7 +61,23 @@ class Clock:
         return f"{prefix}_{self._named:04d}"
 
 
-def parts_for(store: Store, clock: Clock) -> AdminParts:
+class Commands:
+    """Local commands that are only named: those of `names` run, each note says what was done."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.notes: list[str] = []
+
+    async def freeze(self, name: str) -> bool:
+        self.notes.append(f"freeze {name}")
+        return name in self.names
+
+    async def thaw(self, name: str) -> bool:
+        self.notes.append(f"thaw {name}")
+        return name in self.names
+
+
+def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> AdminParts:
     async def readiness() -> Sequence[str]:
         try:
             await store.check()
@@ -64,10 +85,19 @@ def parts_for(store: Store, clock: Clock) -> AdminParts:
             return [f"store: {error}"]
         return []
 
+    running = RunningCalls()
     return AdminParts(
         store=store,
         clock=clock,
-        running=RunningCalls(),
+        running=running,
+        approver=Approver(
+            desk=StoreApprovals(store.approvals),
+            books=Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock),
+            clock=clock,
+            running=running,
+            arguments_kept=ArgumentsKept.REDACTED,
+        ),
+        freezer=SessionFreezer(running=running, commands=commands or Commands()),
         paused=PausedSessions(),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
@@ -84,6 +114,7 @@ class World:
     client: httpx.AsyncClient
     parts: AdminParts
     clock: Clock
+    commands: Commands
     admin_secret: str
     agent_secret: str
     state_dir: Path

@@ -10,7 +10,15 @@ from memory_store.engine import Durability
 from memory_store.identities import Role
 from memory_store.store import Store, open_store
 from runtime.admin import create_admin_app
-from tests.runtime.admin.admin_world import ADMIN, AGENT, TENANT, Clock, World, parts_for
+from tests.runtime.admin.admin_world import (
+    ADMIN,
+    AGENT,
+    TENANT,
+    Clock,
+    Commands,
+    World,
+    parts_for,
+)
 
 FOUNDER = Actor(name="first-start")
 
@@ -24,7 +32,8 @@ def open_world(tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[World
     async def opened() -> AsyncIterator[World]:
         async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
             secrets = await _founded(store, clock)
-            parts = parts_for(store, clock)
+            commands = Commands()
+            parts = parts_for(store, clock, commands)
             # An error that nobody foresaw is raised again for the server's log; the tests
             # look at what was answered.
             transport = httpx.ASGITransport(create_admin_app(parts), raise_app_exceptions=False)
@@ -33,6 +42,7 @@ def open_world(tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[World
                     client=client,
                     parts=parts,
                     clock=clock,
+                    commands=commands,
                     admin_secret=secrets[ADMIN],
                     agent_secret=secrets[AGENT],
                     state_dir=tmp_path / "state",

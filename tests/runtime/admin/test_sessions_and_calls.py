@@ -31,6 +31,8 @@ async def test_a_session_is_shown_with_its_bill(world: World) -> None:
         "last_seen_at_ms": world.clock.now_ms(),
         "closed_at_ms": None,
         "closed_by": None,
+        "frozen_at_ms": None,
+        "frozen_by": None,
     }
     assert (bill["charged"]["tool_calls"], bill["charged"]["cost_microusd"]) == (2, 80)
     assert (bill["calls"], bill["calls_total"]) == ({"ok": 2}, 2)

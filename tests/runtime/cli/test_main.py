@@ -22,7 +22,7 @@ def test_an_unknown_command_is_refused_with_those_that_there_are(flyball: Flybal
 
     assert ended.status == 2
     assert ended.out == ""
-    for name in ("up", "init", "doctor", "token", "tour"):
+    for name in ("up", "init", "doctor", "token", "approve", "tour"):
         assert name in ended.err
 
 
@@ -40,7 +40,7 @@ def test_the_version_is_this_distributions(flyball: Flyball) -> None:
     assert ended.out == f"flyball {VERSION}\n"
 
 
-@pytest.mark.parametrize("command", ["up", "init", "doctor", "token", "tour"])
+@pytest.mark.parametrize("command", ["up", "init", "doctor", "token", "approve", "tour"])
 def test_every_command_has_json_and_a_line_of_help(flyball: Flyball, command: str) -> None:
     ended = flyball(command, "--help")
 

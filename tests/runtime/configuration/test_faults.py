@@ -97,6 +97,13 @@ def test_a_value_of_the_wrong_type_is_shown_with_its_key_and_the_fix(
         ("[default]\ncost_microusd = -1", "default.cost_microusd = -1", "large enough"),
         ("[default.loops]\ndeny = 51", "default.loops.deny = 51", "a smaller number"),
         ("[default]\narchive_above_bytes = 1", "default.archive_above_bytes = 1", "large enough"),
+        ("[default]\napproval_wait_s = -1", "default.approval_wait_s = -1", "large enough"),
+        ("[default]\napproval_ttl_s = 0", "default.approval_ttl_s = 0", "a larger number"),
+        (
+            "[default]\napproval_ttl_s = 2592001",
+            "default.approval_ttl_s = 2592001",
+            "a smaller number",
+        ),
         ("[default.limits]\ncpus = 4000.0", "default.limits.cpus = 4000.0", "a smaller number"),
         (
             "[default.limits]\nwall_ms = 9223372036854775807",

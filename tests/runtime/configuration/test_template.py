@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
     config = parse_config(text, source="the template, uncommented")
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
-    assert [rule.name for rule in config.rule] == ["shell", "search"]
+    assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
     assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
@@ -72,7 +73,9 @@ def test_every_example_is_valid_once_uncommented() -> None:
     assert [entry.upstream for entry in config.commons] == ["issues"]
 
 
-def test_every_example_can_be_put_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.toml").touch()
     monkeypatch.setenv("ISSUES_AUTHORIZATION", "Bearer made-up")
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     config = parse_config(uncommented(template()), source="the template, uncommented")
@@ -111,7 +114,9 @@ def test_examples_that_say_a_default_say_the_true_one() -> None:
     assert said["queue_max_per_session"] == contention["queue_max_per_session"]
     shed = Config().contention.shed.model_dump(exclude_none=True)
     assert said["shed"] == {"low": shed["low"], "normal": shed["normal"]}
+    for key in ("approval_wait_s", "approval_ttl_s"):
+        assert raw["rule"][1][key] == getattr(RuleTerms(), key)
     assert raw["rule"][0]["isolation"] == RuleTerms().isolation
     assert (raw["default"]["loops"], raw["default"]["tracker"]) == ("remind", "off")
     assert raw["guidance"]["chat_tracker"] == Config().guidance.chat_tracker
-    assert raw["rule"][1]["loops"] == {**LoopTable().model_dump(), "repeatable": True}
+    assert raw["rule"][2]["loops"] == {**LoopTable().model_dump(), "repeatable": True}

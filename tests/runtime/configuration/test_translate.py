@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from governor.amounts import Amounts, Unit
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
-from governor.policy import ToolRule
+from governor.policy import ApprovalTerms, ToolRule
 from governor.scope import ScopeKind
 from governor.tiers import ModelTier
 from governor.window import Fixed, Lifetime
@@ -124,6 +124,31 @@ estimate = { wall_ms = 100, cpu_ms = 50 }
     assert (rule.estimate_wall_ms, rule.estimate_cpu_ms) == (100, 50)
     assert (rule.turn_per_call, rule.drop_output_schema) == (True, True)
     assert rule.archive_above_bytes == 2048
+
+
+def test_a_rule_that_asks_a_person_says_for_how_long() -> None:
+    config = read("""
+[[rule]]
+name = "ask"
+tool = "git__commit"
+approve = true
+approval_wait_s = 5
+
+[default]
+approval_wait_s = 10
+""")
+
+    asked, silent = (rule_for(config, tool).approval for tool in ("git__commit", "git__log"))
+
+    assert asked == ApprovalTerms(wait_ms=5_000, ttl_ms=3_600_000)
+    assert silent is None
+
+
+def test_a_wait_that_no_answer_can_end_is_refused_with_the_rules_name() -> None:
+    config = read('[[rule]]\nname = "ask"\napprove = true\napproval_ttl_s = 20\n')
+
+    with pytest.raises(ConfigError, match=r"rule ask: approval_wait_s.*due after 20 s"):
+        policy_of(config)
 
 
 def test_a_rule_that_says_nothing_has_the_safe_terms() -> None:

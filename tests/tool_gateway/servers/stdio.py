@@ -7,6 +7,7 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, TextContent
 
 server = MCPServer("quirky")
 
@@ -14,6 +15,12 @@ server = MCPServer("quirky")
 @server.tool()
 def echo(text: str) -> str:
     return text
+
+
+@server.tool()
+def charge(cost: object) -> CallToolResult:
+    meta = {"flyball/cost_microusd": cost}
+    return CallToolResult(content=[TextContent(type="text", text="charged")], _meta=meta)
 
 
 @server.tool()

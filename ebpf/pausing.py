@@ -1,0 +1,75 @@
+"""Freezing one command that runs: its time limit stands still with it."""
+
+import math
+
+import anyio
+
+from ebpf.domains.domain import Domain
+
+
+class Pause:
+    """Whether a command is frozen, and how long it has been so far."""
+
+    def __init__(self, domain: Domain) -> None:
+        """Start with the command running."""
+        self._domain = domain
+        self._turns = anyio.Lock()
+        self._since: float | None = None
+        self._over_seconds = 0.0
+        self._limit: anyio.CancelScope | None = None
+        self._left_seconds = math.inf
+
+    @property
+    def frozen_seconds(self) -> float:
+        """Return how long the command was frozen, all times together."""
+        now = 0.0 if self._since is None else anyio.current_time() - self._since
+        return self._over_seconds + now
+
+    def limit(self, *, wall_ms: int) -> anyio.CancelScope:
+        """Return the scope that the command's time limit cancels; frozen time does not count."""
+        self._left_seconds = wall_ms / 1000
+        self._limit = anyio.CancelScope()
+        if self._since is None:
+            self._limit.deadline = anyio.current_time() + self._left_seconds
+        return self._limit
+
+    async def freeze(self) -> None:
+        """Let no process of the command run until `thaw`; a frozen one stays so.
+
+        Raises:
+            DomainError: the machine refused; the command runs on, as far as it does.
+        """
+        async with self._turns:
+            if self._since is not None:
+                return
+            self._stop_clock()
+            try:
+                await self._domain.freeze()
+            except BaseException:
+                self._start_clock()
+                raise
+
+    async def thaw(self) -> None:
+        """Let the command go on where it was.
+
+        Raises:
+            DomainError: the machine refused; the command stays frozen.
+        """
+        async with self._turns:
+            if self._since is not None:
+                await self._domain.thaw()
+                self._start_clock()
+
+    def _stop_clock(self) -> None:
+        self._since = anyio.current_time()
+        if self._limit is not None:
+            self._left_seconds = self._limit.deadline - self._since
+            self._limit.deadline = math.inf
+
+    def _start_clock(self) -> None:
+        assert self._since is not None, "only a frozen command is thawed"
+        now = anyio.current_time()
+        self._over_seconds += now - self._since
+        self._since = None
+        if self._limit is not None:
+            self._limit.deadline = now + self._left_seconds

@@ -1,0 +1,61 @@
+"""What freezing a session means for those below it, and for the holds of all of them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select, update
+
+from governor.ids import SessionId
+from memory_store.tables import reservations, sessions
+
+# What a frozen session puts the expiry of its holds off by. It is further away than any clock,
+# so that a hold shows by itself whether it was put off: 10,000 years.
+FROZEN_MS_MAX = 10_000 * 366 * 24 * 60 * 60 * 1000
+
+
+def below(connection: Connection, session_id: SessionId) -> list[SessionId]:
+    """Return the session and all that were carved out of it, however deep."""
+    found = [session_id]
+    level = [session_id]
+    while level:
+        rows = connection.scalars(select(sessions.c.session_id).where(sessions.c.parent.in_(level)))
+        level = [SessionId(row) for row in rows]
+        found += level
+    return found
+
+
+def is_frozen(connection: Connection, session_id: SessionId) -> bool:
+    """Tell whether a session, or one that it was carved out of, is frozen."""
+    one: str | None = session_id
+    while one is not None:
+        row = connection.execute(
+            select(sessions.c.frozen_at_ms, sessions.c.parent).where(sessions.c.session_id == one)
+        ).one()
+        if row.frozen_at_ms is not None:
+            return True
+        one = row.parent
+    return False
+
+
+def put_off(connection: Connection, frozen: Sequence[SessionId]) -> None:
+    """Keep the live holds of `frozen` sessions from expiring until `take_up`."""
+    _move(connection, frozen, by_ms=FROZEN_MS_MAX, above_ms=-1)
+
+
+def take_up(connection: Connection, thawed: Sequence[SessionId], *, frozen_for_ms: int) -> None:
+    """Let the holds that were put off expire again, later by the time they were frozen for."""
+    # A clock that stepped back gives no time, and takes none.
+    by_ms = max(0, frozen_for_ms) - FROZEN_MS_MAX
+    _move(connection, thawed, by_ms=by_ms, above_ms=FROZEN_MS_MAX)
+
+
+def _move(connection: Connection, of: Sequence[SessionId], *, by_ms: int, above_ms: int) -> None:
+    expires_at_ms = reservations.c.expires_at_ms
+    connection.execute(
+        update(reservations)
+        .where(
+            reservations.c.session.in_(of),
+            reservations.c.ended_at_ms.is_(None),
+            expires_at_ms > above_ms,
+        )
+        .values(expires_at_ms=expires_at_ms + by_ms)
+    )

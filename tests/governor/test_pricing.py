@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from governor.errors import InvalidPriceError
+from governor.pricing import PRICE_MAX, ListedPrice, ModelPrice, PriceList
+
+SMALL = ModelPrice(input_microusd_per_mtok=150_000, output_microusd_per_mtok=600_000)
+LARGE = ModelPrice(input_microusd_per_mtok=2_500_000, output_microusd_per_mtok=10_000_000)
+
+
+def listed(provider: str, model: str, price: ModelPrice = SMALL) -> ListedPrice:
+    return ListedPrice(provider=provider, model=model, price=price)
+
+
+@pytest.mark.parametrize("wrong", [-1, PRICE_MAX + 1, 1.5, True, "1"])
+@pytest.mark.parametrize("field", ["input_microusd_per_mtok", "output_microusd_per_mtok"])
+def test_what_is_no_price_is_refused_with_its_field(field: str, wrong: Any) -> None:
+    figures: dict[str, Any] = {"input_microusd_per_mtok": 1, "output_microusd_per_mtok": 1}
+
+    with pytest.raises(InvalidPriceError, match=f"^{field}: "):
+        ModelPrice(**(figures | {field: wrong}))
+
+
+def test_a_price_that_stands_twice_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidPriceError, match=r"^price\[2\]: openai gpt-\* is listed before"):
+        PriceList(
+            prices=(listed("openai", "gpt-*"), listed("*", "gpt-*"), listed("openai", "gpt-*"))
+        )
+
+
+def test_the_first_price_that_covers_a_model_is_its() -> None:
+    prices = PriceList(prices=(listed("openai", "gpt-*-mini"), listed("*", "gpt-*", LARGE)))
+
+    assert prices.price_for(provider="openai", model="gpt-4o-mini") == SMALL
+    assert prices.price_for(provider="other", model="gpt-4o-mini") == LARGE
+
+
+@pytest.mark.requirement("price.unknown-is-ceiling-or-refused")
+def test_an_unknown_model_costs_the_ceiling_and_has_no_price_without_one() -> None:
+    without, with_ceiling = PriceList(), PriceList(unknown=LARGE)
+
+    assert without.price_for(provider="p", model="m") is None
+    assert with_ceiling.price_for(provider="p", model="m") == LARGE
+
+
+_price = st.builds(
+    ModelPrice,
+    input_microusd_per_mtok=st.integers(0, PRICE_MAX),
+    output_microusd_per_mtok=st.integers(0, PRICE_MAX),
+)
+_text = st.text(max_size=3)
+_lists = st.builds(
+    PriceList,
+    prices=st.lists(
+        st.builds(
+            ListedPrice, provider=st.text(max_size=3), model=st.text(max_size=3), price=_price
+        ),
+        max_size=3,
+        unique_by=lambda one: (one.provider, one.model),
+    ).map(tuple),
+    unknown=st.none() | _price,
+)
+
+
+@given(_lists, _lists)
+def test_two_lists_have_the_same_version_exactly_if_they_are_equal(
+    one: PriceList, two: PriceList
+) -> None:
+    assert (one.version == two.version) == (one == two)
