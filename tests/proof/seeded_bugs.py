@@ -31,6 +31,7 @@ class SeededBug:
     name: str
     edits: tuple[Edit, ...]
     found_by: str
+    scale: float = 0.03
 
 
 _OVERSPEND = "tests/proof/test_overspend.py::test_not_one_unit_is_spent_above_any_budget[sqlite-64]"
@@ -61,6 +62,7 @@ BUGS = (
             ),
         ),
         found_by=_KILLS,
+        scale=0.2,
     ),
     SeededBug(
         name="check_then_act",
@@ -103,6 +105,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="lost_expiry",
@@ -114,6 +117,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="float_money",
@@ -123,7 +127,7 @@ BUGS = (
                 old="        used = amount if unit is _TURNS else measured.get(unit, amount)\n",
                 new=(
                     "        used = amount if unit is _TURNS else measured.get(unit, amount)\n"
-                    "        used = int(used / 1_000_000 * 1_000_000)\n"
+                    "        used = int(used * 0.000001 * 1_000_000)\n"
                 ),
             ),
         ),
@@ -139,6 +143,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="double_refund",
@@ -154,6 +159,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="wrong_order_of_locks",
@@ -165,6 +171,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="missed_ancestor",

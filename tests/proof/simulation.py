@@ -26,7 +26,9 @@ from governor.scope import ScopeChain, ScopeKind
 from governor.usage import Usage
 from governor.window import Fixed
 from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive
+from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
+from tool_gateway.contention import Contention
 from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
@@ -34,11 +36,14 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
 )
 from tool_gateway.keeping import ResultKeeper
+from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Meter
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.running import RunningCalls
+from tool_gateway.turnstile import Turnstile
 
 PRICE = 7
 CLIENTS, CALLS_EACH, TRIES_MAX = 4, 3, 3
@@ -126,13 +131,17 @@ class World:
         """Run one life of the process, which ends with its work done or with a crash."""
         ledger = SimulatedLedger(self.stage.ledger, self.witness, self.rng, self.faults)
         running = RunningCalls()
+        books = Books(ledger=ledger, clock=self.clock)
         pipeline = Pipeline(
-            books=Books(ledger=ledger, clock=self.clock),
+            books=books,
             keeper=ResultKeeper(archive=self.archive, ledger=ledger, clock=self.clock),
             clock=self.clock,
             policy=lambda: Policy(version="v1", rules=(RULE,), fallback=RULE),
             running=running,
             arguments_kept=ArgumentsKept.REDACTED,
+            turns=a_gate(books, self.clock),
+            turnstile=Turnstile(Contention(), clock=self.clock),
+            loops=LoopWatch(clock=self.clock, pausing=PausedSessions()),
         )
         async with anyio.create_task_group() as life:
             life.start_soon(ledger.serve)
@@ -174,6 +183,8 @@ class World:
                     self.clock.offset_ms -= self.rng.choice([1_000, HOUR_MS, DAY_MS])
                 case 2:
                     running.stop_all(why="an administrator")
+                case _:
+                    """Nobody meddles this time."""
 
     async def _agent(self, number: int, pipeline: Pipeline) -> None:
         rng = random.Random(f"{self.prefix}/{number}/{self.left[number]}")
@@ -194,7 +205,7 @@ class World:
         call = ToolCall(
             call_id=CallId(f"{self.prefix}_{self.clock.fresh('call')}"),
             tool=TOOL,
-            arguments={},
+            arguments={"number": self.clock.number},
             chain=chain,
             turn=TurnId(f"turn_{rng.randrange(3)}"),
             idempotency=None if key is None else Idempotency(key=key, payload_hash="hash"),
