@@ -53,9 +53,8 @@ BUGS = (
         edits=(
             Edit(
                 file="memory_store/writer.py",
-                old="        book.flush()\n        book.trim()\n",
+                old="        book.trim()\n",
                 new=(
-                    "        book.flush()\n"
                     "        self._loop.call_soon_threadsafe(_acknowledge, batch)\n"
                     "        book.trim()\n"
                 ),
@@ -79,13 +78,11 @@ BUGS = (
             ),
             Edit(
                 file="memory_store/live_accounts.py",
-                old='    def flush(self, driver: sqlite3.Connection) -> None:\n        """Store',
+                old='        """Store what changed."""\n',
                 new=(
-                    "    def flush(self, driver: sqlite3.Connection) -> None:\n"
                     "        for account, amount in self._later:\n"
                     "            account.reserved += amount\n"
                     "        self._later.clear()\n"
-                    '        """Store'
                 ),
             ),
         ),

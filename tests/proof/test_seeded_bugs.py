@@ -37,7 +37,7 @@ def _outcome(folder: Path, proofs: list[str], bug: SeededBug | None) -> tuple[in
         cwd=folder,
         env={
             **os.environ,
-            SCALE_VARIABLE: str(0.03 if bug is None else bug.scale),
+            SCALE_VARIABLE: str(scale),
             "PYTHONPATH": str(folder),
         },
         capture_output=True,
