@@ -21,29 +21,21 @@ from governor.budget import Budget
 from governor.call import CallStatus, Idempotency, Isolated, ToolCall
 from governor.ids import CallId, TurnId
 from governor.limits import ExecutionLimits
-from governor.policy import Match, Policy, ToolRule
+from governor.policy import Match, ToolRule
 from governor.scope import ScopeChain, ScopeKind
 from governor.usage import Usage
 from governor.window import Fixed
-from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive
-from tests.tool_gateway.turn_makers import a_gate
-from tool_gateway.books import Books
-from tool_gateway.contention import Contention
+from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive, House
 from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
-from tool_gateway.keeping import ResultKeeper
-from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Meter
-from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.running import RunningCalls
-from tool_gateway.turnstile import Turnstile
 
 PRICE = 7
 CLIENTS, CALLS_EACH, TRIES_MAX = 4, 3, 3
@@ -130,27 +122,15 @@ class World:
     async def live(self, *, dies: bool) -> None:
         """Run one life of the process, which ends with its work done or with a crash."""
         ledger = SimulatedLedger(self.stage.ledger, self.witness, self.rng, self.faults)
-        running = RunningCalls()
-        books = Books(ledger=ledger, clock=self.clock)
-        pipeline = Pipeline(
-            books=books,
-            keeper=ResultKeeper(archive=self.archive, ledger=ledger, clock=self.clock),
-            clock=self.clock,
-            policy=lambda: Policy(version="v1", rules=(RULE,), fallback=RULE),
-            running=running,
-            arguments_kept=ArgumentsKept.REDACTED,
-            turns=a_gate(books, self.clock),
-            turnstile=Turnstile(Contention(), clock=self.clock),
-            loops=LoopWatch(clock=self.clock, pausing=PausedSessions()),
-        )
+        house = House(rule=RULE, ledger=ledger, clock=self.clock, archive=self.archive)
         async with anyio.create_task_group() as life:
             life.start_soon(ledger.serve)
             life.start_soon(self._reap, ledger)
-            life.start_soon(self._meddle, running)
+            life.start_soon(self._meddle, house.running)
             with anyio.move_on_after(self.rng.uniform(0.01, 4) if dies else 3_600):
                 async with anyio.create_task_group() as agents:
                     for number in range(CLIENTS):
-                        agents.start_soon(self._agent, number, pipeline)
+                        agents.start_soon(self._agent, number, house.pipeline)
                     if dies:
                         agents.start_soon(self._crash, ledger, agents)
             ledger.die()
