@@ -31,6 +31,7 @@ class SeededBug:
     name: str
     edits: tuple[Edit, ...]
     found_by: str
+    scale: float = 0.03
 
 
 _OVERSPEND = "tests/proof/test_overspend.py::test_not_one_unit_is_spent_above_any_budget[sqlite-64]"
@@ -52,15 +53,15 @@ BUGS = (
         edits=(
             Edit(
                 file="memory_store/writer.py",
-                old="        book.flush()\n        book.trim()\n",
+                old="        book.trim()\n",
                 new=(
-                    "        book.flush()\n"
                     "        self._loop.call_soon_threadsafe(_acknowledge, batch)\n"
                     "        book.trim()\n"
                 ),
             ),
         ),
         found_by=_KILLS,
+        scale=0.2,
     ),
     SeededBug(
         name="check_then_act",
@@ -77,13 +78,11 @@ BUGS = (
             ),
             Edit(
                 file="memory_store/live_accounts.py",
-                old='    def flush(self, driver: sqlite3.Connection) -> None:\n        """Store',
+                old='        """Store what changed."""\n',
                 new=(
-                    "    def flush(self, driver: sqlite3.Connection) -> None:\n"
                     "        for account, amount in self._later:\n"
                     "            account.reserved += amount\n"
                     "        self._later.clear()\n"
-                    '        """Store'
                 ),
             ),
         ),
@@ -103,6 +102,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="lost_expiry",
@@ -114,6 +114,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="float_money",
@@ -123,7 +124,7 @@ BUGS = (
                 old="        used = amount if unit is _TURNS else measured.get(unit, amount)\n",
                 new=(
                     "        used = amount if unit is _TURNS else measured.get(unit, amount)\n"
-                    "        used = int(used / 1_000_000 * 1_000_000)\n"
+                    "        used = int(used * 0.000001 * 1_000_000)\n"
                 ),
             ),
         ),
@@ -139,6 +140,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="double_refund",
@@ -154,6 +156,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="wrong_order_of_locks",
@@ -165,6 +168,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
+        scale=0.1,
     ),
     SeededBug(
         name="missed_ancestor",

@@ -21,22 +21,19 @@ from governor.budget import Budget
 from governor.call import CallStatus, Idempotency, Isolated, ToolCall
 from governor.ids import CallId, TurnId
 from governor.limits import ExecutionLimits
-from governor.policy import Match, Policy, ToolRule
+from governor.policy import Match, ToolRule
 from governor.scope import ScopeChain, ScopeKind
 from governor.usage import Usage
 from governor.window import Fixed
-from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive
-from tool_gateway.books import Books
+from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive, House
 from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
-from tool_gateway.keeping import ResultKeeper
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Meter
-from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.running import RunningCalls
 
@@ -125,23 +122,15 @@ class World:
     async def live(self, *, dies: bool) -> None:
         """Run one life of the process, which ends with its work done or with a crash."""
         ledger = SimulatedLedger(self.stage.ledger, self.witness, self.rng, self.faults)
-        running = RunningCalls()
-        pipeline = Pipeline(
-            books=Books(ledger=ledger, clock=self.clock),
-            keeper=ResultKeeper(archive=self.archive, ledger=ledger, clock=self.clock),
-            clock=self.clock,
-            policy=lambda: Policy(version="v1", rules=(RULE,), fallback=RULE),
-            running=running,
-            arguments_kept=ArgumentsKept.REDACTED,
-        )
+        house = House(rule=RULE, ledger=ledger, clock=self.clock, archive=self.archive)
         async with anyio.create_task_group() as life:
             life.start_soon(ledger.serve)
             life.start_soon(self._reap, ledger)
-            life.start_soon(self._meddle, running)
+            life.start_soon(self._meddle, house.running)
             with anyio.move_on_after(self.rng.uniform(0.01, 4) if dies else 3_600):
                 async with anyio.create_task_group() as agents:
                     for number in range(CLIENTS):
-                        agents.start_soon(self._agent, number, pipeline)
+                        agents.start_soon(self._agent, number, house.pipeline)
                     if dies:
                         agents.start_soon(self._crash, ledger, agents)
             ledger.die()
@@ -174,6 +163,8 @@ class World:
                     self.clock.offset_ms -= self.rng.choice([1_000, HOUR_MS, DAY_MS])
                 case 2:
                     running.stop_all(why="an administrator")
+                case _:
+                    """Nobody meddles this time."""
 
     async def _agent(self, number: int, pipeline: Pipeline) -> None:
         rng = random.Random(f"{self.prefix}/{number}/{self.left[number]}")
@@ -194,7 +185,7 @@ class World:
         call = ToolCall(
             call_id=CallId(f"{self.prefix}_{self.clock.fresh('call')}"),
             tool=TOOL,
-            arguments={},
+            arguments={"number": self.clock.number},
             chain=chain,
             turn=TurnId(f"turn_{rng.randrange(3)}"),
             idempotency=None if key is None else Idempotency(key=key, payload_hash="hash"),

@@ -27,7 +27,7 @@ async def test_no_kill_loses_an_acknowledgement_or_charges_twice(tmp_path: Path,
 
 @pytest.mark.requirement("proof.kill-loses-nothing")
 async def test_a_kill_of_the_process_alone_needs_no_fsync(tmp_path: Path, seed: int) -> None:
-    campaign = Campaign(kills=scaled(10), seed=seed, durability=Durability.PROCESS)
+    campaign = Campaign(kills=scaled(5), seed=seed, durability=Durability.PROCESS)
 
     counts = await kill_again_and_again(campaign, tmp_path)
 

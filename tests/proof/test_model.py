@@ -14,7 +14,7 @@ STEPS_PER_HISTORY = 15
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_random_histories_agree_with_the_reference(factory: StoreFactory) -> None:
-    histories = scaled(40 if factory.is_double else 400)
+    histories = scaled(30 if factory.is_double else 330)
     with world_of(factory) as world:
         machine = type("Machine", (LedgerMachine,), {"world": world})
         run_state_machine_as_test(

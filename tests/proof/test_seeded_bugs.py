@@ -14,7 +14,7 @@ from proof.seeded_bugs import BUGS, SeededBug
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("governor", "memory_store", "tool_gateway", "ebpf", "runtime", "migrations", "tests")
-CONTROL = "no_bug"
+CONTROL, CONTROL_SCALE = "no_bug", 0.1
 # What pytest's exit codes mean: the difference between finding a bug and not running at all.
 PASSED, FOUND = 0, 1
 
@@ -31,10 +31,15 @@ def _outcome(folder: Path, proofs: list[str], bug: SeededBug | None) -> tuple[in
     shutil.copy(ROOT / "pyproject.toml", folder)
     for edit in () if bug is None else bug.edits:
         edit.plant(folder)
+    scale = CONTROL_SCALE if bug is None else bug.scale
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *proofs],
         cwd=folder,
-        env={**os.environ, SCALE_VARIABLE: "0.1", "PYTHONPATH": str(folder)},
+        env={
+            **os.environ,
+            SCALE_VARIABLE: str(scale),
+            "PYTHONPATH": str(folder),
+        },
         capture_output=True,
         text=True,
         check=False,

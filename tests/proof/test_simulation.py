@@ -31,7 +31,7 @@ def test_no_story_breaks_an_invariant_on_the_real_store(seed: int) -> None:
         tempfile.TemporaryDirectory() as folder,
         start_blocking_portal() as portal,
     ):
-        for number, one in enumerate(range(seed, seed + scaled(100))):
+        for number, one in enumerate(range(seed, seed + scaled(40))):
             # A new store for each: a story may put the clock far ahead.
             where = Path(folder, str(number))
             where.mkdir()

@@ -45,7 +45,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import ApprovalDesk, Archived, Ledger, Meter, Slice
+from tool_gateway.ports import ApprovalDesk, Archived, Clock, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -253,6 +253,8 @@ class House:
         behave: Behaviour = answer_ok,
         kept: ArgumentsKept = ArgumentsKept.REDACTED,
         ledger: Ledger | None = None,
+        clock: Clock | None = None,
+        archive: FakeArchive | None = None,
         desk: ApprovalDesk | None = None,
         contact: str | None = None,
         turns: TurnPolicy | None = None,
@@ -260,10 +262,10 @@ class House:
         contention: Contention | None = None,
         pressure: PressureGauge | None = None,
     ) -> None:
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
         self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
-        self.archive = FakeArchive()
+        self.archive = archive or FakeArchive()
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
