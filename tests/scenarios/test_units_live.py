@@ -44,6 +44,7 @@ watts_per_core = 7.5
 name = "shell"
 tool = "shell_run"
 cost_microusd = 50
+turn_per_call = true
 isolation = "best_effort"
 limits = {{ memory_mib = 64, wall_ms = 10000 }}
 
@@ -70,14 +71,14 @@ output_usd_per_mtok = "2"
 @asynccontextmanager
 async def a_model() -> AsyncIterator[int]:
     """Serve the scripted model on loopback and yield its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(create_app(), lifespan="off", log_config=None))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve, [listener])
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            try:
+                yield listener.getsockname()[1]
+            finally:
+                server.should_exit = True
 
 
 @asynccontextmanager
