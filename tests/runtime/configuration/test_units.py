@@ -31,9 +31,7 @@ def test_an_estimate_can_be_given_of_each_unit_of_the_machine_and_of_the_context
     text = ", ".join(f"{unit} = {number}" for number, unit in enumerate(units))
     policy = policy_of(parse_config(f"[default]\nestimate = {{ {text} }}", source="test"))
 
-    rule = policy.rule_for(
-        tool=ToolName("any"), tenant=TenantId("acme"), agent=PrincipalId("ada")
-    )
+    rule = policy.rule_for(tool=ToolName("any"), tenant=TenantId("acme"), agent=PrincipalId("ada"))
 
     assert rule.estimates.as_dict() == {unit: number for number, unit in enumerate(units)}
 
