@@ -24,6 +24,7 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
+from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.freezing import SessionFreezer
@@ -88,13 +89,15 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         return []
 
     running = RunningCalls()
+    books = Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock)
     return AdminParts(
         store=store,
         clock=clock,
         running=running,
         approver=Approver(
             desk=StoreApprovals(store.approvals),
-            books=Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock),
+            books=books,
+            turns=a_gate(books, clock),
             clock=clock,
             running=running,
             arguments_kept=ArgumentsKept.REDACTED,
