@@ -49,6 +49,8 @@ class CommandResult:
     wall_ms: int
     cpu_ms: int | None
     memory_peak_bytes: int | None
+    memory_mib_s: int | None = None
+    io_bytes: int | None = None
     pids_limit_hits: int
     frozen_ms: int
     isolated: Isolated

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,11 @@ __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured"]
 
 # More than killing and removing a domain may take, each with a bound of its own.
 CLEANUP_SECONDS_MAX = 20.0
+
+# A figure that leaves most of the writing out would be worse than none.
+_NO_IO_HYBRID = "control groups of version 1 count no buffered writes for their group"
+_NO_KEEPER = "this system has no keeper that adds it up"
+_NO_EGRESS = "nothing here counts what a command sends; that comes with eBPF"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -52,6 +58,14 @@ class LocalExecutor:
             self._domains = ObservedDomains(instance=instance, uid=uid)
         self._servers: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what this host measures of no command, with the reasons."""
+        unknown = {Unit.EGRESS_BYTES: _NO_EGRESS}
+        if self._host.backend is BackendKind.HYBRID:
+            return {**unknown, Unit.IO_BYTES: _NO_IO_HYBRID}
+        return unknown if sys.platform == "linux" else {**unknown, Unit.IO_BYTES: _NO_KEEPER}
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
@@ -102,6 +116,7 @@ class LocalExecutor:
                 launched=launched,
                 measured=_measured(domain, pause),
                 isolated=self._isolated(limits, containment),
+                unmeasurable=self.unmeasurable,
             )
         finally:
             del self._pauses[name]
@@ -227,10 +242,15 @@ def _result(
     launched: Launched,
     measured: Measured,
     isolated: Isolated,
+    unmeasurable: Mapping[Unit, str],
 ) -> CommandResult:
     """Put together what is known once nothing of the command is left."""
     cpu_ms = measured.cpu_ms if launched.cpu_us is None else -(-launched.cpu_us // 1000)
-    unmeasured = {} if cpu_ms is not None else {Unit.CPU_MS: "it ended before the first sample"}
+    figures = {
+        Unit.CPU_MS: cpu_ms,
+        Unit.MEMORY_MIB_S: measured.memory_mib_s,
+        Unit.IO_BYTES: launched.io_bytes,
+    }
     code = launched.exit_code
     signalled = code is None or code < 0
     return CommandResult(
@@ -249,10 +269,16 @@ def _result(
         wall_ms=wall_ms,
         cpu_ms=cpu_ms,
         memory_peak_bytes=measured.memory_peak_bytes,
+        memory_mib_s=measured.memory_mib_s,
+        io_bytes=launched.io_bytes,
         pids_limit_hits=measured.pids_limit_hits,
         frozen_ms=measured.frozen_ms,
         isolated=isolated,
-        unmeasured=unmeasured,
+        unmeasured={
+            unit: unmeasurable.get(unit, "it ended before the first sample")
+            for unit, figure in figures.items()
+            if figure is None
+        },
     )
 
 

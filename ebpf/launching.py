@@ -73,6 +73,7 @@ class Launched:
     _received: bytes = b""
     wait_status: int | None = None
     cpu_us: int | None = None
+    io_bytes: int | None = None
 
     @property
     def exit_code(self) -> int | None:
@@ -130,8 +131,8 @@ class Launched:
                         raise _failure(step, number, text)
                     case ("ended", int(status)):
                         self.wait_status = status
-                    case ("used", int(cpu_us)):
-                        self.cpu_us = cpu_us
+                    case ("used", int(cpu_us), int(io_bytes)):
+                        self.cpu_us, self.io_bytes = cpu_us, io_bytes
                     case other:
                         message = f"the launcher said {other!r}"
                         raise LaunchError(message)

@@ -1,4 +1,4 @@
-"""How much to reserve before a call."""
+"""How much to reserve before a call, and what is reckoned where no counter exists."""
 
 from collections.abc import Mapping
 
@@ -6,30 +6,66 @@ from governor.amounts import Amounts, Unit
 from governor.limits import Isolation
 from governor.policy import ToolRule
 
+_CHARS_PER_TOKEN = 4
+_BYTE_MS_PER_MIB_S = 1024 * 1024 * 1_000
+_MILLI = 1_000
 
-def estimate_tool_call(rule: ToolRule, *, measures_cpu: bool) -> Amounts:
+
+def estimate_tool_call(
+    rule: ToolRule, *, unmeasurable: Mapping[Unit, str], milliwatts_per_core: int | None = None
+) -> Amounts:
     """Return what one tool call may cost at the most, as far as the rule can tell.
 
     The limit itself is held where the rule gives no smaller estimate: the machine stops
-    a call there, so a budget cannot be overrun by more than one scheduling tick.
+    a call there, so a budget cannot be overrun by more than one scheduling tick. Disk
+    traffic has no limit, and memory may have none: nothing is held then, and what a call
+    overran denies the next. A unit that the backend cannot measure is held only if the rule
+    says how much.
     """
-    limits = rule.limits
+    limits, said = rule.limits, rule.estimates
     wall_ms = limits.wall_ms if rule.estimate_wall_ms is None else rule.estimate_wall_ms
+    cpu_ms = _cpu_ms(rule, wall_ms)
     held = {
         Unit.COST_MICROUSD: rule.cost_microusd,
         Unit.TOOL_CALLS: 1,
         Unit.WALL_MS: wall_ms,
+        # A longer result is cut, and a character is a byte or more.
+        Unit.CONTEXT_TOKENS: context_tokens(rule.archive_above_bytes),
     }
-    if measures_cpu:
-        held[Unit.CPU_MS] = _cpu_ms(rule, wall_ms)
-    elif rule.estimate_cpu_ms is not None:
-        held[Unit.CPU_MS] = rule.estimate_cpu_ms
+    if rule.estimate_cpu_ms is not None or Unit.CPU_MS not in unmeasurable:
+        held[Unit.CPU_MS] = cpu_ms
+    if Unit.MEMORY_MIB_S not in unmeasurable:
+        held[Unit.MEMORY_MIB_S] = -(-(limits.memory_bytes or 0) * wall_ms // _BYTE_MS_PER_MIB_S)
+    if Unit.IO_BYTES not in unmeasurable:
+        held[Unit.IO_BYTES] = 0
+    if Unit.ENERGY_MJ not in unmeasurable and milliwatts_per_core is not None:
+        held[Unit.ENERGY_MJ] = energy_mj(cpu_ms, milliwatts_per_core)
+    held.update(said)
     return Amounts(held)
 
 
 def unexcused(rule: ToolRule, unmeasurable: Mapping[Unit, str]) -> Mapping[Unit, str]:
     """Return the units that nobody can measure and that the rule does not wave through."""
     return {} if rule.isolation is Isolation.BEST_EFFORT else unmeasurable
+
+
+def context_tokens(chars: int) -> int:
+    """Return how many tokens a text of that many characters adds to what a model reads.
+
+    An estimate: four characters to a token, rounded up. Which tokenizer the model behind a
+    client has is not known here; prose in English comes close, code and other scripts have
+    more tokens than this says.
+    """
+    return -(-chars // _CHARS_PER_TOKEN)
+
+
+def energy_mj(cpu_ms: int, milliwatts_per_core: int) -> int:
+    """Return the energy of that much processor time, rounded up.
+
+    An estimate: the configured draw of one busy core, whatever its clock did; memory, disks
+    and the idle machine are not in it.
+    """
+    return -(-cpu_ms * milliwatts_per_core // _MILLI)
 
 
 def _cpu_ms(rule: ToolRule, wall_ms: int) -> int:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from governor.amounts import NOTHING, Amounts
 from governor.errors import InvalidPolicyError
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import REMINDERS, LoopRule
 from governor.tracker import Tracker
+from governor.unified_cost import MONEY_ALONE, UnifiedPrices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,8 @@ class ToolRule:
     """How the calls that match may run.
 
     `cost_microusd` is the price of one call. `estimate_wall_ms` and `estimate_cpu_ms` are
-    held before a call; None holds the limit itself, which no call can go above.
+    held before a call; None holds the limit itself, which no call can go above. `estimates`
+    are held of the other units that it names, in place of what the limits imply.
     `archive_above_bytes` is the largest result that reaches the model uncut. Where there is
     an `approval`, a person is asked before each call. `loops` is None
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
@@ -68,6 +71,7 @@ class ToolRule:
     cost_microusd: int = 0
     estimate_wall_ms: int | None = None
     estimate_cpu_ms: int | None = None
+    estimates: Amounts = NOTHING
     turn_per_call: bool = False
     archive_above_bytes: int = 16_384
     drop_output_schema: bool = False
@@ -92,11 +96,17 @@ class ToolRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Rules in order; the first that covers a call governs it, `fallback` governs the rest."""
+    """Rules in order; the first that covers a call governs it, `fallback` governs the rest.
+
+    `unified` prices what is shown as one cost. `milliwatts_per_core` is what a busy core is
+    taken to draw; None leaves energy unmeasured.
+    """
 
     version: str
     rules: tuple[ToolRule, ...]
     fallback: ToolRule
+    unified: UnifiedPrices = MONEY_ALONE
+    milliwatts_per_core: int | None = None
 
     def rule_for(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> ToolRule:
         """Return the rule that governs a call of `tool`."""

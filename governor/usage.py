@@ -5,6 +5,18 @@ from dataclasses import dataclass, field
 
 from governor.amounts import Amounts, Unit
 
+# What a call takes of a machine: somebody has to watch it there while it runs.
+OF_THE_MACHINE = (
+    Unit.CPU_MS,
+    Unit.MEMORY_MIB_S,
+    Unit.IO_BYTES,
+    Unit.EGRESS_BYTES,
+    Unit.ENERGY_MJ,
+)
+# Measured only by way of something else: text by its length, energy by processor time,
+# memory by samples (or by its peak, where a command was too short for two of them).
+ESTIMATED = (Unit.MEMORY_MIB_S, Unit.ENERGY_MJ, Unit.CONTEXT_TOKENS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -17,6 +29,11 @@ class Usage:
     measured: Amounts
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     memory_peak_bytes: int | None = None
+
+    @property
+    def estimated(self) -> tuple[Unit, ...]:
+        """Return the measured units whose figures are estimates."""
+        return tuple(unit for unit in ESTIMATED if unit in self.measured)
 
     def charge_for(self, unit: Unit, *, held: int) -> int:
         """Return what to charge for `unit`, of which `held` was reserved."""

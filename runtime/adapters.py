@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from governor.admission import AdmissionRequest
+from governor.amounts import Amounts
 from governor.approval import Approval, Asked
 from governor.call import CallRecord
 from governor.denial import Denied
@@ -105,6 +106,11 @@ class StoreLedger:
                 return (await self._calls.get(call_id)).record.archive_id
             except NotFoundError:
                 return None
+
+    async def charged_to(self, session: SessionId) -> Amounts:
+        """Return what the session's calls that ended were charged."""
+        with _ledger_words():
+            return (await self._calls.bill(session)).charged
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         """Return how every budget of the chain stands."""

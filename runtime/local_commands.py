@@ -10,6 +10,7 @@ from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
 from ebpf.executor import LocalExecutor, Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
+from governor.estimate import energy_mj
 from governor.ids import CallId
 from governor.limits import ExecutionLimits
 from governor.usage import Usage
@@ -17,6 +18,7 @@ from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
 
 _MIB = 1024 * 1024
+_NO_ENERGY = "energy.watts_per_core is not set"
 
 
 class LocalCommands:
@@ -29,21 +31,27 @@ class LocalCommands:
         workdir: str,
         at_once_max: int,
         is_frozen: Callable[[CallId], bool] = lambda _: False,
+        milliwatts_per_core: int | None = None,
     ) -> None:
         """Take the executor, where commands run that name no directory, and how many may run.
 
         `is_frozen` tells of a call that is about to start its command whether it must wait.
+        `milliwatts_per_core` is what a busy core is taken to draw; None leaves energy unmeasured.
         """
         self._is_frozen = is_frozen
         self._executor = executor
         self._workdir = workdir
         self._at_once = 0
+        self._milliwatts_per_core = milliwatts_per_core
+        self._unmeasurable = dict(executor.unmeasurable)
+        if milliwatts_per_core is None:
+            self._unmeasurable[Unit.ENERGY_MJ] = _NO_ENERGY
         self._at_once_max = at_once_max
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
-        """Return nothing: both kinds of domain count a command's CPU time."""
-        return {}
+        """Return what this host cannot measure of any command."""
+        return self._unmeasurable
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits."""
@@ -75,7 +83,7 @@ class LocalCommands:
                     stdin=command.stdin,
                 ),
                 limits,
-                told=lambda measured: _note(meter, measured, began),
+                told=lambda measured: self._note(meter, measured, began),
                 is_frozen=self._is_frozen(CallId(name)),
             )
         except (LaunchError, CapabilityMissingError) as error:
@@ -90,7 +98,7 @@ class LocalCommands:
             stdout=ended.stdout,
             stderr=ended.stderr,
             explanation=explanation_of(ended, limits),
-            usage=_usage(ended),
+            usage=self._usage(ended),
             isolated=ended.isolated,
         )
 
@@ -115,6 +123,46 @@ class LocalCommands:
             return await self._executor.thaw(name)
         except EbpfError as error:
             raise UpstreamFailedError(str(error)) from error
+
+    def _note(self, meter: Meter, measured: Measured, began: float) -> None:
+        if measured.cpu_ms is None:
+            return
+        wall_ms = None
+        if measured.frozen_ms:
+            # Only the machine knows for how long the command stood still: that is not its time.
+            elapsed_ms = round((anyio.current_time() - began) * 1000)
+            wall_ms = max(0, elapsed_ms - measured.frozen_ms)
+        meter.usage = Usage(
+            measured=self._amounts(measured.cpu_ms, measured.memory_mib_s, None, wall_ms),
+            memory_peak_bytes=measured.memory_peak_bytes,
+        )
+
+    def _usage(self, ended: CommandResult) -> Usage:
+        wall_ms = ended.wall_ms if ended.frozen_ms else None
+        return Usage(
+            measured=self._amounts(ended.cpu_ms, ended.memory_mib_s, ended.io_bytes, wall_ms),
+            unmeasured=ended.unmeasured,
+            memory_peak_bytes=ended.memory_peak_bytes,
+        )
+
+    def _amounts(
+        self,
+        cpu_ms: int | None,
+        memory_mib_s: int | None,
+        io_bytes: int | None,
+        wall_ms: int | None,
+    ) -> Amounts:
+        """Return the figures that are known, and the energy that follows from them."""
+        watts = self._milliwatts_per_core
+        energy = None if cpu_ms is None or watts is None else energy_mj(cpu_ms, watts)
+        found = {
+            Unit.CPU_MS: cpu_ms,
+            Unit.MEMORY_MIB_S: memory_mib_s,
+            Unit.IO_BYTES: io_bytes,
+            Unit.ENERGY_MJ: energy,
+            Unit.WALL_MS: wall_ms,
+        }
+        return Amounts({unit: figure for unit, figure in found.items() if figure is not None})
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that starts a stdio server inside a domain of its own."""
@@ -176,25 +224,3 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.TIMED_OUT
         case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT:
             return CallStatus.LIMIT_HIT
-
-
-def _note(meter: Meter, measured: Measured, began: float) -> None:
-    if measured.cpu_ms is None:
-        return
-    counted = {Unit.CPU_MS: measured.cpu_ms}
-    if measured.frozen_ms:
-        # Only the machine knows for how long the command stood still: that is not its time.
-        elapsed_ms = round((anyio.current_time() - began) * 1000)
-        counted[Unit.WALL_MS] = max(0, elapsed_ms - measured.frozen_ms)
-    meter.usage = Usage(measured=Amounts(counted), memory_peak_bytes=measured.memory_peak_bytes)
-
-
-def _usage(ended: CommandResult) -> Usage:
-    measured = {} if ended.cpu_ms is None else {Unit.CPU_MS: ended.cpu_ms}
-    if ended.frozen_ms:
-        measured[Unit.WALL_MS] = ended.wall_ms
-    return Usage(
-        measured=Amounts(measured),
-        unmeasured=ended.unmeasured,
-        memory_peak_bytes=ended.memory_peak_bytes,
-    )

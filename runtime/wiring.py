@@ -154,6 +154,7 @@ async def open_sidecar(
             workdir=config.local.workdir or tempfile.gettempdir(),
             at_once_max=config.local.at_once_max,
             is_frozen=ground.running.is_frozen,
+            milliwatts_per_core=policy.milliwatts_per_core,
         )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
@@ -264,7 +265,12 @@ def _gateway(
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
-    builtins = builtin.Builtins(archive=ground.archive, books=ground.books, turns=ground.turns)
+    builtins = builtin.Builtins(
+        archive=ground.archive,
+        books=ground.books,
+        turns=ground.turns,
+        policy=lambda: ground.policy,
+    )
     return Gateway(
         stock=stock,
         pipeline=pipeline,

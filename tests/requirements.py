@@ -95,6 +95,17 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that is served an earlier result runs nothing and charges nothing."
         ),
         "loop.pause-stops-session": "A session that is paused starts no call until it is resumed.",
+        "cost.unified-beside-parts": (
+            "A unified cost (money, a price per tool call and per CPU-second) stands beside its "
+            "parts and is no budget's unit."
+        ),
+        "context.tokens-are-counted": (
+            "What goes back to the model is charged in context tokens, held before the call."
+        ),
+        "energy.is-an-estimate": "Energy is processor time at a configured draw, and says so.",
+        "books.reconcile": (
+            "What the call records were charged is what the balances settled, unit by unit."
+        ),
         "turn.unknown-denies": "A turns budget denies a call whose turn is unknown.",
         "turns.limit-denies": "The turn beyond a session's limit is denied with a way out.",
         "turns.reminder-is-shown": "The model is told what remains at the counts that are set.",

@@ -157,7 +157,7 @@ class Approver:
             arguments_hash=asked.arguments_hash,
             backend=job.backend.name,
             rule=job.rule.name,
-            policy_version=job.policy_version,
+            policy_version=job.policy.version,
             estimate=held.amount,
             created_at_ms=now_ms,
             expires_at_ms=now_ms + terms.ttl_ms,

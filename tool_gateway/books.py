@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import anyio
 
 from governor.admission import AdmissionRequest
+from governor.amounts import Amounts
 from governor.call import CallRecord
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved, Settled
@@ -94,6 +95,13 @@ class Books:
         now_ms = self._clock.now_ms()
         try:
             return tracked(await self._ledger.standing(chain, now_ms=now_ms), now_ms=now_ms)
+        except _DOWN:
+            return None
+
+    async def charged_to(self, chain: ScopeChain) -> Amounts | None:
+        """Return what the chain's session was charged so far; None while nobody can say."""
+        try:
+            return await self._ledger.charged_to(chain.session)
         except _DOWN:
             return None
 

@@ -8,8 +8,10 @@ from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import ArchiveId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
+from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
+from governor.usage import OF_THE_MACHINE
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
@@ -20,7 +22,7 @@ from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
-from tool_gateway.ports import Meter, ResultArchive, Slice
+from tool_gateway.ports import Meter, PolicySource, ResultArchive, Slice
 from tool_gateway.results import (
     ARCHIVE_META,
     Outcome,
@@ -128,13 +130,16 @@ class Builtins:
     """Runs the built-in tools inside the process."""
 
     name = BUILTIN
-    unmeasurable: Mapping[Unit, str] = {Unit.CPU_MS: "it runs inside the sidecar"}
+    unmeasurable: Mapping[Unit, str] = dict.fromkeys(OF_THE_MACHINE, "it runs inside the sidecar")
 
-    def __init__(self, *, archive: ResultArchive, books: Books, turns: TurnGate) -> None:
+    def __init__(
+        self, *, archive: ResultArchive, books: Books, turns: TurnGate, policy: PolicySource
+    ) -> None:
         """Take the ports."""
         self._archive = archive
         self._books = books
         self._turns = turns
+        self._policy = policy
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -146,18 +151,30 @@ class Builtins:
             return await self._read(call)
         if call.tool == GOVERNOR_EXTEND:
             return await self._extend(call)
+        return await self._status(call)
+
+    async def _status(self, call: ToolCall) -> Outcome:
         tracked = await self._books.tracked(call.chain)
-        if tracked is None:
+        charged = await self._books.charged_to(call.chain)
+        if tracked is None or charged is None:
             text = "The ledger does not answer; what remains cannot be said. Try again."
             return Outcome(
                 result=text_result(text, is_error=True), status=CallStatus.TOOL_ERROR, detail=text
             )
-        shape = tracked.as_json()
+        unified = self._policy().unified.cost_microusd(charged)
+        spent = {unit.value: amount for unit, amount in charged if amount}
+        shape = {
+            **tracked.as_json(),
+            "session": {"charged": spent, "unified_cost_microusd": unified},
+        }
         return Outcome(
             result=ToolResult(
                 content=(
                     text_block(json.dumps(shape, ensure_ascii=False)),
-                    text_block(tracked.status()),
+                    text_block(
+                        f"{tracked.status()}\nUnified cost of this session so far: "
+                        f"{amount_words(Unit.COST_MICROUSD, unified)}."
+                    ),
                 ),
                 structured=shape,
             )

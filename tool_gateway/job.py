@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 
-from governor.amounts import NOTHING, Amounts, Unit
+from governor.amounts import NOTHING, Amounts
 from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
 from governor.ids import ArchiveId, CallId, TurnId
 from governor.loops import Entry, Loop
-from governor.policy import ToolRule
+from governor.policy import Policy, ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
@@ -52,7 +52,7 @@ class Job:
     backend: Backend
     isolated: Isolated | None
     started_at_ms: int
-    policy_version: str
+    policy: Policy
     repeat: Repeat = field(default_factory=Repeat)
 
     @property
@@ -72,8 +72,11 @@ class Job:
         """Return what the call may cost at the most, turns aside."""
         if self.repeat.served is not None:
             return NOTHING
-        measures_cpu = Unit.CPU_MS not in self.backend.unmeasurable
-        return estimate_tool_call(self.rule, measures_cpu=measures_cpu)
+        return estimate_tool_call(
+            self.rule,
+            unmeasurable=self.backend.unmeasurable,
+            milliwatts_per_core=self.policy.milliwatts_per_core,
+        )
 
     def under(self, reserved: Reserved) -> "Job":
         """Return the job as the call that `reserved` was held for.
@@ -133,7 +136,7 @@ def record_of(
         arguments=arguments,
         backend=job.backend.name,
         rule=job.rule.name,
-        policy_version=job.policy_version,
+        policy_version=job.policy.version,
         estimate=estimate,
         usage=usage,
         denial=denial,

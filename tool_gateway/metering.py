@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 from governor.account import Account, BalanceKey
 from governor.amounts import Amounts, Unit
+from governor.call import CallRecord
+from governor.estimate import context_tokens
 from governor.events import Settled
 from governor.policy import ToolRule
+from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 
 
@@ -14,10 +17,11 @@ def usage_of(
     *,
     held: Amounts,
     wall_ms: int,
+    text_chars: int,
     backend: Usage | None,
     unmeasurable: Mapping[Unit, str],
 ) -> Usage:
-    """Return the usage to settle: one call at its price, its time, and the backend's figures.
+    """Return the usage to settle: one call at its price, its time, its text, the backend's figures.
 
     `backend` is None when the call never reported; what was held for its units then stands.
     """
@@ -25,6 +29,7 @@ def usage_of(
         Unit.TOOL_CALLS: 1,
         Unit.COST_MICROUSD: rule.cost_microusd,
         Unit.WALL_MS: wall_ms,
+        Unit.CONTEXT_TOKENS: context_tokens(text_chars),
     }
     reported = {} if backend is None else dict(backend.measured)
     measured = Amounts({**counted, **reported})
@@ -83,6 +88,25 @@ def usage_json(usage: Usage) -> dict[str, object]:
     shape: dict[str, object] = {**usage.measured.as_dict()}
     shape.update({unit.value: None for unit in usage.unmeasured})
     shape["memory_peak_bytes"] = usage.memory_peak_bytes
+    if usage.estimated:
+        shape["estimated"] = [unit.value for unit in usage.estimated]
     if usage.unmeasured:
         shape["unmeasured"] = {unit.value: why for unit, why in usage.unmeasured.items()}
+    return shape
+
+
+def call_json(record: CallRecord, prices: UnifiedPrices) -> dict[str, object]:
+    """Return how a call ended and what it used, as `_meta["flyball/call"]` shows it."""
+    shape: dict[str, object] = {"call_id": record.call_id, "status": record.status.value}
+    if record.usage is not None:
+        shape["usage"] = usage_json(record.usage)
+        # As settlement charges it: what was measured, else what was held.
+        charged = Amounts({**record.estimate.by_unit, **record.usage.measured.by_unit})
+        shape["unified_cost_microusd"] = prices.cost_microusd(charged)
+    if record.isolated is not None:
+        shape["isolation"] = {
+            "enforcement": record.isolated.enforcement.value,
+            "contained": record.isolated.contained,
+            "by": record.isolated.by,
+        }
     return shape

@@ -32,7 +32,7 @@ from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.metering import usage_json, usage_of
+from tool_gateway.metering import call_json, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
@@ -93,7 +93,7 @@ class Pipeline:
             backend=backend,
             isolated=backend.isolation_for(call, rule.limits),
             started_at_ms=self._clock.now_ms(),
-            policy_version=policy.version,
+            policy=policy,
         )
         refused = _refused(job)
         if refused is None:
@@ -188,7 +188,9 @@ class Pipeline:
                 )
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
         standing = await self._books.after(settled, job.call.chain)
-        annotated = _annotated(self._loops.noted(job, progress), record)
+        annotated = self._loops.noted(job, progress).with_meta(
+            **{CALL_META: call_json(record, job.policy.unified)}
+        )
         annotated = self._turns.observed(annotated, record)
         if standing is None:
             return annotated.with_meta(**{BUDGET_META: None})
@@ -300,20 +302,9 @@ def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Us
         job.rule,
         held=reserved.amount,
         wall_ms=wall_ms,
+        # Whoever went away reads nothing. The gateway's own notes, which are told only once
+        # the call is settled, are not counted.
+        text_chars=0 if progress.result is None else progress.result.text_chars,
         backend=progress.meter.usage if progress.outcome is None else progress.outcome.usage,
         unmeasurable=job.backend.unmeasurable,
     )
-
-
-def _annotated(result: ToolResult, record: CallRecord) -> ToolResult:
-    """Return the result with what the call used, in `_meta`."""
-    call: dict[str, object] = {"call_id": record.call_id, "status": record.status.value}
-    if record.usage is not None:
-        call["usage"] = usage_json(record.usage)
-    if record.isolated is not None:
-        call["isolation"] = {
-            "enforcement": record.isolated.enforcement.value,
-            "contained": record.isolated.contained,
-            "by": record.isolated.by,
-        }
-    return result.with_meta(**{CALL_META: call})

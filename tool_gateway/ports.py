@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
@@ -78,6 +78,10 @@ class Ledger(Protocol):
 
     async def replay_of(self, call_id: CallId) -> ArchiveId | None:
         """Return where the outcome of an ended call is kept, None while it runs or if it is not."""
+        ...
+
+    async def charged_to(self, session: SessionId) -> Amounts:
+        """Return what the session's calls that ended were charged."""
         ...
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:

@@ -47,6 +47,13 @@ class ToolResult:
         return max(shown, 0 if self.structured is None else len(_json(self.structured).encode()))
 
     @property
+    def text_chars(self) -> int:
+        """Return the length of what the model would read, its last line included."""
+        shown = sum(len(_block_text(block)) for block in self.content)
+        structured = 0 if self.structured is None else len(_json(self.structured))
+        return max(shown, structured) + len(self.closing or "")
+
+    @property
     def sole_text(self) -> str | None:
         """Return the text when the answer is one text block, else None."""
         if len(self.content) == 1 and self.content[0].get("type") == "text":

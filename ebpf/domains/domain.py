@@ -23,6 +23,7 @@ class Measured:
 
     cpu_ms: int | None
     memory_peak_bytes: int | None
+    memory_mib_s: int | None = None
     memory_kills: int = 0
     pids_limit_hits: int = 0
     frozen_ms: int = 0

@@ -26,6 +26,7 @@ from ebpf.domains.groups import (
     write,
 )
 from ebpf.domains.hierarchies import UNIFIED, Hierarchy
+from ebpf.domains.memory_time import MemoryTime
 from ebpf.errors import DomainError
 from governor.limits import ExecutionLimits
 
@@ -58,6 +59,7 @@ class HybridDomain:
         """Stand for directories that exist, whose name `made` holds until they are removed."""
         self._directories = directories
         self._made = made
+        self._memory_time = MemoryTime()
         # Controllers that are mounted together share a directory, which is entered once.
         self._groups = tuple(dict.fromkeys(directories.values()))
         self.entry = Entry(join=tuple(str(path / "cgroup.procs") for path in self._groups))
@@ -84,11 +86,14 @@ class HybridDomain:
             write(cpu / "cpu.cfs_quota_us", str(quota_us))
 
     def started(self, pid: int) -> None:
-        """Do nothing: the kernel keeps the list of members."""
+        """Note when; the kernel keeps the list of members."""
+        self._memory_time.begin(anyio.current_time())
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return MEMORY after the kernel's first kill, CPU when the total is used up."""
+        usage = self._directories["memory"] / "memory.usage_in_bytes"
         while True:
+            self._memory_time.note(anyio.current_time(), int(read(usage)))
             measured = self.measure()
             if measured.memory_kills:
                 return EndCause.MEMORY
@@ -101,9 +106,11 @@ class HybridDomain:
         """Return what the kernel has counted for the whole tree, dead processes included."""
         memory = self._directories["memory"]
         cpu_ns = int(read(self._directories["cpuacct"] / "cpuacct.usage"))
+        peak_bytes = int(read(memory / "memory.max_usage_in_bytes"))
         return Measured(
             cpu_ms=-(-cpu_ns // 1_000_000),
-            memory_peak_bytes=int(read(memory / "memory.max_usage_in_bytes")),
+            memory_peak_bytes=peak_bytes,
+            memory_mib_s=self._memory_time.mib_s(now=anyio.current_time(), peak_bytes=peak_bytes),
             memory_kills=self._memory_kills(),
             pids_limit_hits=read_field(self._directories["pids"] / "pids.events", "max"),
         )
@@ -127,6 +134,7 @@ class HybridDomain:
 
     async def kill(self) -> None:
         """Kill every process at once and wait until the kernel says that none is left."""
+        self._memory_time.end(anyio.current_time())
         await kill_group(self._directories[UNIFIED])
 
     async def remove(self) -> None:

@@ -15,6 +15,7 @@ import psutil
 
 from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
+from ebpf.domains.memory_time import MemoryTime
 from ebpf.errors import DomainError
 from ebpf.observer import (
     TreeSample,
@@ -75,6 +76,7 @@ class ObservedDomain:
         self._freezing = anyio.Lock()
         self._peak_bytes: int | None = None
         self._cpu_ms: int | None = None
+        self._memory_time = MemoryTime()
         self.entry = Entry(
             rlimits=rlimits, marker=(MARKER, self._mark), keeper=sys.platform == "linux"
         )
@@ -82,6 +84,7 @@ class ObservedDomain:
     def started(self, pid: int) -> None:
         """Remember the root of the tree."""
         self._root_pid = pid
+        self._memory_time.begin(anyio.current_time())
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the first limit that a sample exceeds."""
@@ -107,12 +110,19 @@ class ObservedDomain:
     def _note(self, sample: TreeSample) -> None:
         if sample.processes:
             self._peak_bytes = max(self._peak_bytes or 0, sample.memory_bytes)
+            self._memory_time.note(anyio.current_time(), sample.memory_bytes)
         # The figure can fall when a process dies whose parent has not waited for it yet.
         self._cpu_ms = max(self._cpu_ms or 0, sample.cpu_ms)
 
     def measure(self) -> Measured:
         """Return the highest of what was sampled."""
-        return Measured(cpu_ms=self._cpu_ms, memory_peak_bytes=self._peak_bytes)
+        return Measured(
+            cpu_ms=self._cpu_ms,
+            memory_peak_bytes=self._peak_bytes,
+            memory_mib_s=self._memory_time.mib_s(
+                now=anyio.current_time(), peak_bytes=self._peak_bytes
+            ),
+        )
 
     async def freeze(self) -> None:
         """Stop the tree and whatever else carries the mark, until nothing runs."""
@@ -153,6 +163,7 @@ class ObservedDomain:
 
     async def kill(self) -> None:
         """Kill the tree, then whatever else carries the mark, until nothing is left."""
+        self._memory_time.end(anyio.current_time())
         with anyio.move_on_after(KILL_SECONDS_MAX):
             while True:
                 if not await anyio.to_thread.run_sync(self._kill_once):

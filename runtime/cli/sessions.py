@@ -80,8 +80,8 @@ def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
         ).rstrip()
         for row in rows
     ]
-    if any(item["energy"]["source"] == "cpu_estimate" for item in items):
-        lines.append("~ energy is estimated from CPU time at metrics.cpu_watts")
+    if items:
+        lines.append("~ energy is estimated from CPU time")
     if follows:
         lines.append("more follow: raise --limit")
     return "\n".join(lines) + "\n"
@@ -105,14 +105,13 @@ def _about(item: dict[str, Any], *, is_session: bool) -> list[str]:
 
 def _figures(item: dict[str, Any]) -> list[str]:
     energy = item["energy"]
-    mark = "~" if energy["source"] == "cpu_estimate" else ""
     return [
         str(item["tool_calls"]),
         _percent(item["useful_share"]),
         _percent(item["redundant_share"]),
         _dollars(item["cost_microusd"]),
         _dollars(item["cost_of_pass_microusd"]),
-        f"{mark}{energy['mj'] / 1000:.1f} J",
+        f"~{energy['mj'] / 1000:.1f} J",
     ]
 
 

@@ -20,6 +20,7 @@ from tool_gateway.shell import LOCAL
 LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(ge=1, le=TURNS_MAX)]
 TurnCountOrNone = Annotated[int, Field(ge=0, le=TURNS_MAX)]
+SmallPrice = Annotated[int, Field(ge=0, le=1_000_000_000)]
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
@@ -104,6 +105,19 @@ class Guidance(Table):
     chat_tracker: Tracker = Tracker.OFF
 
 
+class UnifiedCost(Table):
+    """What a tool call and a second of processor time count beside the money."""
+
+    tool_call_microusd: SmallPrice = 0
+    cpu_second_microusd: SmallPrice = 0
+
+
+class Energy(Table):
+    """What one busy core draws; without it energy is not estimated."""
+
+    watts_per_core: Annotated[Decimal, Field(gt=0, le=10_000)] | None = None
+
+
 class Local(Table):
     """Local commands: whom they run as, and where."""
 
@@ -168,6 +182,11 @@ class Estimate(Table):
 
     wall_ms: Amount | None = None
     cpu_ms: Amount | None = None
+    memory_mib_s: Amount | None = None
+    io_bytes: Amount | None = None
+    egress_bytes: Amount | None = None
+    energy_mj: Amount | None = None
+    context_tokens: Amount | None = None
 
 
 class LoopTable(Table):
@@ -366,6 +385,8 @@ class Config(Table):
     records: Records = Records()
     local: Local = Local()
     guidance: Guidance = Guidance()
+    unified_cost: UnifiedCost = UnifiedCost()
+    energy: Energy = Energy()
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from governor.amounts import Amounts
+from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.errors import GovernorError
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
@@ -17,11 +17,13 @@ from governor.policy import ApprovalTerms, Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
+from governor.unified_cost import UnifiedPrices
 from governor.window import Fixed, Lifetime, Window
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
     Config,
+    Estimate,
     Limits,
     LoopTable,
     Pricing,
@@ -64,6 +66,11 @@ def policy_of(config: Config) -> Policy:
         version=config_version(config),
         rules=(*shell, off, *others),
         fallback=_rule(config.default, "default", Match(), name="default"),
+        unified=UnifiedPrices(
+            tool_call_microusd=config.unified_cost.tool_call_microusd,
+            cpu_second_microusd=config.unified_cost.cpu_second_microusd,
+        ),
+        milliwatts_per_core=_milliwatts(config.energy.watts_per_core),
     )
 
 
@@ -236,6 +243,7 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             cost_microusd=terms.cost_microusd,
             estimate_wall_ms=terms.estimate.wall_ms,
             estimate_cpu_ms=terms.estimate.cpu_ms,
+            estimates=_estimates(terms.estimate),
             turn_per_call=terms.turn_per_call,
             archive_above_bytes=terms.archive_above_bytes,
             drop_output_schema=terms.drop_output_schema,
@@ -252,6 +260,18 @@ def _approval(terms: RuleTerms) -> ApprovalTerms | None:
     if not terms.approve:
         return None
     return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
+
+
+def _estimates(table: Estimate) -> Amounts:
+    """Return the estimates that the file gives of the units beside the times."""
+    said = table.model_dump(exclude={"wall_ms", "cpu_ms"}, exclude_none=True)
+    return Amounts({Unit(name): amount for name, amount in said.items()})
+
+
+def _milliwatts(watts: Decimal | None) -> int | None:
+    if watts is None:
+        return None
+    return int((watts * 1_000).to_integral_value(rounding=ROUND_CEILING))
 
 
 def _loops(loops: str | LoopTable) -> LoopRule | None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import anyio
@@ -145,6 +146,33 @@ async def test_a_flood_of_output_is_cut_and_its_producer_killed(executor: LocalE
     assert result.cause is EndCause.OUTPUT
     assert len(result.stdout) == 10_000
     assert result.stdout_dropped_bytes > 0
+
+
+async def test_memory_over_time_is_what_was_held_for_as_long_as_it_was(
+    executor: LocalExecutor,
+) -> None:
+    hog = python(f"import time; held = b'x' * {64 * MIB}; time.sleep(1)")
+
+    with anyio.fail_after(20):
+        result = await executor.run("call", hog, limits())
+
+    assert result.memory_mib_s is not None
+    assert 48 <= result.memory_mib_s <= 100 * (result.wall_ms / 1000)
+
+
+async def test_disk_traffic_of_a_whole_tree_is_counted(
+    executor: LocalExecutor, open_dir: Path
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("no keeper adds it up here")
+    write = f"dd if=/dev/zero of={open_dir}/file bs=1M count=8 conv=fsync; exit 0"
+
+    with anyio.fail_after(20):
+        result = await executor.run("call", shell(f"sh -c '{write}'"), limits())
+
+    assert result.io_bytes is not None
+    # A file system in memory has no traffic.
+    assert result.io_bytes >= 8 * MIB or result.io_bytes == 0
 
 
 async def test_a_tree_over_its_memory_is_seen_and_killed(executor: LocalExecutor) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ebpf.capability import CapabilityState, Host, probe_host
 from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor
+from governor.amounts import Unit
 from governor.call import Enforcement
 from tests.ebpf.commands import MIB, Pipe, limits, python, shell
 
@@ -161,7 +162,20 @@ async def test_every_limit_is_enforced_and_said_to_be(executor: LocalExecutor) -
     assert promised.enforcement is Enforcement.ENFORCED
     assert promised.contained
     assert result.isolated == promised
-    assert result.unmeasured == {}
+    assert result.memory_mib_s is not None
+    assert set(result.unmeasured) == {Unit.IO_BYTES} < set(executor.unmeasurable)
+
+
+async def test_memory_over_time_is_what_was_held_for_as_long_as_it_was(
+    executor: LocalExecutor,
+) -> None:
+    hog = python(f"import time; held = b'x' * {64 * MIB}; time.sleep(1)")
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", hog, limits())
+
+    assert result.memory_mib_s is not None
+    assert 64 <= result.memory_mib_s <= 100 * (result.wall_ms / 1000)
 
 
 def test_a_probe_leaves_nothing_behind(host: Host) -> None:

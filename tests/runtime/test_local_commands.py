@@ -1,6 +1,7 @@
 """Local commands as the gateway sees them: what a model is told, what is charged."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,7 @@ class Executor:
         self.asked_cwd: list[str | None] = []
         self.ended_servers: list[str] = []
         self.frozen_at_start: list[bool] = []
+        self.unmeasurable = {Unit.EGRESS_BYTES: "nobody counts it"}
 
     async def run(
         self,
@@ -121,9 +123,14 @@ class Executor:
         self.ended_servers.append(name)
 
 
-def commands(ending: CommandResult | EbpfError) -> tuple[LocalCommands, Executor]:
+def commands(
+    ending: CommandResult | EbpfError, *, milliwatts_per_core: int | None = None
+) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
-    return LocalCommands(executor, workdir="/srv/work", at_once_max=2), executor
+    local = LocalCommands(
+        executor, workdir="/srv/work", at_once_max=2, milliwatts_per_core=milliwatts_per_core
+    )
+    return local, executor
 
 
 def test_the_table_of_endings_has_every_cause() -> None:
@@ -193,6 +200,33 @@ async def test_the_measured_processor_time_is_what_is_charged() -> None:
 
     assert usage.measured == Amounts({Unit.CPU_MS: 40})
     assert usage.memory_peak_bytes == 25 * MIB // 2
+
+
+@pytest.mark.anyio
+async def test_memory_and_disk_traffic_are_charged_as_the_domain_saw_them() -> None:
+    local, _ = commands(replace(ended(exit_code=0), memory_mib_s=9, io_bytes=512))
+
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+
+    assert usage.measured.as_dict() == {"cpu_ms": 40, "memory_mib_s": 9, "io_bytes": 512}
+    assert usage.estimated == (Unit.MEMORY_MIB_S,)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("energy.is-an-estimate")
+async def test_energy_is_reckoned_from_processor_time_where_the_draw_of_a_core_is_known() -> None:
+    meter = Meter()
+    dark, _ = commands(ended(exit_code=0))
+    local, _ = commands(ended(exit_code=0), milliwatts_per_core=7_030)
+
+    usage = (await local.run("call_1", COMMAND, LIMITS, meter)).usage
+
+    assert usage.measured.of(Unit.ENERGY_MJ) == 282  # 40 ms at 7.03 W, rounded up
+    assert usage.estimated == (Unit.ENERGY_MJ,)
+    assert meter.usage is not None
+    assert meter.usage.measured.of(Unit.ENERGY_MJ) == 50
+    assert set(local.unmeasurable) == {Unit.EGRESS_BYTES}
+    assert set(dark.unmeasurable) == {Unit.EGRESS_BYTES, Unit.ENERGY_MJ}
 
 
 @pytest.mark.anyio

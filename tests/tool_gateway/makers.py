@@ -146,6 +146,14 @@ class FakeLedger:
     async def replay_of(self, call_id: CallId) -> ArchiveId | None:
         return next((kept.archive_id for kept in self.records if kept.call_id == call_id), None)
 
+    async def charged_to(self, session: SessionId) -> Amounts:
+        self._fail_if_down("charged_to")
+        total = Amounts({})
+        for kept in self.records:
+            if kept.chain.session == session and kept.usage is not None:
+                total = total.plus(kept.usage.measured)
+        return total
+
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         return tuple(
             {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from governor.call import CallStatus, ToolCall
 from governor.ids import ArchiveId, PrincipalId
-from governor.policy import Match, ToolRule
+from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import Books as FoldedBooks
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, LIMITS, FakeArchive, FakeClock, FakeLedger, a_call
@@ -35,10 +35,15 @@ def rule(above: int = 100, *, drop: bool = False) -> ToolRule:
     )
 
 
+POLICY = Policy(version="v1", rules=(), fallback=rule())
+
+
 def builtins(archive: FakeArchive) -> Builtins:
     ledger = FakeLedger(FoldedBooks((budget("calls", tool_calls=10),)))
     books = Books(ledger=ledger, clock=FakeClock())
-    return Builtins(archive=archive, books=books, turns=a_gate(books, FakeClock()))
+    return Builtins(
+        archive=archive, books=books, turns=a_gate(books, FakeClock()), policy=lambda: POLICY
+    )
 
 
 async def keep(content: bytes) -> tuple[Builtins, ArchiveId]:
@@ -178,6 +183,7 @@ async def test_the_status_tool_shows_every_budget_as_text_and_as_structure() -> 
             }
         ],
         "left": "HIGH",
+        "session": {"charged": {}, "unified_cost_microusd": 0},
     }
     assert "tenant budget calls: 10 of 10 tool calls left (100%)" in words
 

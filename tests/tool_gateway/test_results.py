@@ -122,13 +122,14 @@ def usage(rule: ToolRule = RULE, backend: Usage | None = None, **held_units: int
         rule,
         held=amounts(**held_units),
         wall_ms=30,
+        text_chars=9,
         backend=backend,
         unmeasurable={Unit.CPU_MS: "elsewhere"},
     )
 
 
 def test_a_call_counts_once_at_its_price_and_its_time() -> None:
-    assert usage().measured == amounts(tool_calls=1, cost_microusd=7, wall_ms=30)
+    assert usage().measured == amounts(tool_calls=1, cost_microusd=7, wall_ms=30, context_tokens=3)
 
 
 def test_what_the_backend_measured_replaces_what_was_assumed() -> None:

@@ -57,7 +57,12 @@ async def ask_for_more(house: House, turn: str, **arguments: object) -> ToolResu
         chain=CHAIN,
         turn=a_call(turn=turn).turn,
     )
-    backend = Builtins(archive=house.archive, books=house.books, turns=house.turns)
+    backend = Builtins(
+        archive=house.archive,
+        books=house.books,
+        turns=house.turns,
+        policy=lambda: house.policy,
+    )
     return await house.pipeline.run(call, session_name="one", entry=entry, backend=backend)
 
 

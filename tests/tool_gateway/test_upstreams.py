@@ -15,9 +15,9 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from governor.amounts import Unit
 from governor.call import CallStatus, ToolCall
 from governor.ids import ToolName, UpstreamName
+from governor.usage import OF_THE_MACHINE
 from tests.tool_gateway.makers import LIMITS, a_call
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Meter
@@ -208,7 +208,7 @@ async def test_nobody_can_measure_what_an_upstream_computes() -> None:
     upstreams = Upstreams(stdio(), HttpSpec(name=REMOTE, url="http://127.0.0.1:9/mcp"))
 
     for backend in upstreams.fleet.backends.values():
-        assert set(backend.unmeasurable) == {Unit.CPU_MS}
+        assert set(backend.unmeasurable) == set(OF_THE_MACHINE)
         assert backend.isolation_for(a_call(), LIMITS) is None
 
 

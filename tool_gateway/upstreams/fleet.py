@@ -9,6 +9,7 @@ from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import UpstreamName
 from governor.limits import ExecutionLimits
+from governor.usage import OF_THE_MACHINE
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.results import Outcome, text_result
@@ -19,6 +20,8 @@ from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
 
 # What is not up by then is served without, and comes into the list when it is.
 CONNECT_SECONDS_MAX = 5.0
+_SHARED = "the upstream is one process that all its calls share"
+_ELSEWHERE = "the upstream runs outside of this sidecar"
 
 
 class UpstreamBackend:
@@ -28,11 +31,9 @@ class UpstreamBackend:
         """Take the connection that the calls go over."""
         self._connection = connection
         is_local = isinstance(connection.spec, StdioSpec)
-        self.unmeasurable: Mapping[Unit, str] = {
-            Unit.CPU_MS: "the upstream is one process that all its calls share"
-            if is_local
-            else "the upstream runs outside of this sidecar"
-        }
+        self.unmeasurable: Mapping[Unit, str] = dict.fromkeys(
+            OF_THE_MACHINE, _SHARED if is_local else _ELSEWHERE
+        )
 
     @property
     def name(self) -> UpstreamName:

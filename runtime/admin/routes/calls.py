@@ -25,10 +25,11 @@ async def list_calls(parts: Parts, filters: Annotated[CallFilters, Query()]) -> 
         cursor=filters.cursor,
         limit=filters.limit,
     )
-    return page_of(found, call_out)
+    prices = parts.policy().unified
+    return page_of(found, lambda view: call_out(view, prices))
 
 
 @ROUTES.get("/{call_id}", summary="Read a call", responses=problems(404))
 async def read_call(parts: Parts, call_id: CallId) -> CallOut:
     """Return the call; there is no record of one that still runs."""
-    return call_out(await parts.store.calls.get(call_id))
+    return call_out(await parts.store.calls.get(call_id), parts.policy().unified)

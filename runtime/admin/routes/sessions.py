@@ -53,6 +53,7 @@ async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOu
     return session_with_bill_out(
         session,
         await store.calls.bill(session_id),
+        prices=parts.policy().unified,
         turns=turns_out(await store.turns.view(session_id)),
         productivity=figures_out(
             await store.productivity.of_session(session_id), cpu_watts=parts.cpu_watts

@@ -4,6 +4,7 @@ from governor.amounts import Unit
 from governor.call import CallKind, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
+from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 from memory_store.calls import CallView
 from runtime.admin.shapes.fields import Out, Paging, limits_shape
@@ -20,9 +21,13 @@ class CallFilters(Paging):
 
 
 class UsageOut(Out):
-    """What was measured; `unmeasured` gives the reason for each unit that was not."""
+    """What was measured; `unmeasured` gives the reason for each unit that was not.
+
+    The units in `estimated` were measured by way of something else.
+    """
 
     measured: dict[Unit, int]
+    estimated: list[Unit]
     unmeasured: dict[Unit, str]
     memory_peak_bytes: int | None
 
@@ -37,7 +42,11 @@ class IsolatedOut(Out):
 
 
 class CallOut(Out):
-    """A call that ended; `usage` is null where nothing was reported."""
+    """A call that ended; `usage` is null where nothing was reported.
+
+    `unified_cost_microusd` is the charged money with the policy's price for tool calls and
+    processor time, at the prices of today.
+    """
 
     id: CallId
     kind: CallKind
@@ -58,12 +67,13 @@ class CallOut(Out):
     estimate: dict[Unit, int]
     usage: UsageOut | None
     charged: dict[Unit, int]
+    unified_cost_microusd: int
     isolated: IsolatedOut | None
     result_bytes: int | None
     archive: ArchiveId | None
 
 
-def call_out(view: CallView) -> CallOut:
+def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
     """Return a call as it is shown."""
     record = view.record
     return CallOut(
@@ -86,6 +96,7 @@ def call_out(view: CallView) -> CallOut:
         estimate=limits_shape(record.estimate),
         usage=None if record.usage is None else _usage_out(record.usage),
         charged=limits_shape(view.charged),
+        unified_cost_microusd=prices.cost_microusd(view.charged),
         isolated=None if record.isolated is None else _isolated_out(record.isolated),
         result_bytes=record.result_bytes,
         archive=record.archive_id,
@@ -95,6 +106,7 @@ def call_out(view: CallView) -> CallOut:
 def _usage_out(usage: Usage) -> UsageOut:
     return UsageOut(
         measured=limits_shape(usage.measured),
+        estimated=list(usage.estimated),
         unmeasured=dict(usage.unmeasured),
         memory_peak_bytes=usage.memory_peak_bytes,
     )

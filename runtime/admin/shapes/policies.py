@@ -2,10 +2,11 @@
 
 from dataclasses import asdict
 
+from governor.amounts import Unit
 from governor.limits import Isolation
 from governor.policy import Policy, ToolRule
 from governor.tracker import Tracker
-from runtime.admin.shapes.fields import Out
+from runtime.admin.shapes.fields import Out, limits_shape
 
 
 class MatchOut(Out):
@@ -58,6 +59,7 @@ class RuleOut(Out):
     cost_microusd: int
     estimate_wall_ms: int | None
     estimate_cpu_ms: int | None
+    estimates: dict[Unit, int]
     turn_per_call: bool
     archive_above_bytes: int
     drop_output_schema: bool
@@ -67,12 +69,21 @@ class RuleOut(Out):
     cheaper: str | None
 
 
+class UnifiedPricesOut(Out):
+    """What counts beside the money in a unified cost."""
+
+    tool_call_microusd: int
+    cpu_second_microusd: int
+
+
 class PolicyOut(Out):
     """The rules in order: the first that covers a call governs it, `fallback` the rest."""
 
     version: str
     rules: list[RuleOut]
     fallback: RuleOut
+    unified: UnifiedPricesOut
+    milliwatts_per_core: int | None
 
 
 def policy_out(policy: Policy) -> PolicyOut:
@@ -81,6 +92,8 @@ def policy_out(policy: Policy) -> PolicyOut:
         version=policy.version,
         rules=[_rule_out(rule) for rule in policy.rules],
         fallback=_rule_out(policy.fallback),
+        unified=UnifiedPricesOut(**asdict(policy.unified)),
+        milliwatts_per_core=policy.milliwatts_per_core,
     )
 
 
@@ -102,6 +115,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         cost_microusd=rule.cost_microusd,
         estimate_wall_ms=rule.estimate_wall_ms,
         estimate_cpu_ms=rule.estimate_cpu_ms,
+        estimates=limits_shape(rule.estimates),
         turn_per_call=rule.turn_per_call,
         archive_above_bytes=rule.archive_above_bytes,
         drop_output_schema=rule.drop_output_schema,

@@ -21,11 +21,15 @@ class ProductivityQuery(Paging):
 
 
 class EnergyOut(Out):
-    """Energy in millijoules; `cpu_estimate` is CPU time at the configured power."""
+    """Energy in millijoules, reckoned from processor time.
+
+    `charged_estimate` is what the calls were charged, at `energy.watts_per_core`;
+    `cpu_estimate` is their processor time at `metrics.cpu_watts`, where they were charged none.
+    """
 
     mj: int
     mj_per_session: float | None
-    source: Literal["metered", "cpu_estimate"]
+    source: Literal["charged_estimate", "cpu_estimate"]
 
 
 class FiguresOut(Out):
@@ -81,9 +85,9 @@ class ProductivityOut(FiguresOut):
 
 def figures_out(figures: Figures, *, cpu_watts: int) -> FiguresOut:
     """Return the figures with what follows from them."""
-    is_metered = figures.energy_mj > 0
+    is_charged = figures.energy_mj > 0
     # A watt for a millisecond is a millijoule.
-    energy_mj = figures.energy_mj if is_metered else figures.cpu_ms * cpu_watts
+    energy_mj = figures.energy_mj if is_charged else figures.cpu_ms * cpu_watts
     return FiguresOut(
         sessions=figures.sessions,
         tool_calls=figures.tool_calls,
@@ -106,7 +110,7 @@ def figures_out(figures: Figures, *, cpu_watts: int) -> FiguresOut:
         energy=EnergyOut(
             mj=energy_mj,
             mj_per_session=_share(energy_mj, figures.sessions),
-            source="metered" if is_metered else "cpu_estimate",
+            source="charged_estimate" if is_charged else "cpu_estimate",
         ),
     )
 

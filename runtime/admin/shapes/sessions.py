@@ -7,6 +7,7 @@ from pydantic import Field
 from governor.amounts import Unit
 from governor.call import CallStatus
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.unified_cost import UnifiedPrices
 from memory_store.calls import Bill
 from memory_store.sessions import SessionView
 from runtime.admin.shapes.fields import Out, Paging, limits_shape
@@ -41,10 +42,12 @@ class BillOut(Out):
     """What a session was charged so far.
 
     `unmeasured` names the units of which a call could not be measured: what was held for it
-    was charged.
+    was charged. `unified_cost_microusd` is the money with the policy's price for tool calls and
+    processor time, at the prices of today.
     """
 
     charged: dict[Unit, int]
+    unified_cost_microusd: int
     calls: dict[CallStatus, int]
     calls_total: int
     unmeasured: list[Unit]
@@ -103,17 +106,26 @@ def session_out(view: SessionView) -> SessionOut:
 
 
 def session_with_bill_out(
-    view: SessionView, bill: Bill, *, turns: TurnsOut, productivity: FiguresOut
+    view: SessionView,
+    bill: Bill,
+    *,
+    prices: UnifiedPrices,
+    turns: TurnsOut,
+    productivity: FiguresOut,
 ) -> SessionWithBillOut:
     """Return a session as it is shown by itself."""
     return SessionWithBillOut(
-        **dict(session_out(view)), bill=_bill_out(bill), turns=turns, productivity=productivity
+        **dict(session_out(view)),
+        bill=_bill_out(bill, prices),
+        turns=turns,
+        productivity=productivity,
     )
 
 
-def _bill_out(bill: Bill) -> BillOut:
+def _bill_out(bill: Bill, prices: UnifiedPrices) -> BillOut:
     return BillOut(
         charged=limits_shape(bill.charged),
+        unified_cost_microusd=prices.cost_microusd(bill.charged),
         calls=dict(bill.calls),
         calls_total=bill.calls_total,
         unmeasured=list(bill.unmeasured),

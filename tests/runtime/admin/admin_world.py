@@ -17,6 +17,7 @@ from governor.limits import ExecutionLimits
 from governor.policy import Match, Policy, ToolRule
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
+from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
@@ -44,6 +45,7 @@ POLICY = Policy(
     version="v1",
     rules=(ToolRule(name="no-shell", match=Match(tool="shell_run"), allow=False, limits=_LIMITS),),
     fallback=ToolRule(name="default", match=Match(), allow=True, limits=_LIMITS),
+    unified=UnifiedPrices(tool_call_microusd=5),
 )
 
 

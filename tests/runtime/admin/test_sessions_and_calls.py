@@ -161,6 +161,22 @@ async def test_a_call_is_shown_with_what_it_was_charged(world: World) -> None:
     assert (call["id"], call["session"], call["status"]) == ("call-1", SESSION, "ok")
 
 
+@pytest.mark.requirement("cost.unified-beside-parts")
+async def test_a_call_and_a_bill_say_their_unified_cost(world: World) -> None:
+    await world.run_call("call-1")
+    await world.run_call("call-2")
+
+    call = (await world.get("/calls/call-1")).json()
+    listed = (await world.get("/calls")).json()["items"]
+    bill = (await world.get(f"/sessions/{SESSION}")).json()["bill"]
+
+    # The policy's price of a tool call is 5.
+    assert call["unified_cost_microusd"] == 40 + 5
+    assert [each["unified_cost_microusd"] for each in listed] == [45, 45]
+    assert (bill["charged"]["cost_microusd"], bill["unified_cost_microusd"]) == (80, 90)
+    assert call["usage"]["estimated"] == []
+
+
 async def test_calls_are_listed_and_filtered(world: World) -> None:
     await world.run_call("call-1")
     await world.run_call("call-2", session=OTHER)
