@@ -25,7 +25,7 @@ from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
-from runtime.configuration.model import Config
+from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import open_caller_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
@@ -347,6 +347,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
+            known=known_targets(ground.config),
             cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )

@@ -154,6 +154,9 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "input.context-is-checked": "Session, turn and key are short printable strings.",
         "input.hostile-schema": "An upstream's malformed schema harms neither house nor neighbour.",
+        "input.budget-matches-nothing": (
+            "A budget for a tool, an upstream or a tier that is not configured is refused."
+        ),
         "input.oversize-body-413": "A body above the limit is answered 413.",
         "input.unknown-principal-401": "An unknown token is answered 401.",
         "input.unknown-budget-404": "An unknown budget is answered 404.",

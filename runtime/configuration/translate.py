@@ -17,7 +17,7 @@ from governor.policy import ApprovalTerms, Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
-from governor.window import Fixed, Lifetime, Window
+from runtime.budget_words import match_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -30,11 +30,11 @@ from runtime.configuration.model import (
     Tier,
     TurnTermsTable,
     Upstream,
-    WindowTable,
 )
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
+from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 
@@ -204,11 +204,6 @@ def archive_bytes_max_of(config: Config) -> int:
     return config.records.archive_mib_per_tenant * _MIB
 
 
-def window_of(table: str | WindowTable) -> Window:
-    """Return the window of a budget table."""
-    return Fixed(table.every_s * 1000) if isinstance(table, WindowTable) else Lifetime()
-
-
 def _match(rule: Rule) -> Match:
     return Match(tool=rule.tool, tenant=rule.tenant, agent=rule.agent)
 
@@ -334,6 +329,12 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
             subject=table.subject,
             limits=Amounts(table.limits),
             window=window_of(table.window),
+            kind=table.kind,
+            burst=table.burst,
+            match=match_of(table.match),
+            mode=table.mode,
+            overdraft=table.overdraft,
+            warn_at_permille=table.warn_at_permille,
         )
     except GovernorError as error:
         raise ConfigError(f"budget {table.id}: {error}") from error

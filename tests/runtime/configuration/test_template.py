@@ -65,7 +65,14 @@ def test_every_example_is_valid_once_uncommented() -> None:
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
     assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
-    assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
+    assert [budget.id for budget in config.budget] == [
+        "each-session",
+        "each-agent-daily",
+        "each-agent-monthly",
+        "each-agent-last-hour",
+        "searches-per-minute",
+        "at-once",
+    ]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
     assert [rule.tier for rule in config.tier_rule] == ["high"]
@@ -82,7 +89,7 @@ def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
     assert len(upstreams_of(config)) == 3
-    assert len(budgets_of(config, tenant=TENANT)) == 2
+    assert len(budgets_of(config, tenant=TENANT)) == 6
     assert len(providers_of(config)) == 1
     assert [tier.price is not None for tier in tiers_of(config)] == [True, True]
     assert len(tier_rules_of(config)) == 1
