@@ -19,7 +19,13 @@ from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreApprovals, StoreArchive, StoreLedger, StoreTurns
+from runtime.adapters import (
+    StoreApprovals,
+    StoreArchive,
+    StoreLedger,
+    StoreSubSessions,
+    StoreTurns,
+)
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
@@ -37,6 +43,7 @@ from runtime.configuration.translate import (
     tiers_of,
     turn_policy_of,
     upstreams_of,
+    webhook_of,
 )
 from runtime.errors import ListenError
 from runtime.failures import problem_for
@@ -57,8 +64,10 @@ from runtime.reaper import (
 )
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
+from runtime.sub_sessions import SubSessions
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
+from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -72,6 +81,7 @@ from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Turnstile
@@ -127,7 +137,7 @@ async def open_sidecar(
         StoreError: the state directory cannot be used.
     """
     _check_open_access(config)
-    policy, specs = policy_of(config), upstreams_of(config)
+    policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -167,7 +177,7 @@ async def open_sidecar(
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground)
+        await _keep_house(stack, ground, webhook)
         await stack.enter_async_context(fleet.connected())
 
         readiness = Readiness(store=store, fleet=fleet)
@@ -264,7 +274,12 @@ def _gateway(
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
-    builtins = builtin.Builtins(archive=ground.archive, books=ground.books, turns=ground.turns)
+    builtins = builtin.Builtins(
+        archive=ground.archive,
+        books=ground.books,
+        turns=ground.turns,
+        spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
+    )
     return Gateway(
         stock=stock,
         pipeline=pipeline,
@@ -300,7 +315,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
     return ModelFront(chat, session_of=gateway.session_of_chat)
 
 
-async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
+async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None) -> None:
     """Start what runs beside the calls: holds that nobody ends, records past their time."""
     store, clock = ground.store, ground.clock
     tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -315,6 +330,8 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
+    if webhook is not None:
+        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
 
 async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:

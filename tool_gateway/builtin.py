@@ -1,4 +1,4 @@
-"""The built-in tools: archived results, the caller's own budgets, and more turns."""
+"""The built-in tools: archived results, the caller's own budgets, more turns, sub-sessions."""
 
 import base64
 import json
@@ -28,6 +28,7 @@ from tool_gateway.results import (
     text_block,
     text_result,
 )
+from tool_gateway.spawning import CLOSE, DEFINITIONS, SPAWN, Spawning
 from tool_gateway.turn_gate import TurnGate
 
 MEMORY_READ = ToolName(READ_TOOL)
@@ -121,6 +122,16 @@ ENTRIES = (
             "annotations": {"readOnlyHint": False, "openWorldHint": False},
         },
     ),
+    *(
+        ToolEntry(
+            exposed=ToolName(definition["name"]),
+            original=ToolName(definition["name"]),
+            backend=BUILTIN,
+            is_bounded=True,
+            definition=definition,
+        )
+        for definition in DEFINITIONS
+    ),
 )
 
 
@@ -130,11 +141,14 @@ class Builtins:
     name = BUILTIN
     unmeasurable: Mapping[Unit, str] = {Unit.CPU_MS: "it runs inside the sidecar"}
 
-    def __init__(self, *, archive: ResultArchive, books: Books, turns: TurnGate) -> None:
+    def __init__(
+        self, *, archive: ResultArchive, books: Books, turns: TurnGate, spawning: Spawning
+    ) -> None:
         """Take the ports."""
         self._archive = archive
         self._books = books
         self._turns = turns
+        self._spawning = spawning
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -146,6 +160,8 @@ class Builtins:
             return await self._read(call)
         if call.tool == GOVERNOR_EXTEND:
             return await self._extend(call)
+        if call.tool in (CLOSE, SPAWN):
+            return await self._spawning.run(call)
         tracked = await self._books.tracked(call.chain)
         if tracked is None:
             text = "The ledger does not answer; what remains cannot be said. Try again."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
@@ -289,6 +289,29 @@ class SessionPausing(Protocol):
 
     def why_paused(self, session: SessionId) -> str | None:
         """Return why nothing of the session may start, None where the ledger decides."""
+        ...
+
+
+class SubSessionStore(Protocol):
+    """Where sub-sessions are carved out of a session's budgets and given back.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def spawn(self, parent: ScopeChain, *, name: str, limits: Amounts) -> ScopeChain | Denied:
+        """Return the sub-session's chain, or why it was not carved out.
+
+        Raises:
+            SubSessionRefusedError: there is such a session, or it would stand too deep.
+        """
+        ...
+
+    async def close(self, above: ScopeChain, *, name: str) -> Amounts:
+        """Close a session below `above` and return what came back.
+
+        Raises:
+            SubSessionRefusedError: there is no such session below.
+        """
         ...
 
 

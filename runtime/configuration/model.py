@@ -278,6 +278,21 @@ class BudgetTable(Table):
     warn_at_permille: WarnAt = ()
 
 
+class WebhookTable(Table):
+    """Where notices are sent; what signs them comes from the environment."""
+
+    url: str
+    secret_from: Name
+    timeout_ms: Positive = 10_000
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected an http:// or https:// address")
+        return value
+
+
 class Provider(Table):
     """An OpenAI-compatible model server; its key comes from the environment."""
 
@@ -364,6 +379,7 @@ class Config(Table):
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
     budget: tuple[BudgetTable, ...] = ()
+    webhook: WebhookTable | None = None
     turns: TurnTermsTable = TurnTermsTable()
     turn_rule: tuple[TurnRuleTable, ...] = ()
     task_class: tuple[TaskClassTable, ...] = ()

@@ -34,6 +34,7 @@ from runtime.configuration.model import (
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
+from runtime.webhook import Webhook
 from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
@@ -192,6 +193,19 @@ def turn_policy_of(config: Config) -> TurnPolicy:
 def _turn_terms(table: TurnTermsTable) -> TurnTerms:
     # One list of fields: the file's names are the governor's.
     return TurnTerms(**{name: getattr(table, name) for name in TurnTermsTable.model_fields})
+
+
+def webhook_of(config: Config) -> Webhook | None:
+    """Return where notices go, with the secret that the environment holds.
+
+    Raises:
+        ConfigError: the variable that the file names is not set.
+    """
+    table = config.webhook
+    if table is None:
+        return None
+    secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
+    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms)
 
 
 def retention_ms_of(config: Config) -> int:
