@@ -64,9 +64,8 @@ def admit(
         return session_closed() if session is SessionState.CLOSED else session_frozen()
     amount = request.estimate.plus(_ONE_TURN) if is_turn_new else request.estimate
     blind = _blind(request, balances)
-    for balance in blind:
-        if balance.account.is_enforced:
-            return _blind_denial(request, balance)
+    if blind and (denied := _blind_denial(request, blind)) is not None:
+        return denied
     wanted, now_ms = amount.by_unit, request.now_ms
 
     lines: list[ReservationLine] = []
@@ -147,9 +146,13 @@ def _blind(request: AdmissionRequest, balances: Sequence[Balance]) -> Sequence[B
     ]
 
 
-def _blind_denial(request: AdmissionRequest, balance: Balance) -> Denied:
+def _blind_denial(request: AdmissionRequest, blind: Sequence[Balance]) -> Denied | None:
+    """Return the denial of the first budget that enforces what nobody can count."""
+    balance = next((one for one in blind if one.account.is_enforced), None)
+    if balance is None:
+        return None
     unit = balance.key.unit
-    if unit is Unit.TURNS and not _is_turn_known(request):
+    if unit is _TURNS and not _is_turn_known(request):
         return turn_unknown(balance)
     return unmeasurable(balance, request.estimate.of(unit), request.unmeasurable[unit])
 
