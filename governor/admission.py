@@ -63,12 +63,14 @@ def admit(
     if session is not _OPEN:
         return session_closed() if session is SessionState.CLOSED else session_frozen()
     amount = request.estimate.plus(_ONE_TURN) if is_turn_new else request.estimate
-    blind = _first_blind(request, balances)
-    if blind is not None:
-        return blind
+    blind = _blind(request, balances)
+    if blind and (denied := _blind_denial(request, blind)) is not None:
+        return denied
     wanted, now_ms = amount.by_unit, request.now_ms
 
-    lines, short = [], []
+    lines: list[ReservationLine] = []
+    # What an observing budget cannot count it would have denied.
+    short = [(balance, wanted.get(balance.key.unit, 0)) for balance in blind]
     for balance in balances:
         account, settled, reserved = balance
         key = account.key
@@ -131,17 +133,30 @@ def _special_line(account: Account, needed: int) -> ReservationLine:
     )
 
 
-def _first_blind(request: AdmissionRequest, balances: Sequence[Balance]) -> Denied | None:
-    """Return a denial when a budget stands on a unit that nobody can count for this call."""
-    unmeasurable_units = request.unmeasurable
-    # A carve says how many turns; only a call has to say which.
-    is_turn_known = request.turn is not None or request.target.kind is CallKind.SUB_SESSION
+def _blind(request: AdmissionRequest, balances: Sequence[Balance]) -> Sequence[Balance]:
+    """Return the budgets that stand on a unit that nobody can count for this call."""
+    unmeasurable_units, is_turn_known = request.unmeasurable, _is_turn_known(request)
     if is_turn_known and not unmeasurable_units:
+        return ()
+    return [
+        balance
+        for balance in balances
+        if (unit := balance[0].key[2]) in unmeasurable_units
+        or (unit is _TURNS and not is_turn_known)
+    ]
+
+
+def _blind_denial(request: AdmissionRequest, blind: Sequence[Balance]) -> Denied | None:
+    """Return the denial of the first budget that enforces what nobody can count."""
+    balance = next((one for one in blind if one.account.is_enforced), None)
+    if balance is None:
         return None
-    for balance in balances:
-        unit = balance[0].key[2]
-        if unit is _TURNS and not is_turn_known:
-            return turn_unknown(balance)
-        if unit in unmeasurable_units:
-            return unmeasurable(balance, request.estimate.of(unit), unmeasurable_units[unit])
-    return None
+    unit = balance.key.unit
+    if unit is _TURNS and not _is_turn_known(request):
+        return turn_unknown(balance)
+    return unmeasurable(balance, request.estimate.of(unit), request.unmeasurable[unit])
+
+
+def _is_turn_known(request: AdmissionRequest) -> bool:
+    # A carve says how many turns; only a call has to say which.
+    return request.turn is not None or request.target.kind is CallKind.SUB_SESSION

@@ -19,7 +19,7 @@ from governor.reservation import ReservationEvent, ReservationLine, next_state
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from memory_store.bookkeeping import Bookkeeping
-from memory_store.errors import AlreadyExistsError, SessionOwnerError
+from memory_store.errors import AlreadyExistsError, LedgerBreachError, SessionOwnerError
 from memory_store.live_accounts import LiveAccount
 from memory_store.live_holds import LiveHold
 from memory_store.live_sessions import LiveSession
@@ -57,10 +57,13 @@ def spawn(book: Bookkeeping, request: SpawnRequest) -> ScopeChain | Denied:
         AlreadyExistsError: there is, or was, such a session.
         InvalidScopeError: the session would be its own ancestor, or the chain too deep.
         InvalidBudgetError: nothing is carved out.
+        LedgerBreachError: the books do not add up, so nothing more is admitted.
     """
     if not any(limit for _, limit in request.limits):
         message = "limits: name at least one unit, and more than 0 of it"
         raise InvalidBudgetError(message)
+    if book.breach is not None:
+        raise LedgerBreachError(book.breach)
     parent = _parent(book, request)
     chain = ScopeChain(
         tenant=parent.tenant,

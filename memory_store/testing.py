@@ -10,7 +10,17 @@ from governor.amounts import Unit
 from governor.budget import Budget, accounts_for
 from governor.call import CallRecord
 from governor.denial import Denied
-from governor.events import Charge, Ended, Expired, KeyReused, Released, Replayed, Reserved, Settled
+from governor.events import (
+    Charge,
+    Ended,
+    Expired,
+    KeyReused,
+    Released,
+    Replayed,
+    Reserved,
+    Settled,
+    Warned,
+)
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
 from governor.refusal import clock_stepped_back
 from governor.reservation import Reservation, ReservationState
@@ -108,7 +118,8 @@ class MemoryLedger:
         settled = settlement.settle(hold.reservation, usage)
         self._end(settled, record)
         accounts = self._accounts_of(hold.reservation.chain, hold.target, hold.created_at_ms)
-        return replace(settled, standing=tuple(self._balance(account) for account in accounts))
+        standing = tuple(self._balance(account) for account in accounts)
+        return replace(settled, standing=standing, warned=_warned(standing, settled.charges))
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
         """Free what was held for a call that provably consumed nothing."""
@@ -240,6 +251,17 @@ class MemoryLedger:
 
     def _free_key(self, reservation_id: ReservationId) -> None:
         self._keys = {key: by for key, by in self._keys.items() if by[0] != reservation_id}
+
+
+def _warned(standing: Iterable[Balance], charges: Iterable[Charge]) -> tuple[Warned, ...]:
+    """Return the thresholds that the charges reached."""
+    charged = {charge.key: charge.charged for charge in charges}
+    return tuple(
+        Warned(balance, at)
+        for balance in standing
+        for at in balance.account.warn_at
+        if balance.settled - charged.get(balance.key, 0) < at <= balance.settled
+    )
 
 
 def _book(amounts: _Amounts, charge: Charge) -> None:

@@ -8,7 +8,7 @@ from governor.amounts import Amounts
 from governor.approval import Approval, Asked
 from governor.call import CallRecord
 from governor.denial import Denied
-from governor.errors import InvalidTransitionError
+from governor.errors import InvalidBudgetError, InvalidScopeError, InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import (
     ApprovalId,
@@ -29,17 +29,21 @@ from memory_store.archive import Archive
 from memory_store.audit import Actor
 from memory_store.calls import CallLog
 from memory_store.errors import (
+    AlreadyExistsError,
     ArchiveCorruptError,
     ArchiveNotFoundError,
     ArchiveTooLargeError,
     NotFoundError,
+    SessionOwnerError,
     StoreError,
     StoreOverloadedError,
     StoreUnavailableError,
     UnknownReservationError,
+    UnstorableError,
 )
 from memory_store.ledger import SqlLedger
 from memory_store.turn_book import TurnBook
+from runtime.sub_sessions import SubSessions
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -47,6 +51,7 @@ from tool_gateway.errors import (
     HoldEndedError,
     LedgerOverloadedError,
     LedgerUnavailableError,
+    SubSessionRefusedError,
 )
 from tool_gateway.ports import Archived, Slice, TurnsKnown
 
@@ -118,7 +123,7 @@ class StoreLedger:
             views = await self._ledger.balances(
                 tenant=chain.tenant, agent=chain.agent, session=chain.session, now_ms=now_ms
             )
-        return tuple(_balance_json(view, now_ms) for view in views)
+        return tuple(balance_json(view, now_ms) for view in views)
 
 
 class StoreApprovals:
@@ -213,6 +218,50 @@ class StoreArchive:
         )
 
 
+class StoreSubSessions:
+    """An agent's sub-sessions, in the words that the gateway's tools have for them."""
+
+    def __init__(self, sessions: SubSessions) -> None:
+        """Take what the agent may do."""
+        self._sessions = sessions
+
+    async def spawn(self, parent: ScopeChain, *, name: str, limits: Amounts) -> ScopeChain | Denied:
+        """Return the sub-session's chain, or why it was not carved out."""
+        with _ledger_words(), _refusals():
+            return await self._sessions.spawn(
+                tenant=parent.tenant,
+                agent=parent.agent,
+                parent=parent.session,
+                name=name,
+                limits=limits,
+            )
+
+    async def close(self, above: ScopeChain, *, name: str) -> Amounts:
+        """Close a session below `above` and return what came back."""
+        with _ledger_words(), _refusals():
+            session = await self._sessions.find(above.agent, name)
+            if above.session not in (await self._sessions.chain(session))[:-1]:
+                raise NotFoundError(f"this session has no sub-session {name}")
+            given = await self._sessions.close(above.agent, session.session_id)
+            return Amounts(given.given_back)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Tell what an agent asked for wrongly from what the store cannot do."""
+    try:
+        yield
+    except (
+        AlreadyExistsError,
+        NotFoundError,
+        SessionOwnerError,
+        UnstorableError,
+        InvalidBudgetError,
+        InvalidScopeError,
+    ) as error:
+        raise SubSessionRefusedError(str(error)) from error
+
+
 class StoreTurns:
     """The store's turn book, in the words that the gateway's turn control has for it."""
 
@@ -272,7 +321,8 @@ class StoreTurns:
             await self._book.mark_cut(session)
 
 
-def _balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:
+def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:
+    """Return a balance as agents see it."""
     return {
         "budget_id": view.budget_id,
         "scope": view.scope.value,

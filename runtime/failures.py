@@ -127,6 +127,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     ),
     gateway.InvalidContextError: _INVALID,
     gateway.CatalogError: _INTERNAL,
+    gateway.SubSessionRefusedError: _INVALID,
     gateway.HoldEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     gateway.LedgerUnavailableError: _UNAVAILABLE,
     gateway.LedgerOverloadedError: _OVERLOADED,
@@ -141,6 +142,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.GovernorError: _INTERNAL,
     governor.InvalidAmountError: _INVALID,
     governor.InvalidBudgetError: _INVALID,
+    governor.InvalidScopeError: _INVALID,
     governor.InvalidTransitionError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     governor.InvalidPolicyError: _INVALID,
     governor.InvalidPriceError: _INVALID,
@@ -186,7 +188,11 @@ def _faults_of(error: Exception) -> tuple[Fault, ...]:
     match error:
         case store.InvalidCursorError():
             return (Fault(field="cursor", detail=str(error)),)
-        case governor.InvalidAmountError() | governor.InvalidBudgetError():
+        case (
+            governor.InvalidAmountError()
+            | governor.InvalidBudgetError()
+            | governor.InvalidScopeError()
+        ):
             # These say "field: what is wrong", unless they carry only their docstring.
             name, separator, detail = str(error).partition(": ")
             return (Fault(field=name, detail=detail),) if separator else ()

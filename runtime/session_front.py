@@ -1,24 +1,36 @@
-"""The routes by which an agent says what became of its session."""
+"""The routes by which an agent divides its sessions and says what became of them."""
 
 from http import HTTPStatus
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from governor.ids import SessionId
+from governor.amounts import AMOUNT_MAX, Amounts, Unit
+from governor.denial import Denied
+from governor.errors import GovernorError
 from memory_store.audit import Actor
-from memory_store.errors import NotFoundError, StoreError
-from memory_store.sessions import SessionView, session_id_for
+from memory_store.errors import StoreError
+from memory_store.sessions import SessionView
 from memory_store.store import Store
-from runtime.failures import Fault, invalid, problem_for
+from runtime.adapters import balance_json
+from runtime.failures import Fault, Problem, invalid, problem_for
+from runtime.model_gateway.answers import denial_answer
 from runtime.problem_response import response_of
+from runtime.sub_sessions import SubSessions
 from tool_gateway.front.mcp_http import CALLER_KEY
-from tool_gateway.identity import Caller
+from tool_gateway.identity import NAME_LENGTH_MAX, Caller
 from tool_gateway.ports import Clock
 from tool_gateway.telemetry import count_outcome
+
+
+def _printable(name: str) -> str:
+    """Return a name that a header can carry."""
+    if not name.isprintable():
+        raise ValueError("should be printable")
+    return name
 
 
 class _Outcome(BaseModel):
@@ -29,6 +41,21 @@ class _Outcome(BaseModel):
     success: Annotated[bool, Field(strict=True)]
 
 
+_Named = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX), AfterValidator(_printable)]
+
+
+class _Spawn(BaseModel):
+    """A sub-session that is wanted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parent: _Named
+    name: _Named
+    limits: Annotated[
+        dict[Unit, Annotated[int, Field(strict=True, ge=0, le=AMOUNT_MAX)]], Field(min_length=1)
+    ]
+
+
 class SessionFront:
     """Serves an agent's own sessions; authentication is done before a request gets here."""
 
@@ -36,11 +63,72 @@ class SessionFront:
         """Take the store that keeps the outcomes."""
         self._store = store
         self._clock = clock
+        self._sessions = SubSessions(store, clock=clock)
 
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
         # A path, because an agent may have a slash in its name for a session.
-        return [Route("/sessions/v1/{session:path}/outcome", self._outcome, methods=["POST"])]
+        return [
+            Route("/sessions/v1/{session:path}/outcome", self._outcome, methods=["POST"]),
+            Route("/sessions/v1", self._spawn, methods=["POST"]),
+            Route("/sessions/v1/{session:path}", self._read, methods=["GET"]),
+            Route("/sessions/v1/{session:path}", self._close, methods=["DELETE"]),
+        ]
+
+    async def _spawn(self, request: Request) -> Response:
+        """Answer 201 with the sub-session, 429 with the denial."""
+        caller: Caller = request.scope[CALLER_KEY]
+        path = request.scope["path"]
+        try:
+            asked = _Spawn.model_validate_json(await request.body())
+        except ValidationError as error:
+            return response_of(_faulty(error), path=path)
+        try:
+            chain = await self._sessions.spawn(
+                tenant=caller.tenant,
+                agent=caller.agent,
+                parent=asked.parent,
+                name=asked.name,
+                limits=Amounts(asked.limits),
+            )
+        except (StoreError, GovernorError) as error:
+            return response_of(problem_for(error), path=path)
+        if isinstance(chain, Denied):
+            denied = denial_answer(chain)
+            return JSONResponse(
+                denied.body, status_code=denied.status, headers=dict(denied.headers)
+            )
+        return JSONResponse(
+            {
+                "id": chain.session,
+                "name": asked.name,
+                "chain": [{"kind": scope.kind.value, "subject": scope.subject} for scope in chain],
+                "limits": Amounts(asked.limits).as_dict(),
+            },
+            status_code=HTTPStatus.CREATED,
+        )
+
+    async def _read(self, request: Request) -> Response:
+        """Answer with the session, and how everything stands that its calls are charged to."""
+        caller: Caller = request.scope[CALLER_KEY]
+        try:
+            session = await self._sessions.find(caller.agent, request.path_params["session"])
+            views = await self._sessions.balances(session)
+        except StoreError as error:
+            return response_of(problem_for(error), path=request.scope["path"])
+        now_ms = self._clock.now_ms()
+        balances = [balance_json(view, now_ms) for view in views]
+        return JSONResponse({**_session_json(session), "balances": balances})
+
+    async def _close(self, request: Request) -> Response:
+        """Answer with the closed session and what came back."""
+        caller: Caller = request.scope[CALLER_KEY]
+        try:
+            given = await self._sessions.close(caller.agent, request.path_params["session"])
+        except StoreError as error:
+            return response_of(problem_for(error), path=request.scope["path"])
+        back = Amounts(given.given_back).as_dict()
+        return JSONResponse({**_session_json(given.session), "given_back": back})
 
     async def _outcome(self, request: Request) -> Response:
         caller: Caller = request.scope[CALLER_KEY]
@@ -48,14 +136,9 @@ class SessionFront:
         try:
             asked = _Outcome.model_validate_json(await request.body())
         except ValidationError as error:
-            faults = error.errors(include_input=False)
-            told = (
-                Fault(field=".".join(map(str, fault["loc"])) or "body", detail=fault["msg"])
-                for fault in faults
-            )
-            return response_of(invalid(*told), path=path)
+            return response_of(_faulty(error), path=path)
         try:
-            session = await self._session_of(caller, request.path_params["session"])
+            session = await self._sessions.find(caller.agent, request.path_params["session"])
             view = await self._store.turns.set_outcome(
                 session.session_id,
                 is_solved=asked.success,
@@ -74,17 +157,23 @@ class SessionFront:
             status_code=HTTPStatus.OK,
         )
 
-    async def _session_of(self, caller: Caller, named: str) -> SessionView:
-        """Return the caller's session of that name or id; another agent's is not there.
 
-        Raises:
-            NotFoundError: the caller has no such session.
-        """
-        for session_id in (session_id_for(caller.agent, named), SessionId(named)):
-            try:
-                session = await self._store.sessions.get(session_id)
-            except NotFoundError:
-                continue
-            if session.agent == caller.agent:
-                return session
-        raise NotFoundError(f"you have no session {named}")
+def _faulty(error: ValidationError) -> Problem:
+    return invalid(
+        *(
+            Fault(field=".".join(map(str, fault["loc"])) or "body", detail=fault["msg"])
+            for fault in error.errors(include_input=False)
+        )
+    )
+
+
+def _session_json(session: SessionView) -> dict[str, object]:
+    return {
+        "id": session.session_id,
+        "name": session.name,
+        "parent": session.parent,
+        "limits": None if session.carve is None else session.carve.as_dict(),
+        "opened_at_ms": session.opened_at_ms,
+        "closed_at_ms": session.closed_at_ms,
+        "frozen_at_ms": session.frozen_at_ms,
+    }

@@ -19,13 +19,19 @@ from governor.policy import Policy
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreApprovals, StoreArchive, StoreLedger, StoreTurns
+from runtime.adapters import (
+    StoreApprovals,
+    StoreArchive,
+    StoreLedger,
+    StoreSubSessions,
+    StoreTurns,
+)
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
-from runtime.configuration.model import Config
+from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import open_caller_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
@@ -37,6 +43,7 @@ from runtime.configuration.translate import (
     tiers_of,
     turn_policy_of,
     upstreams_of,
+    webhook_of,
 )
 from runtime.errors import ListenError
 from runtime.failures import problem_for
@@ -57,8 +64,10 @@ from runtime.reaper import (
 )
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
+from runtime.sub_sessions import SubSessions
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
+from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -72,6 +81,7 @@ from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Turnstile
@@ -127,7 +137,7 @@ async def open_sidecar(
         StoreError: the state directory cannot be used.
     """
     _check_open_access(config)
-    policy, specs = policy_of(config), upstreams_of(config)
+    policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -168,7 +178,7 @@ async def open_sidecar(
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground)
+        await _keep_house(stack, ground, webhook)
         await stack.enter_async_context(fleet.connected())
 
         readiness = Readiness(store=store, fleet=fleet)
@@ -270,6 +280,7 @@ def _gateway(
         books=ground.books,
         turns=ground.turns,
         policy=lambda: ground.policy,
+        spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
     )
     return Gateway(
         stock=stock,
@@ -306,7 +317,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
     return ModelFront(chat, session_of=gateway.session_of_chat)
 
 
-async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
+async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None) -> None:
     """Start what runs beside the calls: holds that nobody ends, records past their time."""
     store, clock = ground.store, ground.clock
     tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -321,6 +332,8 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground) -> None:
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
+    if webhook is not None:
+        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
 
 async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
@@ -353,6 +366,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
+            known=known_targets(ground.config),
             cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )

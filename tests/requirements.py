@@ -21,6 +21,7 @@ _FAILURES = "when things go wrong"
 _INTERFACES = "interfaces"
 _INPUT = "bad input"
 _SHARED = "several sidecars, one database"
+_SESSIONS = "sub-sessions"
 _HOUSE = "house rules"
 _PROOF = "the proof"
 _CONTENTION = "admission under contention"
@@ -39,6 +40,22 @@ _STATED: dict[str, dict[str, str]] = {
         "reservation.id-unique": "A reservation id is never reused.",
         "scope.child-within-parent": "A child scope's settled usage is within its parent's.",
         "process.none-outlives-call": "No process outlives its call's domain.",
+    },
+    _SESSIONS: {
+        "budget.observe-denies-nothing": (
+            "A budget that only observes denies nothing and notes what it would have denied."
+        ),
+        "budget.warns-once": "A threshold is told once, by the call that reaches it.",
+        "notice.at-least-once": (
+            "A notice is sent to the webhook, signed, until it is taken; a restart loses none."
+        ),
+        "sub-session.within-parent": (
+            "A sub-session is carved out of its parent's remainder, never uses more, and gives "
+            "the rest back when it is closed; closing a parent closes what is below it."
+        ),
+        "sub-session.running-keeps-its-hold": (
+            "A call that runs when its sub-session is closed keeps its hold and settles."
+        ),
     },
     _FAILURES: {
         "limit.is-explained": (
@@ -165,6 +182,9 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "input.context-is-checked": "Session, turn and key are short printable strings.",
         "input.hostile-schema": "An upstream's malformed schema harms neither house nor neighbour.",
+        "input.budget-matches-nothing": (
+            "A budget for a tool, an upstream or a tier that is not configured is refused."
+        ),
         "input.oversize-body-413": "A body above the limit is answered 413.",
         "input.unknown-principal-401": "An unknown token is answered 401.",
         "input.unknown-budget-404": "An unknown budget is answered 404.",

@@ -40,12 +40,16 @@ class Books:
         """Hold the estimate, or say why not; a ledger that fails is a denial."""
         with telemetry.tracer.start_as_current_span("flyball.admit"):
             try:
-                return await self._ledger.admit(request)
+                decision = await self._ledger.admit(request)
             except LedgerOverloadedError:
                 return overloaded(OVERLOAD_RETRY_MS)
             except LedgerUnavailableError:
                 telemetry.count_failure("admit")
                 return ledger_unavailable()
+            if isinstance(decision, Reserved):
+                for short in decision.would_deny:
+                    telemetry.note_notice(kind="would_deny", unit=short.unit.value)
+            return decision
 
     async def forward(self, reservation_id: ReservationId) -> bool:
         """Mark the hold before the first upstream byte; False means that nothing may leave."""
@@ -71,9 +75,13 @@ class Books:
                 if record.usage is None:
                     await self._ledger.release(reservation_id, record)
                     return None
-                return await self._ledger.settle(reservation_id, record.usage, record)
+                settled = await self._ledger.settle(reservation_id, record.usage, record)
             except _MISSED:
                 pass
+            else:
+                for warned in settled.warned:
+                    telemetry.note_notice(kind="threshold", unit=warned.balance.key.unit.value)
+                return settled
         telemetry.count_failure("settle")
         return None
 

@@ -1,4 +1,4 @@
-"""The built-in tools: archived results, the caller's own budgets, and more turns."""
+"""The built-in tools: archived results, the caller's own budgets, more turns, sub-sessions."""
 
 import base64
 import json
@@ -30,6 +30,7 @@ from tool_gateway.results import (
     text_block,
     text_result,
 )
+from tool_gateway.spawning import CLOSE, DEFINITIONS, SPAWN, Spawning
 from tool_gateway.turn_gate import TurnGate
 
 MEMORY_READ = ToolName(READ_TOOL)
@@ -123,6 +124,16 @@ ENTRIES = (
             "annotations": {"readOnlyHint": False, "openWorldHint": False},
         },
     ),
+    *(
+        ToolEntry(
+            exposed=ToolName(definition["name"]),
+            original=ToolName(definition["name"]),
+            backend=BUILTIN,
+            is_bounded=True,
+            definition=definition,
+        )
+        for definition in DEFINITIONS
+    ),
 )
 
 
@@ -133,13 +144,20 @@ class Builtins:
     unmeasurable: Mapping[Unit, str] = dict.fromkeys(OF_THE_MACHINE, "it runs inside the sidecar")
 
     def __init__(
-        self, *, archive: ResultArchive, books: Books, turns: TurnGate, policy: PolicySource
+        self,
+        *,
+        archive: ResultArchive,
+        books: Books,
+        turns: TurnGate,
+        policy: PolicySource,
+        spawning: Spawning,
     ) -> None:
         """Take the ports."""
         self._archive = archive
         self._books = books
         self._turns = turns
         self._policy = policy
+        self._spawning = spawning
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -151,6 +169,8 @@ class Builtins:
             return await self._read(call)
         if call.tool == GOVERNOR_EXTEND:
             return await self._extend(call)
+        if call.tool in (CLOSE, SPAWN):
+            return await self._spawning.run(call)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

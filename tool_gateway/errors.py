@@ -37,6 +37,10 @@ class HoldEndedError(GatewayError):
     """The hold was ended before, by time or by another; it is not ended twice."""
 
 
+class SubSessionRefusedError(GatewayError):
+    """There is no such sub-session, or it cannot be opened as asked."""
+
+
 class ArchiveMissError(GatewayError):
     """No archived result of that index is yours to read."""
 

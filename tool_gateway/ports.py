@@ -296,6 +296,29 @@ class SessionPausing(Protocol):
         ...
 
 
+class SubSessionStore(Protocol):
+    """Where sub-sessions are carved out of a session's budgets and given back.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def spawn(self, parent: ScopeChain, *, name: str, limits: Amounts) -> ScopeChain | Denied:
+        """Return the sub-session's chain, or why it was not carved out.
+
+        Raises:
+            SubSessionRefusedError: there is such a session, or it would stand too deep.
+        """
+        ...
+
+    async def close(self, above: ScopeChain, *, name: str) -> Amounts:
+        """Close a session below `above` and return what came back.
+
+        Raises:
+            SubSessionRefusedError: there is no such session below.
+        """
+        ...
+
+
 class PolicySource(Protocol):
     """Where the policy in force is asked for, at each call."""
 

@@ -34,6 +34,15 @@ _answers = _meter.create_counter(
 _outcomes = _meter.create_counter(
     "flyball_session_outcomes", description="Reported outcomes of sessions"
 )
+_notices = _meter.create_counter(
+    "flyball_notices", description="Thresholds that were reached and denials only observed"
+)
+
+
+def note_notice(*, kind: str, unit: str) -> None:
+    """Count what a budget had to tell, and note it on the call's span."""
+    _notices.add(1, {"kind": kind, "unit": unit})
+    trace.get_current_span().add_event(f"flyball.{kind}", {"unit": unit})
 
 
 def count_outcome(*, is_success: bool) -> None:

@@ -14,6 +14,7 @@ from runtime.admin.routes import (
     calls,
     health,
     metrics,
+    notices,
     overview,
     principals,
     sessions,
@@ -67,6 +68,7 @@ def _governed_routes() -> APIRouter:
         approvals,
         overview,
         metrics,
+        notices,
     ):
         routes.include_router(part.ROUTES)
     return routes

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from governor.policy import Policy
 from memory_store.store import Store
+from runtime.budget_words import KnownTargets
 from tool_gateway.approver import Approver
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.pausing import PausedSessions
@@ -48,5 +49,6 @@ class AdminParts:
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
+    known: KnownTargets
     cpu_watts: int = CPU_WATTS
     body_bytes_max: int = BODY_BYTES_MAX

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config, LoopTable, PricesFile, WindowTable
+from runtime.configuration.model import Config, LoopTable, PricesFile
 from runtime.errors import ConfigError
 
 T = TypeVar("T", bound=BaseModel)
@@ -51,7 +51,7 @@ _FIXES = {
 _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
 # What pydantic adds to a path that nobody wrote into the file.
-_NO_KEYS = ("[key]", WindowTable.__name__, LoopTable.__name__)
+_NO_KEYS = ("[key]", LoopTable.__name__)
 
 
 def load_config(path: Path) -> Config:
@@ -147,23 +147,21 @@ def _path(parts: Sequence[int | str]) -> str:
 
 def _nearest(parts: Sequence[int | str]) -> str:
     """Return a hint at the key that was probably meant."""
-    table: type[BaseModel] | None = Config
+    tables: list[type[BaseModel]] = [Config]
     for part in parts[:-1]:
-        if isinstance(part, str) and table is not None:
-            table = _table_of(table, part)
-    known = list(table.model_fields) if table is not None else []
+        if isinstance(part, str):
+            tables = [found for table in tables for found in _tables_of(table, part)]
+    known = list(dict.fromkeys(key for table in tables for key in table.model_fields))
     close = get_close_matches(str(parts[-1]), known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"remove it, or use one of: {', '.join(known)}" if known else "remove it"
 
 
-def _table_of(table: type[BaseModel], key: str) -> type[BaseModel] | None:
+def _tables_of(table: type[BaseModel], key: str) -> list[type[BaseModel]]:
+    """Return the tables that may stand under `key`."""
     field = table.model_fields.get(key)
     if field is None:
-        return None
+        return []
     candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-    for candidate in candidates:
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
+    return [one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)]

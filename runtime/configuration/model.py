@@ -7,15 +7,18 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
+from governor.budget import BudgetKind, Mode, Overdraft
 from governor.loops import BREAKER, COUNT_MAX
 from governor.pricing import PRICE_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
+from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.table import Amount, Name, Positive, Table
-from tool_gateway.builtin import BUILTIN
-from tool_gateway.shell import LOCAL
+from runtime.windows import WindowShape
+from tool_gateway.builtin import BUILTIN, ENTRIES
+from tool_gateway.shell import LOCAL, SHELL_RUN
 
 LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(ge=1, le=TURNS_MAX)]
@@ -26,8 +29,6 @@ _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
 _PORT_MAX = 65_535
 _MIB = 1024 * 1024
-# Ten years; a longer window is the lifetime.
-_EVERY_S_MAX = 3_653 * 24 * 60 * 60
 
 # An hour in place, a month to decide: a hold is kept all the while.
 _WAIT_S_MAX = 60 * 60
@@ -280,12 +281,6 @@ class Metrics(Table):
     cpu_watts: Annotated[int, Field(gt=0, le=100_000)] = 10
 
 
-class WindowTable(Table):
-    """A window that starts anew every `every_s` seconds."""
-
-    every_s: Annotated[int, Field(gt=0, le=_EVERY_S_MAX)]
-
-
 class BudgetTable(Table):
     """A budget that is made at the first start; afterwards the admin API owns it."""
 
@@ -293,13 +288,27 @@ class BudgetTable(Table):
     scope: ScopeKind
     subject: str | None = None
     limits: dict[Unit, Amount] = Field(min_length=1)
-    window: Literal["lifetime"] | WindowTable = "lifetime"
+    window: WindowShape = "lifetime"
+    kind: BudgetKind = BudgetKind.ALLOWANCE
+    burst: Burst = None
+    match: Match = Match()
+    mode: Mode = Mode.ENFORCE
+    overdraft: Overdraft = Overdraft.DENY
+    warn_at_permille: WarnAt = ()
 
-    @field_validator("window", mode="before")
+
+class WebhookTable(Table):
+    """Where notices are sent; what signs them comes from the environment."""
+
+    url: str
+    secret_from: Name
+    timeout_ms: Positive = 10_000
+
+    @field_validator("url")
     @classmethod
-    def _is_window(cls, value: object) -> object:
-        if value != "lifetime" and not isinstance(value, (dict, WindowTable)):
-            raise ValueError('use "lifetime", or { every_s = 86400 } for one that starts anew')
+    def _is_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected an http:// or https:// address")
         return value
 
 
@@ -391,6 +400,7 @@ class Config(Table):
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
     budget: tuple[BudgetTable, ...] = ()
+    webhook: WebhookTable | None = None
     turns: TurnTermsTable = TurnTermsTable()
     turn_rule: tuple[TurnRuleTable, ...] = ()
     task_class: tuple[TaskClassTable, ...] = ()
@@ -430,4 +440,24 @@ class Config(Table):
         for number, tier_rule in enumerate(self.tier_rule):
             if tier_rule.tier not in tiers:
                 raise ValueError(f"tier_rule[{number}]: no [[tier]] is called {tier_rule.tier!r}")
+        known = known_targets(self)
+        for budget in self.budget:
+            for part, why in known.unknown(match_of(budget.match)):
+                raise ValueError(f"budget {budget.id}: match.{part}: {why}")
         return self
+
+
+def known_targets(config: Config) -> KnownTargets:
+    """Return what budgets can be for; tools of upstreams are known by their prefix alone."""
+    return KnownTargets(
+        tools=frozenset({entry.exposed for entry in ENTRIES} | {SHELL_RUN})
+        | {tier.model for tier in config.tier},
+        prefixes=tuple(
+            f"{upstream.name}__" if upstream.prefix == "server" else ""
+            for upstream in config.upstream
+        ),
+        upstreams=_BUILT_IN
+        | {upstream.name for upstream in config.upstream}
+        | {provider.name for provider in config.provider},
+        tiers=frozenset(tier.name for tier in config.tier),
+    )

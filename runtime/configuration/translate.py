@@ -18,7 +18,7 @@ from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
-from governor.window import Fixed, Lifetime, Window
+from runtime.budget_words import match_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -32,11 +32,12 @@ from runtime.configuration.model import (
     Tier,
     TurnTermsTable,
     Upstream,
-    WindowTable,
 )
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
+from runtime.webhook import Webhook
+from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 
@@ -201,6 +202,19 @@ def _turn_terms(table: TurnTermsTable) -> TurnTerms:
     return TurnTerms(**{name: getattr(table, name) for name in TurnTermsTable.model_fields})
 
 
+def webhook_of(config: Config) -> Webhook | None:
+    """Return where notices go, with the secret that the environment holds.
+
+    Raises:
+        ConfigError: the variable that the file names is not set.
+    """
+    table = config.webhook
+    if table is None:
+        return None
+    secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
+    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms)
+
+
 def retention_ms_of(config: Config) -> int:
     """Return how long records are kept."""
     return config.records.retention_days * _DAY_MS
@@ -209,11 +223,6 @@ def retention_ms_of(config: Config) -> int:
 def archive_bytes_max_of(config: Config) -> int:
     """Return how much of the archive each tenant may have."""
     return config.records.archive_mib_per_tenant * _MIB
-
-
-def window_of(table: str | WindowTable) -> Window:
-    """Return the window of a budget table."""
-    return Fixed(table.every_s * 1000) if isinstance(table, WindowTable) else Lifetime()
 
 
 def _match(rule: Rule) -> Match:
@@ -354,6 +363,12 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
             subject=table.subject,
             limits=Amounts(table.limits),
             window=window_of(table.window),
+            kind=table.kind,
+            burst=table.burst,
+            match=match_of(table.match),
+            mode=table.mode,
+            overdraft=table.overdraft,
+            warn_at_permille=table.warn_at_permille,
         )
     except GovernorError as error:
         raise ConfigError(f"budget {table.id}: {error}") from error

@@ -7,11 +7,11 @@ import pytest
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
-from governor.budget import Budget
+from governor.budget import Budget, BudgetKind, Mode, Overdraft
 from governor.call import CallRecord, CallStatus, Idempotency
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain, ScopeKind
-from governor.target import CallKind, CallTarget
+from governor.target import EVERYTHING, CallKind, CallTarget, TargetMatch
 from governor.usage import Usage
 from governor.window import Lifetime, Window
 
@@ -38,6 +38,12 @@ def budget(
     scope: ScopeKind = ScopeKind.TENANT,
     subject: str | None = None,
     window: Window | None = None,
+    kind: BudgetKind = BudgetKind.ALLOWANCE,
+    burst: int | None = None,
+    match: TargetMatch = EVERYTHING,
+    mode: Mode = Mode.ENFORCE,
+    overdraft: Overdraft = Overdraft.DENY,
+    warn_at_permille: tuple[int, ...] = (),
 ) -> Budget:
     return Budget(
         budget_id=BudgetId(budget_id),
@@ -46,6 +52,12 @@ def budget(
         subject=subject,
         limits=Amounts(limits),
         window=Lifetime() if window is None else window,
+        kind=kind,
+        burst=burst,
+        match=match,
+        mode=mode,
+        overdraft=overdraft,
+        warn_at_permille=warn_at_permille,
     )
 
 

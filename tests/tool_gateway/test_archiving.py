@@ -12,12 +12,14 @@ from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import Books as FoldedBooks
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, LIMITS, FakeArchive, FakeClock, FakeLedger, a_call
+from tests.tool_gateway.spawn_makers import NoSubSessions
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.archiving import archive_form, cut_to_characters, indexed, is_oversize
 from tool_gateway.books import Books
 from tool_gateway.builtin import GOVERNOR_STATUS, MEMORY_READ, Builtins
 from tool_gateway.ports import Archived, Meter
 from tool_gateway.results import ARCHIVE_META, Outcome, ToolResult, text_block, text_result
+from tool_gateway.spawning import Spawning
 
 ARCHIVED = Archived(archive_id=ArchiveId("arc_1"), sha256="0" * 64, total_bytes=0)
 # Characters of one to four bytes, so that every cut has a chance to fall inside of one.
@@ -42,7 +44,11 @@ def builtins(archive: FakeArchive) -> Builtins:
     ledger = FakeLedger(FoldedBooks((budget("calls", tool_calls=10),)))
     books = Books(ledger=ledger, clock=FakeClock())
     return Builtins(
-        archive=archive, books=books, turns=a_gate(books, FakeClock()), policy=lambda: POLICY
+        archive=archive,
+        books=books,
+        turns=a_gate(books, FakeClock()),
+        policy=lambda: POLICY,
+        spawning=Spawning(NoSubSessions()),
     )
 
 

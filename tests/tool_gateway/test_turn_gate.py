@@ -13,11 +13,13 @@ from governor.turn_control import FinishedSession
 from governor.turn_policy import AgentClass, TurnMode, TurnPolicy, TurnRule, TurnTerms
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
+from tests.tool_gateway.spawn_makers import NoSubSessions
 from tests.tool_gateway.turn_makers import FakeTurnStore
 from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, GOVERNOR_STATUS, Builtins
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.results import DENIAL_META, Outcome, ToolResult, text_result
+from tool_gateway.spawning import Spawning
 from tool_gateway.turn_gate import TURNS_META
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +64,7 @@ async def ask_for_more(house: House, turn: str, **arguments: object) -> ToolResu
         books=house.books,
         turns=house.turns,
         policy=lambda: house.policy,
+        spawning=Spawning(NoSubSessions()),
     )
     return await house.pipeline.run(call, session_name="one", entry=entry, backend=backend)
 

@@ -60,6 +60,7 @@ async def list_budgets(parts: Parts, filters: Annotated[BudgetFilters, Query()])
 async def create_budget(parts: Parts, by: By, new: BudgetNew, response: Response) -> BudgetOut:
     """Return the new budget; it governs the next call."""
     budget = new.budget(BudgetId(new.id or parts.clock.fresh("bud")))
+    _check_match(parts, budget, allow_unknown=new.allow_unknown)
     await _check_subject(parts, budget)
     with _quota_named(budget.budget_id):
         view = await parts.store.budgets.create(budget, by=by, now_ms=parts.clock.now_ms())
@@ -99,7 +100,10 @@ async def change_budget(
 
     async def write(before: BudgetView) -> BudgetView:
         refuse_other("tenant", change.tenant, before.budget.tenant)
+        refuse_other("kind", change.kind, before.budget.kind)
         after = change.applied_to(before.budget)
+        if after.match != before.budget.match:
+            _check_match(parts, after, allow_unknown=change.allow_unknown)
         if (after.scope, after.subject) != (before.budget.scope, before.budget.subject):
             await _check_subject(parts, after)
         return await parts.store.budgets.put(
@@ -142,6 +146,20 @@ async def _budget(parts: Parts, budget_id: BudgetId) -> BudgetView:
         message = f"there is no budget {budget_id}"
         raise NotFoundError(message)
     return view
+
+
+def _check_match(parts: Parts, budget: Budget, *, allow_unknown: bool) -> None:
+    """Return if `budget` could be for some call.
+
+    Raises:
+        ProblemError: it names what is not configured: the budget would never bind.
+    """
+    faults = [
+        Fault(field=f"match.{name}", detail=f"{why}; send allow_unknown if one will be")
+        for name, why in parts.known.unknown(budget.match)
+    ]
+    if faults and not allow_unknown:
+        raise ProblemError(invalid(*faults))
 
 
 async def _check_subject(parts: Parts, budget: Budget) -> None:

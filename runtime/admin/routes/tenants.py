@@ -21,9 +21,9 @@ from runtime.admin.shapes.tenants import (
     quota_out,
     tenant_out,
 )
-from runtime.admin.shapes.windows import window_of
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
+from runtime.windows import window_of
 
 ROUTES = APIRouter(prefix="/tenants", tags=["tenants"])
 

@@ -1,11 +1,12 @@
 """Budgets and how far they are used, as JSON."""
 
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from governor.amounts import Amounts, Unit
-from governor.budget import Budget
+from governor.budget import Budget, BudgetKind, Mode, Overdraft
 from governor.ids import BudgetId, TenantId
 from governor.scope import ScopeKind
 from memory_store.accounts import BalanceView
@@ -19,7 +20,8 @@ from runtime.admin.shapes.fields import (
     Shape,
     limits_shape,
 )
-from runtime.admin.shapes.windows import WindowShape, window_of, window_shape
+from runtime.budget_words import Burst, Match, WarnAt, match_of, match_words
+from runtime.windows import WindowShape, window_of, window_shape
 
 Subject = Annotated[
     Label | None,
@@ -30,6 +32,12 @@ Subject = Annotated[
             "come included"
         )
     ),
+]
+
+
+AllowUnknown = Annotated[
+    StrictBool,
+    Field(description="true lets `match` name what is not configured, because it will be"),
 ]
 
 
@@ -49,12 +57,19 @@ class BudgetNew(Shape):
     subject: Subject = None
     limits: Limits
     window: WindowShape = "lifetime"
+    kind: BudgetKind = BudgetKind.ALLOWANCE
+    burst: Burst = None
+    match: Match = Match()
+    mode: Mode = Mode.ENFORCE
+    overdraft: Overdraft = Overdraft.DENY
+    warn_at_permille: WarnAt = ()
+    allow_unknown: AllowUnknown = False
 
     def budget(self, budget_id: BudgetId) -> Budget:
         """Return the budget that is asked for.
 
         Raises:
-            InvalidBudgetError: a tenant's budget names another subject.
+            InvalidBudgetError: its parts contradict one another.
         """
         return Budget(
             budget_id=budget_id,
@@ -63,6 +78,12 @@ class BudgetNew(Shape):
             subject=self.subject,
             limits=Amounts(self.limits),
             window=window_of(self.window),
+            kind=self.kind,
+            burst=self.burst,
+            match=match_of(self.match),
+            mode=self.mode,
+            overdraft=self.overdraft,
+            warn_at_permille=self.warn_at_permille,
         )
 
 
@@ -76,6 +97,13 @@ class BudgetChange(Shape):
     subject: Subject = None
     limits: Limits | None = None
     window: WindowShape | None = None
+    burst: Burst = None
+    match: Match | None = None
+    mode: Mode | None = None
+    overdraft: Overdraft | None = None
+    warn_at_permille: WarnAt | None = None
+    allow_unknown: AllowUnknown = False
+    kind: BudgetKind | None = None
     id: BudgetId | None = None
     tenant: TenantId | None = None
     version: int | None = None
@@ -84,17 +112,23 @@ class BudgetChange(Shape):
         """Return `budget` after the change.
 
         Raises:
-            InvalidBudgetError: a tenant's budget names another subject.
+            InvalidBudgetError: its parts contradict one another.
         """
-        # Null is a subject too, so leaving it out has to be told apart.
-        subject = self.subject if "subject" in self.model_fields_set else budget.subject
-        return Budget(
-            budget_id=budget.budget_id,
-            tenant=budget.tenant,
+        # Null is a subject and no burst is one too, so leaving them out has to be told apart.
+        given = self.model_fields_set
+        return replace(
+            budget,
             scope=self.scope or budget.scope,
-            subject=subject,
+            subject=self.subject if "subject" in given else budget.subject,
             limits=budget.limits if self.limits is None else Amounts(self.limits),
             window=budget.window if self.window is None else window_of(self.window),
+            burst=self.burst if "burst" in given else budget.burst,
+            match=budget.match if self.match is None else match_of(self.match),
+            mode=self.mode or budget.mode,
+            overdraft=self.overdraft or budget.overdraft,
+            warn_at_permille=(
+                budget.warn_at_permille if self.warn_at_permille is None else self.warn_at_permille
+            ),
         )
 
 
@@ -107,6 +141,12 @@ class BudgetOut(Out):
     subject: Subject
     limits: dict[Unit, int]
     window: WindowShape
+    kind: BudgetKind
+    burst: int | None
+    match: Match
+    mode: Mode
+    overdraft: Overdraft
+    warn_at_permille: tuple[int, ...]
     version: int
 
 
@@ -134,6 +174,8 @@ class BalanceOut(Out):
     window: WindowShape
     resets_at_ms: int | None
     is_quota: bool
+    kind: BudgetKind
+    mode: Mode
 
 
 def budget_out(view: BudgetView) -> BudgetOut:
@@ -146,6 +188,12 @@ def budget_out(view: BudgetView) -> BudgetOut:
         subject=budget.subject,
         limits=limits_shape(budget.limits),
         window=window_shape(budget.window),
+        kind=budget.kind,
+        burst=budget.burst,
+        match=match_words(budget.match),
+        mode=budget.mode,
+        overdraft=budget.overdraft,
+        warn_at_permille=budget.warn_at_permille,
         version=view.version,
     )
 
@@ -166,4 +214,6 @@ def balance_out(view: BalanceView, tenant: TenantId) -> BalanceOut:
         window=window_shape(view.window),
         resets_at_ms=view.resets_at_ms,
         is_quota=view.is_quota,
+        kind=view.kind,
+        mode=view.mode,
     )

@@ -14,7 +14,7 @@ from runtime.admin.shapes.fields import (
     Shape,
     limits_shape,
 )
-from runtime.admin.shapes.windows import WindowShape, window_shape
+from runtime.windows import WindowShape, window_shape
 
 
 class TenantNew(Shape):

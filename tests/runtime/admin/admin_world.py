@@ -24,6 +24,7 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
+from runtime.budget_words import KnownTargets
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -46,6 +47,13 @@ POLICY = Policy(
     rules=(ToolRule(name="no-shell", match=Match(tool="shell_run"), allow=False, limits=_LIMITS),),
     fallback=ToolRule(name="default", match=Match(), allow=True, limits=_LIMITS),
     unified=UnifiedPrices(tool_call_microusd=5),
+)
+
+KNOWN = KnownTargets(
+    tools=frozenset({"shell_run"}),
+    prefixes=("files__",),
+    upstreams=frozenset({"files", "openai"}),
+    tiers=frozenset({"low"}),
 )
 
 
@@ -108,6 +116,7 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
         policy=lambda: POLICY,
+        known=KNOWN,
         body_bytes_max=BODY_BYTES_MAX,
     )
 

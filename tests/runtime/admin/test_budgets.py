@@ -23,6 +23,15 @@ BUDGET: dict[str, Any] = {
     "limits": {"tool_calls": 100, "cost_microusd": 5_000_000},
     "window": {"every_s": 86_400},
 }
+TERMS: dict[str, Any] = {
+    "kind": "allowance",
+    "burst": None,
+    "match": {"tool": "*", "upstream": "*", "tier": "*"},
+    "mode": "enforce",
+    "overdraft": "deny",
+    "warn_at_permille": [],
+}
+SHOWN = BUDGET | TERMS
 
 
 async def test_a_budget_is_made_read_and_listed(world: World) -> None:
@@ -33,7 +42,7 @@ async def test_a_budget_is_made_read_and_listed(world: World) -> None:
     assert made.status_code == 201
     assert made.headers["Location"] == "/admin/v1/budgets/daily"
     assert made.headers["ETag"] == read.headers["ETag"] == '"1"'
-    assert made.json() == read.json() == {**BUDGET, "version": 1}
+    assert made.json() == read.json() == {**SHOWN, "version": 1}
     assert listed.json() == {"items": [read.json()], "next": None}
 
 
@@ -84,8 +93,8 @@ async def test_what_a_change_leaves_out_stays_and_null_is_a_subject(world: World
     kept = (await world.put("/budgets/daily", {"window": "lifetime"})).json()
     widened = (await world.put("/budgets/daily", {"subject": None})).json()
 
-    assert kept == {**BUDGET, "window": "lifetime", "version": 2}
-    assert widened == {**BUDGET, "window": "lifetime", "subject": None, "version": 3}
+    assert kept == {**SHOWN, "window": "lifetime", "version": 2}
+    assert widened == {**SHOWN, "window": "lifetime", "subject": None, "version": 3}
 
 
 async def test_a_budget_can_be_put_back_as_it_was_read(world: World) -> None:
@@ -116,7 +125,7 @@ async def test_if_match_is_honoured_by_put_and_delete(world: World) -> None:
     delete = await world.delete("/budgets/daily", headers=stale)
 
     assert (put.status_code, delete.status_code) == (412, 412)
-    assert (await world.get("/budgets/daily")).json() == {**BUDGET, "version": 1}
+    assert (await world.get("/budgets/daily")).json() == {**SHOWN, "version": 1}
     fresh = await world.delete("/budgets/daily", headers={"If-Match": '"1"'})
     assert fresh.status_code == 204
 
@@ -245,6 +254,8 @@ async def test_a_balance_carries_every_figure(world: World) -> None:
         "window": {"every_s": 86_400},
         "resets_at_ms": (world.clock.now_ms() // day_ms + 1) * day_ms,
         "is_quota": False,
+        "kind": "allowance",
+        "mode": "enforce",
     }
 
 
@@ -337,3 +348,113 @@ async def test_a_listing_of_balances_says_when_tenants_are_left_out(
     cut = (await world.get("/balances")).json()
 
     assert (cut["items"], cut["truncated"]) == ([], True)
+
+
+RATE: dict[str, Any] = {
+    "id": "per-minute",
+    "tenant": TENANT,
+    "scope": "tenant",
+    "limits": {"tool_calls": 6},
+    "window": {"every_s": 60},
+    "kind": "rate",
+    "burst": 2,
+    "match": {"upstream": "files"},
+}
+
+
+async def test_a_rate_is_made_with_its_burst_and_refills(world: World) -> None:
+    made = await world.post("/budgets", RATE)
+
+    decisions = [type(await world.admit(f"call-{n}")) for n in range(3)]
+    world.clock.at_ms += 10_000
+    assert (made.status_code, made.json()["burst"]) == (201, 2)
+    assert decisions == [Reserved, Reserved, Denied]
+    assert isinstance(await world.admit("call-later"), Reserved)
+
+
+async def test_a_concurrency_counts_what_runs(world: World) -> None:
+    terms = {"kind": "concurrency", "limits": {"tool_calls": 1}, "window": "lifetime"}
+    await world.post("/budgets", BUDGET | terms)
+
+    await world.run_call("call-1")
+    await world.admit("call-2")
+
+    denied = await world.admit("call-3")
+    assert isinstance(denied, Denied)
+    assert denied.reason == "concurrency_exhausted"
+
+
+@pytest.mark.parametrize(
+    "window",
+    [{"last_s": 60, "buckets": 6}, {"calendar": "month", "time_zone": "Europe/Berlin"}],
+)
+async def test_windows_that_slide_or_follow_the_calendar_are_kept(
+    world: World, window: dict[str, object]
+) -> None:
+    made = await world.post("/budgets", BUDGET | {"window": window})
+
+    assert (made.status_code, made.json()["window"]) == (201, window)
+
+
+async def test_a_change_keeps_the_terms_that_it_leaves_out(world: World) -> None:
+    terms = {"mode": "observe", "warn_at_permille": [500, 800], "overdraft": "allow_and_debt"}
+    await world.post("/budgets", BUDGET | terms | {"match": {"tool": "files__*"}})
+
+    changed = (await world.put("/budgets/daily", {"limits": {"tool_calls": 1}})).json()
+
+    assert {name: changed[name] for name in terms} == terms
+    assert changed["match"] == {"tool": "files__*", "upstream": "*", "tier": "*"}
+    cleared = (await world.put("/budgets/daily", {"warn_at_permille": []})).json()
+    assert cleared["warn_at_permille"] == []
+
+
+async def test_a_kind_cannot_be_changed_because_its_account_means_something_else(
+    world: World,
+) -> None:
+    await world.post("/budgets", BUDGET)
+
+    changed = await world.put("/budgets/daily", {"kind": "rate"})
+
+    assert (changed.status_code, changed.json()["errors"][0]["field"]) == (422, "kind")
+
+
+@pytest.mark.parametrize(
+    ("terms", "field"),
+    [
+        ({"kind": "rate", "window": "lifetime"}, "window"),
+        ({"burst": 2}, "burst"),
+        ({"kind": "rate", "burst": 0}, "burst"),
+        ({"window": {"last_s": 7, "buckets": 2000}}, "window.buckets"),
+        ({"window": {"last_s": 0}}, "window.last_s"),
+        ({"window": {"calendar": "day", "time_zone": "Mars/Base"}}, "window.time_zone"),
+        ({"window": {"calendar": "year"}}, "window.calendar"),
+        ({"warn_at_permille": [0]}, "warn_at_permille.0"),
+        ({"warn_at_permille": [800, 500]}, "warn_at_permille"),
+        ({"mode": "watch"}, "mode"),
+        ({"overdraft": "always"}, "overdraft"),
+        ({"kind": "bucket"}, "kind"),
+        ({"match": {"tols": "*"}}, "match.tols"),
+    ],
+)
+async def test_terms_that_make_no_sense_are_refused_by_name(
+    world: World, terms: dict[str, object], field: str
+) -> None:
+    refused = await world.post("/budgets", BUDGET | terms)
+
+    assert refused.status_code == 422
+    assert [fault["field"] for fault in refused.json()["errors"]] == [field]
+
+
+@pytest.mark.requirement("input.budget-matches-nothing")
+@pytest.mark.parametrize("part", ["tool", "upstream", "tier"])
+async def test_a_budget_for_what_is_not_configured_is_refused_unless_it_will_be(
+    world: World, part: str
+) -> None:
+    strange = BUDGET | {"match": {part: "nosuch"}}
+
+    refused = await world.post("/budgets", strange)
+    accepted = await world.post("/budgets", strange | {"allow_unknown": True})
+
+    assert refused.status_code == 422
+    assert [fault["field"] for fault in refused.json()["errors"]] == [f"match.{part}"]
+    assert accepted.status_code == 201

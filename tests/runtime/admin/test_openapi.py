@@ -32,6 +32,7 @@ ROUTES = {
     f"{PREFIX}/sessions/{{session_id}}/extensions": {"post"},
     f"{PREFIX}/sessions/{{session_id}}/outcome": {"post"},
     f"{PREFIX}/metrics/productivity": {"get"},
+    f"{PREFIX}/notices": {"get"},
     f"{PREFIX}/approvals": {"get"},
     f"{PREFIX}/approvals/{{approval_id}}": {"get"},
     f"{PREFIX}/approvals/{{approval_id}}/approve": {"post"},

@@ -366,9 +366,9 @@ def test_both_listeners_at_one_address_are_refused() -> None:
 
 
 def test_a_window_of_more_than_ten_years_is_refused() -> None:
-    (said,) = refusal_of(BUDGET + "limits = { turns = 1 }\nwindow = { every_s = 315619201 }\n")
+    (said,) = refusal_of(BUDGET + "limits = { turns = 1 }\nwindow = { every_s = 316224001 }\n")
 
-    assert said.startswith("flyball.toml: budget[0].window.every_s = 315619201: ")
+    assert said.startswith("flyball.toml: budget[0].window.every_s = 316224001: ")
     assert said.endswith("write a smaller number")
 
 
@@ -400,3 +400,48 @@ def test_no_words_of_the_library_reach_the_operator(text: str) -> None:
 
     for jargon in ("Input", "valid tuple", "valid string", "[key]", "instance of", "dictionary"):
         assert jargon not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("window = { every_s = 0 }", "window.every_s = 0"),
+        ("window = { last_s = 60, buckets = 0 }", "window.buckets = 0"),
+        ('window = { calendar = "year" }', "window.calendar = 'year'"),
+        (
+            'window = { calendar = "day", time_zone = "Mars/Base" }',
+            "window.time_zone = 'Mars/Base'",
+        ),
+        ('kind = "bucket"', "kind = 'bucket'"),
+        ("warn_at_permille = [1500]", "warn_at_permille[0] = 1500"),
+        ("burst = 0", "burst = 0"),
+        ('mode = "watch"', "mode = 'watch'"),
+        ('overdraft = "always"', "overdraft = 'always'"),
+        ('match = { tols = "x" }', "match.tols"),
+    ],
+)
+def test_a_budgets_terms_are_checked_by_name(line: str, field: str) -> None:
+    (said,) = refusal_of(BUDGET + f"limits = {{ turns = 1 }}\n{line}\n")
+
+    assert said.startswith(f"flyball.toml: budget[0].{field}: ")
+
+
+@pytest.mark.requirement("input.budget-matches-nothing")
+@pytest.mark.parametrize("part", ["tool", "upstream", "tier"])
+def test_a_budget_for_what_is_not_configured_is_refused(part: str) -> None:
+    (said,) = refusal_of(BUDGET + f'limits = {{ turns = 1 }}\nmatch = {{ {part} = "nosuch" }}\n')
+
+    assert f"match.{part}: no " in said
+    assert "'nosuch'" in said
+
+
+def test_patterns_and_what_is_configured_are_let_through() -> None:
+    text = (
+        '[[upstream]]\nname = "files"\nurl = "http://127.0.0.1:9/mcp"\n'
+        + BUDGET
+        + 'limits = { turns = 1 }\nmatch = { tool = "files__read", upstream = "f*", tier = "x*" }\n'
+    )
+
+    (budget,) = parse_config(text, source="flyball.toml").budget
+
+    assert (budget.match.tool, budget.match.upstream) == ("files__read", "f*")

@@ -17,6 +17,7 @@ from runtime.configuration.translate import (
     tier_rules_of,
     tiers_of,
     upstreams_of,
+    webhook_of,
 )
 from runtime.first_start import TENANT
 
@@ -65,7 +66,14 @@ def test_every_example_is_valid_once_uncommented() -> None:
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
     assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
-    assert [budget.id for budget in config.budget] == ["each-session", "each-agent-daily"]
+    assert [budget.id for budget in config.budget] == [
+        "each-session",
+        "each-agent-daily",
+        "each-agent-monthly",
+        "each-agent-last-hour",
+        "searches-per-minute",
+        "at-once",
+    ]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
     assert [rule.tier for rule in config.tier_rule] == ["high"]
@@ -78,12 +86,14 @@ def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "prices.toml").touch()
     monkeypatch.setenv("ISSUES_AUTHORIZATION", "Bearer made-up")
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
+    monkeypatch.setenv("WEBHOOK_SECRET", "made-up")
     config = parse_config(uncommented(template()), source="the template, uncommented")
 
     assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
     assert len(upstreams_of(config)) == 3
-    assert len(budgets_of(config, tenant=TENANT)) == 2
+    assert len(budgets_of(config, tenant=TENANT)) == 6
     assert len(providers_of(config)) == 1
+    assert (webhook_of(config) or pytest.fail("no webhook")).secret.get_secret_value() == "made-up"
     assert [tier.price is not None for tier in tiers_of(config)] == [True, True]
     assert len(tier_rules_of(config)) == 1
 

@@ -1,14 +1,14 @@
-"""Windows as JSON."""
+"""Windows as administrators write them, in the file and through the admin API."""
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
+from governor.errors import InvalidBudgetError
 from governor.window import Calendar, Fixed, Lifetime, Period, Sliding, Window
 from memory_store.budget_rows import WINDOW_SECONDS_MAX
 from memory_store.rows import calendar
-from runtime.admin.shapes.fields import Label, Shape
 
 _Seconds = Annotated[
     int,
@@ -21,24 +21,30 @@ _Seconds = Annotated[
 ]
 
 
-class Every(Shape):
+class _Words(BaseModel):
+    """A window; an unknown member is an error, because a typo is not an opinion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Every(_Words):
     """Back-to-back windows of one length, aligned to the Unix epoch."""
 
     every_s: _Seconds
 
 
-class Last(Shape):
+class Last(_Words):
     """The last so many seconds, which move on in `buckets` steps."""
 
     last_s: _Seconds
     buckets: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
 
 
-class ByCalendar(Shape):
+class ByCalendar(_Words):
     """Days, weeks or months as the clocks of one time zone show them."""
 
     calendar: Period
-    time_zone: Label = "UTC"
+    time_zone: Annotated[str, Field(min_length=1, max_length=100)] = "UTC"
 
 
 Named = Literal["lifetime"]
@@ -53,17 +59,38 @@ def _checked_window(value: object) -> object:
         case {"last_s": _}:
             return Last.model_validate(value)
         case {"calendar": _}:
-            return ByCalendar.model_validate(value)
+            words = ByCalendar.model_validate(value)
+            _check_zone(words)
+            return words
         case dict():
             return Every.model_validate(value)
         case _:
             raise PydanticCustomError(
                 "window",
-                'Give "lifetime", {{"every_s": seconds}} with a whole number of them, from 1 to '
-                '{seconds_max}, {{"last_s": seconds}} for a window that slides, or '
-                '{{"calendar": "day", "time_zone": "Europe/Berlin"}}',
+                'use "lifetime", or one of every_s (back-to-back windows of so many seconds, from '
+                "1 to {seconds_max}), last_s (a window that slides) and calendar (day, week or "
+                "month, with a time_zone), each as a table",
                 {"seconds_max": WINDOW_SECONDS_MAX},
             )
+
+
+def _check_zone(words: ByCalendar) -> None:
+    """Refuse a zone that nobody keeps, naming the field."""
+    try:
+        calendar(words.calendar, words.time_zone)
+    except InvalidBudgetError as error:
+        raise ValidationError.from_exception_data(
+            "ByCalendar",
+            [
+                InitErrorDetails(
+                    type=PydanticCustomError(
+                        "time_zone", "should be a zone of the IANA database, as Europe/Berlin is"
+                    ),
+                    loc=("time_zone",),
+                    input=words.time_zone,
+                )
+            ],
+        ) from error
 
 
 WindowShape = Annotated[AnyWindow, BeforeValidator(_checked_window)]

@@ -1,0 +1,230 @@
+"""What every ledger promises of the kinds of budget, their windows and their modes."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import anyio
+import pytest
+from contracts.builders import COST, budget, record, request, used
+from contracts.conftest import MemoryStage, SqlStage, Stage, balance_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from governor.admission import AdmissionRequest
+from governor.amounts import Unit
+from governor.budget import Budget, BudgetKind, Mode, Overdraft
+from governor.denial import DenialReason, Denied
+from governor.events import Reserved
+from governor.target import CallKind, CallTarget, TargetMatch
+from governor.window import Calendar, Fixed, Period, Sliding
+from memory_store.engine import Durability
+from memory_store.store import open_store
+from memory_store.testing import MemoryLedger
+
+pytestmark = pytest.mark.anyio
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR_MS = 3_600_000
+
+
+async def spend(stage: Stage, cost: int, *, now_ms: int) -> bool:
+    """Run one call to its end; False if it was denied."""
+    asked = request({COST: cost}, now_ms=now_ms, expires_at_ms=now_ms + 1)
+    if not isinstance(await stage.ledger.admit(asked), Reserved):
+        return False
+    ending = record(asked, ended_at_ms=now_ms)
+    await stage.ledger.settle(asked.reservation_id, used({COST: cost}), ending)
+    return True
+
+
+@pytest.mark.parametrize(("month", "day", "hours"), [(3, 29, 23), (10, 25, 25), (7, 1, 24)])
+async def test_a_calendar_day_lasts_as_long_as_the_clocks_on_the_wall_say(
+    stage: Stage, month: int, day: int, hours: int
+) -> None:
+    midnight = datetime(2026, month, day, tzinfo=BERLIN).astimezone(UTC)
+    start_ms = int(midnight.timestamp()) * 1000
+    daily = Calendar(period=Period.DAY, time_zone="Europe/Berlin", zone=BERLIN)
+    await stage.put_budget(budget({COST: 10}, window=daily))
+
+    assert await spend(stage, 10, now_ms=start_ms)
+    last_ms = start_ms + hours * HOUR_MS - 1
+    denied = await stage.ledger.admit(request({COST: 1}, now_ms=last_ms, expires_at_ms=last_ms + 1))
+
+    assert isinstance(denied, Denied)
+    assert denied.shortage is not None
+    assert denied.shortage.resets_at_ms == last_ms + 1
+    assert await spend(stage, 10, now_ms=last_ms + 1)
+
+
+async def test_a_concurrency_comes_back_however_a_call_ends(stage: Stage) -> None:
+    await stage.put_budget(budget({Unit.TOOL_CALLS: 1}, kind=BudgetKind.CONCURRENCY))
+
+    async def admitted() -> AdmissionRequest:
+        asked = request({Unit.TOOL_CALLS: 1})
+        assert isinstance(await stage.ledger.admit(asked), Reserved)
+        full = await stage.ledger.admit(request({Unit.TOOL_CALLS: 1}))
+        assert isinstance(full, Denied)
+        assert full.reason is DenialReason.CONCURRENCY_EXHAUSTED
+        return asked
+
+    first = await admitted()
+    await stage.ledger.settle(first.reservation_id, used({Unit.TOOL_CALLS: 1}), record(first))
+    second = await admitted()
+    await stage.ledger.release(second.reservation_id, record(second))
+    third = await admitted()
+    await stage.ledger.forward(third.reservation_id, now_ms=1_000)
+    await stage.ledger.expire_due(now_ms=20_000)
+
+    view = await balance_of(stage, unit=Unit.TOOL_CALLS)
+    assert (view.used, view.reserved) == (0, 0)
+    await admitted()
+
+
+@pytest.mark.requirement("budget.observe-denies-nothing")
+async def test_an_observing_budget_denies_nothing_and_says_what_it_would_have(
+    stage: Stage,
+) -> None:
+    await stage.put_budget(budget({COST: 10}, mode=Mode.OBSERVE))
+
+    fits = await stage.ledger.admit(request({COST: 10}))
+    beyond = await stage.ledger.admit(request({COST: 5}))
+
+    assert isinstance(fits, Reserved)
+    assert isinstance(beyond, Reserved)
+    assert fits.would_deny == ()
+    [short] = beyond.would_deny
+    assert (short.budget_id, short.limit, short.reserved, short.requested) == ("b1", 10, 10, 5)
+    assert (await balance_of(stage)).remaining == -5
+    if isinstance(stage, SqlStage):
+        [notice] = (await stage.store.notices.page()).items
+        assert (notice.kind, notice.budget_id, notice.unit) == ("would_deny", "b1", COST)
+
+
+@pytest.mark.requirement("budget.observe-denies-nothing")
+async def test_an_observing_budget_denies_nothing_that_it_cannot_count(stage: Stage) -> None:
+    await stage.put_budget(budget({Unit.TURNS: 5, Unit.CPU_MS: 5}, mode=Mode.OBSERVE))
+    blind = replace(request({COST: 1}), unmeasurable={Unit.CPU_MS: "it runs elsewhere"})
+
+    decision = await stage.ledger.admit(blind)
+
+    assert isinstance(decision, Reserved)
+    assert [short.unit for short in decision.would_deny] == [Unit.CPU_MS, Unit.TURNS]
+
+
+async def test_a_debt_lets_one_call_cross_and_then_none(stage: Stage) -> None:
+    await stage.put_budget(
+        budget({COST: 10}, overdraft=Overdraft.ALLOW_AND_DEBT, window=Fixed(1_000))
+    )
+
+    ran = [await spend(stage, cost, now_ms=1_000) for cost in (9, 5, 1, 1)]
+
+    assert ran == [True, True, False, False]
+    assert (await balance_of(stage)).remaining == -4
+    assert await spend(stage, 1, now_ms=2_000)
+
+
+@pytest.mark.requirement("budget.warns-once")
+async def test_each_threshold_is_told_once_by_the_call_that_reaches_it(stage: Stage) -> None:
+    await stage.put_budget(budget({COST: 10}, warn_at_permille=(500, 800, 1000)))
+    told = []
+    for cost in (4, 1, 1, 4, 0):
+        asked = request({COST: cost})
+        await stage.ledger.admit(asked)
+        settled = await stage.ledger.settle(asked.reservation_id, used({COST: cost}), record(asked))
+        told.append([warned.at for warned in settled.warned])
+
+    assert told == [[], [5], [], [8, 10], []]
+    if isinstance(stage, SqlStage):
+        notices = (await stage.store.notices.page()).items
+        assert [notice.detail for notice in reversed(notices)] == [
+            '{"at":5,"limit":10,"used":5}',
+            '{"at":8,"limit":10,"used":10}',
+            '{"at":10,"limit":10,"used":10}',
+        ]
+
+
+@pytest.mark.parametrize(
+    ("match", "bound"),
+    [
+        (TargetMatch(tool="files__*"), [True, False]),
+        (TargetMatch(upstream="openai"), [False, True]),
+        (TargetMatch(tier="hi*"), [False, True]),
+        (TargetMatch(tool="files__*", tier="high"), [False, False]),
+    ],
+)
+async def test_a_match_narrows_a_budget_to_its_calls(
+    stage: Stage, match: TargetMatch, bound: list[bool]
+) -> None:
+    await stage.put_budget(budget({COST: 0}, match=match))
+    model = CallTarget(kind=CallKind.MODEL, name="gpt", upstream="openai", tier="high")
+
+    tool_call = await stage.ledger.admit(request({COST: 1}))
+    chat = await stage.ledger.admit(replace(request({COST: 1}), target=model))
+
+    assert [isinstance(tool_call, Denied), isinstance(chat, Denied)] == bound
+
+
+HISTORY = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), min_size=1, max_size=25)
+KINDS = pytest.mark.parametrize("kind", ["memory", "sql"])
+LIMIT, WINDOW_MS, BURST = 10, 600, 4
+
+
+@KINDS
+@settings(max_examples=25)
+@given(HISTORY)
+def test_a_sliding_window_never_admits_more_than_its_limit_within_its_length(
+    kind: str, history: list[tuple[int, int]]
+) -> None:
+    sliding = budget({COST: LIMIT}, window=Sliding(length_ms=WINDOW_MS, buckets=6))
+
+    ran = anyio.run(played, kind, sliding, history)
+
+    for at, (began_ms, _) in enumerate(ran):
+        within = [cost for now_ms, cost in ran[at:] if now_ms - began_ms < WINDOW_MS]
+        assert sum(within) <= LIMIT
+
+
+@KINDS
+@settings(max_examples=25)
+@given(HISTORY)
+def test_a_rate_never_lets_more_through_than_its_burst_and_what_refills(
+    kind: str, history: list[tuple[int, int]]
+) -> None:
+    rate = budget({COST: LIMIT}, kind=BudgetKind.RATE, window=Fixed(WINDOW_MS), burst=BURST)
+
+    ran = anyio.run(played, kind, rate, history)
+
+    for first, (began_ms, _) in enumerate(ran):
+        passed = 0
+        for now_ms, cost in ran[first:]:
+            passed += cost
+            assert (passed - BURST) * WINDOW_MS <= LIMIT * (now_ms - began_ms)
+
+
+async def played(
+    kind: str, governing: Budget, history: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return when what was spent."""
+    ran, now_ms = [], 10_000
+    async with a_stage(kind) as stage:
+        await stage.put_budget(governing)
+        for wait_ms, cost in history:
+            now_ms += wait_ms
+            if await spend(stage, cost, now_ms=now_ms):
+                ran.append((now_ms, cost))
+    return ran
+
+
+@asynccontextmanager
+async def a_stage(kind: str) -> AsyncIterator[Stage]:
+    if kind == "memory":
+        yield MemoryStage(MemoryLedger())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_store(Path(folder) / "state", durability=Durability.PROCESS) as store:
+            yield SqlStage(store)

@@ -1,0 +1,66 @@
+"""`flyball budgets` against a real sidecar."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from governor.amounts import Unit
+from governor.scope import ScopeKind
+from runtime.configuration.model import BudgetTable, Config, Listen
+from runtime.serving import serving
+from tests.runtime.cli.conftest import Ended, Flyball
+
+pytestmark = pytest.mark.anyio
+
+STATE = "state"
+
+
+@pytest.fixture
+async def sidecar(folder: Path) -> AsyncIterator[None]:
+    """A sidecar with one budget; the configuration beside it names the port that it got."""
+    config = Config(
+        listen=Listen(agents="127.0.0.1:0", admin="127.0.0.1:0"),
+        budget=(
+            BudgetTable(
+                id="all", scope=ScopeKind.TENANT, limits={Unit.TOOL_CALLS: 7}, mode="observe"
+            ),
+        ),
+    )
+    async with serving(config, state_dir=folder / STATE) as (_, listeners):
+        admin = listeners.admin_url.removeprefix("http://")
+        (folder / "flyball.toml").write_text(f'[listen]\nadmin = "{admin}"\n', encoding="utf-8")
+        yield
+
+
+async def run(flyball: Flyball, *words: str) -> Ended:
+    with anyio.fail_after(20):
+        return await to_thread.run_sync(lambda: flyball("budgets", *words, "--state", STATE))
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_budgets_are_listed_with_what_is_used_held_and_left(flyball: Flyball) -> None:
+    listed = await run(flyball)
+
+    head, line = (row.split() for row in listed.out.splitlines())
+    assert head[:4] == ["budget", "scope", "whom", "unit"]
+    assert line == [*("all", "(observe)", "tenant", "default", "tool_calls"), *"7007", "-"]
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_programs_get_the_answer_of_the_admin_api(flyball: Flyball) -> None:
+    listed = json.loads((await run(flyball, "--tenant", "default", "--json")).out)
+
+    [item] = listed["items"]
+    assert (item["budget_id"], item["limit"], item["remaining"]) == ("all", 7, 7)
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_an_unknown_session_is_told_in_a_sentence(flyball: Flyball) -> None:
+    listed = await run(flyball, "--session", "ses_nosuch")
+
+    assert listed.status == 2
+    assert "ses_nosuch" in listed.err

@@ -1,0 +1,153 @@
+"""Notices reach a real receiver: signed, in order, again until they are taken."""
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from contracts.builders import COST, TENANT, budget, record, request, used
+from pydantic import SecretStr
+
+from memory_store.audit import Actor
+from memory_store.engine import Durability
+from memory_store.store import Store, open_store
+from runtime.clock import SystemClock
+from runtime.webhook import Webhook, deliver_for_ever
+
+pytestmark = pytest.mark.anyio
+SECRET = "s3cret"
+
+
+@dataclass
+class Receiver:
+    """An HTTP server that answers with the statuses it is given, then 200."""
+
+    statuses: list[int]
+    url: str = ""
+    got: list[tuple[str, bytes]] = field(default_factory=list)
+    arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        headers = dict(line.split(": ", 1) for line in head.strip().split("\r\n")[1:])
+        body = await reader.readexactly(int(headers["content-length"]))
+        status = self.statuses.pop(0) if self.statuses else 200
+        writer.write(
+            f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+        )
+        await writer.drain()
+        writer.close()
+        async with self.arrived:
+            self.got.append((headers["flyball-signature"], body))
+            self.arrived.notify_all()
+
+    async def until(self, count: int) -> None:
+        with anyio.fail_after(5):
+            async with self.arrived:
+                await self.arrived.wait_for(lambda: len(self.got) >= count)
+
+    def seqs(self) -> list[list[int]]:
+        return [[one["seq"] for one in json.loads(body)["notices"]] for _, body in self.got]
+
+
+@asynccontextmanager
+async def receiver(*statuses: int) -> AsyncIterator[Receiver]:
+    made = Receiver(list(statuses))
+    server = await asyncio.start_server(made.answer, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    try:
+        yield made
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def delivering(store: Store, to: Receiver) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        webhook = Webhook(url=to.url, secret=SecretStr(SECRET))
+
+        async def deliver() -> None:
+            await deliver_for_ever(store.notices, SystemClock(), webhook, every_seconds=0.01)
+
+        tasks.start_soon(deliver)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as opened:
+        await opened.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=0)
+        yield opened
+
+
+async def cross(store: Store, *, of: int = 10) -> None:
+    """Bring a new budget to both of its thresholds with one call."""
+    watched = budget({COST: of}, warn_at_permille=(500, 800))
+    await store.budgets.create(watched, by=Actor(name="root"), now_ms=0)
+    asked = request({COST: of})
+    await store.ledger.admit(asked)
+    await store.ledger.settle(asked.reservation_id, used({COST: of}), record(asked))
+
+
+async def taken(store: Store) -> None:
+    with anyio.fail_after(5):
+        while await store.notices.undelivered():
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.requirement("notice.at-least-once")
+async def test_notices_arrive_signed_and_are_marked(store: Store) -> None:
+    async with receiver() as there:
+        await cross(store)
+        async with delivering(store, there):
+            await there.until(1)
+            await taken(store)
+
+    [(signed, body)] = there.got
+    at, told = signed.removeprefix("t=").split(",v1=")
+    assert told == hmac.new(SECRET.encode(), f"{at}.".encode() + body, sha256).hexdigest()
+    notices: list[dict[str, Any]] = json.loads(body)["notices"]
+    assert [(one["kind"], one["detail"]["at"]) for one in notices] == [
+        ("threshold", 5),
+        ("threshold", 8),
+    ]
+    page = await store.notices.page()
+    assert all(view.delivered_at_ms is not None for view in page.items)
+
+
+@pytest.mark.requirement("notice.at-least-once")
+async def test_what_is_not_taken_is_sent_again_in_the_same_order(store: Store) -> None:
+    async with receiver(500, 302, 404) as there:
+        await cross(store)
+        async with delivering(store, there):
+            await there.until(4)
+            await taken(store)
+
+    assert there.seqs() == [[1, 2]] * 4
+
+
+@pytest.mark.requirement("notice.at-least-once")
+async def test_what_was_not_taken_is_sent_after_a_restart(tmp_path: Path) -> None:
+    state = tmp_path / "again"
+    async with open_store(state, durability=Durability.PROCESS) as store:
+        await store.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=0)
+        await cross(store)
+        async with receiver(*[503] * 100) as there, delivering(store, there):
+            await there.until(2)
+    async with (
+        open_store(state, durability=Durability.PROCESS) as store,
+        receiver() as there,
+        delivering(store, there),
+    ):
+        await there.until(1)
+        await taken(store)
+
+    assert there.seqs() == [[1, 2]]
