@@ -206,14 +206,15 @@ class Pipeline:
             progress.note_served(job.repeat.served)
             return
         with running.scope:
+            # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
+            progress.never_left = True
             if not await self._books.forward(reserved.reservation.reservation_id):
-                # The mark is not stored, so nothing may leave: the hold is still refundable.
-                progress.never_left = True
                 progress.status, progress.detail = CallStatus.RELEASED, "the ledger failed"
                 progress.result = denial_result(
                     ledger_unavailable(), has_output_schema=job.entry.has_output_schema
                 )
                 return
+            progress.never_left = False
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:

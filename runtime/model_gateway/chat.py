@@ -242,10 +242,12 @@ class ChatGateway:
     ) -> None:
         """Forward the request and note in `progress` how it went."""
         with running.scope:
+            # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
+            progress.never_left = True
             if not await self._books.forward(reserved.reservation.reservation_id):
-                # The mark is not stored, so nothing may leave: the hold is still refundable.
                 progress.note_release("the ledger failed", denial_answer(ledger_unavailable()))
                 return
+            progress.never_left = False
             try:
                 received = await self._providers.post_chat(job.tier.provider, job.payload.content)
             except ProviderNotReachedError as error:

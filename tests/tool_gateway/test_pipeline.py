@@ -334,6 +334,29 @@ async def test_a_hold_that_cannot_be_marked_lets_nothing_leave() -> None:
     assert house.ledger.remaining() == 10
 
 
+@pytest.mark.requirement("cancel.is-settled")
+async def test_a_call_cancelled_before_its_mark_is_stored_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(CALLS)
+    marking = anyio.Event()
+
+    async def never_marked(_: object, *, now_ms: int) -> None:
+        marking.set()
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(house.ledger, "forward", never_marked)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(house.run)
+            await marking.wait()
+            tasks.cancel_scope.cancel()
+
+    assert house.backend.ran == []
+    assert isinstance(house.ended, Released)
+    assert house.ledger.remaining() == 10
+
+
 @pytest.mark.requirement("idempotency.same-replays")
 async def test_a_repeated_key_gives_the_stored_outcome_and_charges_once() -> None:
     house = House(CALLS)
