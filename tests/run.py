@@ -13,17 +13,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 CHECK_SECONDS_MAX = 600
-FAST_PYTEST_SECONDS_MAX = 300
-PYTEST_SECONDS_MAX = 3600
+PYTEST_SECONDS_MAX = 1800
 INSTALL_SECONDS_MAX = 600
 
 FAST_MARKS = "not slow and not kernel"
@@ -35,6 +36,9 @@ FAST_SUITES = (
     "tests/test_tidy.py",
     "tests/test_requirements.py",
 )
+
+# Suites that take longest and keep one core busy: they run beside all others.
+BESIDE_SUITES = ("tests/proof", "tests/contracts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,7 @@ class Step:
     name: str
     argv: tuple[str, ...]
     seconds_max: int
+    is_beside: bool = False  # runs beside those that follow, and is shown at the end
 
 
 @dataclass
@@ -92,28 +97,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     faults = list(provide_system_parts(may_install=in_ci or os.environ.get("SYSTEM") == "1"))
     with tempfile.TemporaryDirectory(prefix="flyball-tests-") as folder:
-        report = Path(folder) / "junit.xml"
-        faults += [fault for step in steps(report, fast=fast) if (fault := run(step))]
-        suites = read_report(report)
+        faults += run_all(steps(Path(folder), fast=fast), Path(folder))
+        suites = read_reports(Path(folder))
     faults += judge(suites, in_ci=in_ci)
     summarise(suites, faults)
     return 1 if faults else 0
 
 
-def steps(report: Path, *, fast: bool) -> tuple[Step, ...]:
-    """Return the five checks; pytest leaves its JUnit XML in `report`."""
-    selection = ("-m", FAST_MARKS, *existing(FAST_SUITES)) if fast else ()
-    pytest = (str(BIN / "pytest"), "-q", f"--junitxml={report}", "-o", "junit_family=xunit2")
-    return (
+def steps(folder: Path, *, fast: bool) -> tuple[Step, ...]:
+    """Return the five checks; pytest leaves its JUnit XML in `folder`."""
+    checks = (
         _check("ruff check", "ruff", "check", "."),
         _check("ruff format", "ruff", "format", "--check", "."),
         _check("mypy", "mypy"),
         _check("lint-imports", "lint-imports"),
-        Step(
-            name="pytest",
-            argv=(*pytest, *selection),
-            seconds_max=FAST_PYTEST_SECONDS_MAX if fast else PYTEST_SECONDS_MAX,
+    )
+    if fast:
+        return (*checks, _pytest("pytest", folder, "-m", FAST_MARKS, *existing(FAST_SUITES)))
+    ignored = [f"--ignore={suite}" for suite in BESIDE_SUITES]
+    return (
+        *checks,
+        _pytest("pytest, the long suites", folder, *existing(BESIDE_SUITES), is_beside=True),
+        _pytest("pytest", folder, *ignored),
+    )
+
+
+def _pytest(name: str, folder: Path, *selection: str, is_beside: bool = False) -> Step:
+    report = folder / f"junit-{len(selection)}-{is_beside}.xml"
+    # Two at once must not write to one cache.
+    cache = ("-o", f"cache_dir={folder / 'cache'}") if is_beside else ()
+    return Step(
+        name=name,
+        argv=(
+            *(str(BIN / "pytest"), "-q", f"--junitxml={report}", "-o", "junit_family=xunit2"),
+            *cache,
+            *selection,
         ),
+        seconds_max=PYTEST_SECONDS_MAX,
+        is_beside=is_beside,
     )
 
 
@@ -128,22 +149,65 @@ def _check(name: str, program: str, *arguments: str) -> Step:
     return Step(name=name, argv=(str(BIN / program), *arguments), seconds_max=CHECK_SECONDS_MAX)
 
 
+def run_all(steps: Sequence[Step], folder: Path) -> list[str]:
+    """Run the steps in order, some of them beside the others; return what went wrong."""
+    faults: list[str] = []
+    with ExitStack() as stack:
+        beside: list[Callable[[], str | None]] = []
+        for step in steps:
+            if step.is_beside:
+                beside.append(stack.enter_context(_beside(step, folder / f"{len(beside)}.log")))
+            elif (fault := run(step)) is not None:
+                faults.append(fault)
+        faults += [fault for finish in beside if (fault := finish()) is not None]
+    return faults
+
+
 def run(step: Step) -> str | None:
     """Run one step with its output shown as it comes; return what went wrong, or None."""
     say(f"== {step.name}")
+    with _started(step, None) as finish:
+        return finish()
+
+
+@contextmanager
+def _beside(step: Step, log: Path) -> Iterator[Callable[[], str | None]]:
+    """Start `step` and yield what waits for its end and shows what it wrote until then."""
+    say(f"== {step.name}: begun, shown at the end\n")
+    with log.open("w") as output, _started(step, output) as finish:
+
+        def shown() -> str | None:
+            fault = finish()
+            say(log.read_text())
+            return fault
+
+        yield shown
+
+
+@contextmanager
+def _started(step: Step, output: TextIO | None) -> Iterator[Callable[[], str | None]]:
+    """Start `step` and yield what waits for its end; nothing of it runs on afterwards."""
     began = time.monotonic()
     # A group of its own, so that a step that is given up leaves nothing running.
-    process = subprocess.Popen(step.argv, cwd=ROOT, process_group=0)
+    process = subprocess.Popen(
+        step.argv, cwd=ROOT, process_group=0, stdout=output, stderr=output and subprocess.STDOUT
+    )
+
+    def finish() -> str | None:
+        left = step.seconds_max - (time.monotonic() - began)
+        try:
+            code = process.wait(timeout=max(0.0, left))
+            fault = None if code == 0 else f"{step.name}: exit code {code}"
+        except subprocess.TimeoutExpired:
+            fault = f"{step.name}: no end after {step.seconds_max} s"
+        verdict = "failed" if fault else "passed"
+        say(f"== {step.name}: {verdict} in {time.monotonic() - began:.1f} s\n")
+        return fault
+
     try:
-        code = process.wait(timeout=step.seconds_max)
-        fault = None if code == 0 else f"{step.name}: exit code {code}"
-    except subprocess.TimeoutExpired:
-        fault = f"{step.name}: no end after {step.seconds_max} s"
+        yield finish
     finally:
         _end_group(process)
-    verdict = "failed" if fault else "passed"
-    say(f"== {step.name}: {verdict} in {time.monotonic() - began:.1f} s\n")
-    return fault
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -185,12 +249,11 @@ def _install(argv: Sequence[str], environment: Mapping[str, str]) -> str | None:
     return None if code == 0 else f"system parts: {' '.join(argv)}: exit code {code}"
 
 
-def read_report(report: Path) -> dict[str, Suite]:
-    """Return how each suite ended, from pytest's JUnit XML; nothing if there is none."""
+def read_reports(folder: Path) -> dict[str, Suite]:
+    """Return how each suite ended, from pytest's JUnit XML; nothing where there is none."""
     suites: dict[str, Suite] = {}
-    if not report.is_file():
-        return suites
-    for case in ET.parse(report).getroot().iter("testcase"):
+    reports = [ET.parse(report).getroot() for report in sorted(folder.glob("junit-*.xml"))]
+    for case in (case for report in reports for case in report.iter("testcase")):
         suite = suites.setdefault(suite_of(case.get("classname", "")), Suite())
         if (skipped := case.find("skipped")) is not None:
             suite.counts["skipped"] += 1
