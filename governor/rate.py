@@ -12,6 +12,8 @@ from governor.errors import InvalidBudgetError
 
 # Epoch milliseconds times this still fit a signed 64-bit integer for some thousand years.
 _TICKS_PER_MS_MAX = 1_000_000
+# What both databases can hold. An arrival that is further away is never reached either.
+ARRIVAL_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -48,7 +50,8 @@ class Rate:
 
     def after(self, arrival: int, amount: int, now_ms: int) -> int:
         """Return the arrival time once `amount` more has passed; `amount` may be negative."""
-        return max(0, max(arrival, now_ms * self.ticks_per_ms) + amount * self.ticks_per_unit)
+        at = max(arrival, now_ms * self.ticks_per_ms) + amount * self.ticks_per_unit
+        return min(max(0, at), ARRIVAL_MAX)
 
     def wait_ms(self, arrival: int, amount: int, now_ms: int) -> int | None:
         """Return how long until `amount` may pass; None if it never can."""

@@ -118,7 +118,8 @@ class Bookkeeping:
         """Keep what is remembered within its bounds; to be called between transactions."""
         self.sessions.trim()
         self.holds.trim()
-        self.accounts.trim()
+        if self.accounts.trim():
+            self.holds.doubt()
 
     def flush(self) -> None:
         """Write what was decided.

@@ -14,6 +14,7 @@ from governor.account import Account, Balance, BalanceKey, Booking
 from governor.amounts import Unit
 from governor.events import Charge
 from governor.ids import BudgetId
+from governor.rate import ARRIVAL_MAX
 from governor.reservation import ReservationLine
 from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import balances
@@ -77,10 +78,16 @@ class LiveAccounts:
         self._changed.clear()
         self._last_id = None
 
-    def trim(self) -> None:
-        """Forget everything where too much is kept; to be called between transactions."""
-        if len(self._by_key) > _KEPT_MAX:
-            self.forget()
+    def trim(self) -> bool:
+        """Forget everything where too much is kept, and tell; to be called between transactions.
+
+        What refers to the accounts then has to be read again too: it would book to numbers
+        that nobody else sees.
+        """
+        if len(self._by_key) <= _KEPT_MAX:
+            return False
+        self.forget()
+        return True
 
     def get(self, driver: Driver, key: BalanceKey) -> LiveAccount:
         """Return the account of `key`; one that was never used stands at zero."""
@@ -151,7 +158,7 @@ class LiveAccounts:
             booking = line[2]
             if booking is _RATE:
                 moved = (charged - held) * line.ticks_per_unit
-                account.settled = max(0, account.settled + moved)
+                account.settled = min(max(0, account.settled + moved), ARRIVAL_MAX)
             else:
                 account.reserved -= held
                 account.settled += charged

@@ -179,7 +179,7 @@ class LiveHolds:
         row = _BY_ID.row(driver, {"reservation_id": reservation_id})
         if row is None:
             return None
-        live = _live_hold(driver, accounts, row)
+        live = self._described(_live_hold(driver, accounts, row))
         if live.hold.reservation.is_live:
             self._kept[reservation_id] = live
         return live
@@ -195,10 +195,7 @@ class LiveHolds:
             driver, [line.account for row in rows for line in line_text.read(row[lines])]
         )
         for row in rows:
-            live = _live_hold(driver, accounts, row)
-            known = self._doubted.pop(live.hold.reservation.reservation_id, None)
-            if known is not None:
-                live.described = known.described
+            live = self._described(_live_hold(driver, accounts, row))
             self._kept[live.hold.reservation.reservation_id] = live
 
     def under_key(
@@ -266,6 +263,13 @@ class LiveHolds:
     def free_key(self, driver: Driver, reservation_id: ReservationId) -> None:
         """Let the key of a stored reservation be used again: its call never ran."""
         _FREE_KEY.run(driver, {"of_reservation_id": reservation_id})
+
+    def _described(self, live: LiveHold) -> LiveHold:
+        """Return `live`, its accounts described if that is remembered."""
+        known = self._doubted.pop(live.hold.reservation.reservation_id, None)
+        if known is not None:
+            live.described = known.described
+        return live
 
     def _flushed(self) -> None:
         for ended in self._ended:

@@ -22,6 +22,7 @@ from governor.events import (
     Warned,
 )
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
+from governor.rate import ARRIVAL_MAX
 from governor.refusal import clock_stepped_back
 from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
@@ -267,7 +268,7 @@ def _warned(standing: Iterable[Balance], charges: Iterable[Charge]) -> tuple[War
 def _book(amounts: _Amounts, charge: Charge) -> None:
     if charge.line.booking is Booking.RATE:
         moved = (charge.charged - charge.held) * charge.line.ticks_per_unit
-        amounts.settled = max(0, amounts.settled + moved)
+        amounts.settled = min(max(0, amounts.settled + moved), ARRIVAL_MAX)
         return
     amounts.reserved -= charge.held
     amounts.settled += charge.charged
