@@ -90,7 +90,9 @@ def admit(
             lines.append(_make(ReservationLine, (key, needed or 0, _DRAW, account.covered_at, 0)))
             continue
         line = _special_line(account, needed or 0)
-        if needed is not None and not balance.affords(line.amount, now_ms):
+        # A slot is taken by every call, also by one that states no tool call, as a model's.
+        is_asked = needed is not None or account.booking is Booking.SLOT
+        if is_asked and not balance.affords(line.amount, now_ms):
             short.append((balance, line.amount))
         lines.append(line)
     would_deny: tuple[Shortage, ...] = ()

@@ -14,8 +14,9 @@ from governor.target import EVERYTHING, CallTarget, TargetMatch
 from governor.window import Fixed, Lifetime, Window
 
 _PERMILLE = 1000
-# Rates keep one number that never starts anew, so their account has no window.
-RATE_WINDOW_MS = -1
+# What runs at one moment is counted on an account of its own, so that a budget that becomes
+# a concurrency does not begin with what it charged before.
+_SLOTS_START_MS = 1
 
 
 class BudgetKind(StrEnum):
@@ -98,11 +99,10 @@ class Budget:
         subject = self._subject_in(chain)
         assert subject is not None, "the budget does not govern this chain"
         is_rate = self.kind is BudgetKind.RATE
-        start_ms = RATE_WINDOW_MS if is_rate else self.window.start_ms(now_ms)
         older_ms = () if is_rate else self.window.older_ms(now_ms)
         return tuple(
             Account(
-                key=BalanceKey(self.budget_id, subject, unit, start_ms),
+                key=BalanceKey(self.budget_id, subject, unit, self._start_ms(limit, now_ms)),
                 scope=self.scope,
                 limit=limit,
                 resets_at_ms=None if is_rate else self.window.resets_at_ms(now_ms),
@@ -117,6 +117,21 @@ class Budget:
             )
             for unit, limit in self.limits
         )
+
+    def starts_ms(self, unit: Unit, now_ms: int) -> tuple[int, ...]:
+        """Return where the accounts of `unit` begin whose amounts count, the latest last."""
+        older_ms = () if self.kind is BudgetKind.RATE else self.window.older_ms(now_ms)
+        return (*older_ms, self._start_ms(self.limits.of(unit), now_ms))
+
+    def _start_ms(self, limit: int, now_ms: int) -> int:
+        match self.kind:
+            case BudgetKind.ALLOWANCE:
+                return self.window.start_ms(now_ms)
+            case BudgetKind.RATE:
+                # It never starts anew, but its one number means nothing on another scale.
+                return -self._rate(limit).ticks_per_ms
+            case BudgetKind.CONCURRENCY:
+                return _SLOTS_START_MS
 
     def _subject_in(self, chain: ScopeChain) -> str | None:
         """Return who of `chain` the budget is kept for, None if nobody is."""

@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, select
 
 from governor.account import Booking
-from governor.budget import RATE_WINDOW_MS
 from memory_store import line_text
 from memory_store.engine import is_shared
 from memory_store.journal import NO_HASH, chained
@@ -132,7 +131,7 @@ def stored_amounts(
     """Return what the balances say, account by account; rates, which do not add up, left out."""
     rows = connection.execute(
         select(balances.c.account_id, balances.c.settled, balances.c.reserved, balances.c.overrun)
-        .where(balances.c.window_start_ms != RATE_WINDOW_MS, *of)
+        .where(balances.c.window_start_ms >= 0, *of)
         .order_by(balances.c.account_id)
         .limit(limit)
     )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from governor.account import BalanceKey, carve_budget
 from governor.amounts import Unit
-from governor.budget import RATE_WINDOW_MS, Budget, BudgetKind
+from governor.budget import Budget, BudgetKind
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.rate import Rate
 from governor.scope import ScopeKind
@@ -75,16 +75,24 @@ def views(
 ) -> Iterator[BalanceView]:
     """Yield how each of `budgets` stands; `used_by` adds up its accounts in some windows."""
     for budget in budgets:
-        used = used_by(budget, windows_of(budget, now_ms))
+        used = _counting(budget, used_by, now_ms)
         for subject in subjects_shown(budget, used, asked):
             yield from views_of(budget, subject, used, now_ms)
 
 
-def windows_of(budget: Budget, now_ms: int) -> tuple[int, ...]:
-    """Return the starts of the windows whose amounts count at `now_ms`."""
-    if budget.kind is BudgetKind.RATE:
-        return (RATE_WINDOW_MS,)
-    return (*budget.window.older_ms(now_ms), budget.window.start_ms(now_ms))
+def _counting(
+    budget: Budget, used_by: Callable[[Budget, Collection[int]], Used], now_ms: int
+) -> Used:
+    """Return what counts at `now_ms`; each unit of a rate has a scale of its own."""
+    units_by_starts: dict[tuple[int, ...], set[Unit]] = {}
+    for unit, _ in budget.limits:
+        units_by_starts.setdefault(budget.starts_ms(unit, now_ms), set()).add(unit)
+    return {
+        place: amounts
+        for starts, units in units_by_starts.items()
+        for place, amounts in used_by(budget, starts).items()
+        if place[1] in units
+    }
 
 
 def subjects_shown(budget: Budget, used: Used, asked: Asked) -> tuple[str, ...]:

@@ -85,6 +85,74 @@ async def test_a_concurrency_comes_back_however_a_call_ends(stage: Stage) -> Non
     await admitted()
 
 
+async def test_a_call_that_states_no_tool_call_takes_a_slot_only_where_one_is_free(
+    stage: Stage,
+) -> None:
+    await stage.put_budget(budget({Unit.TOOL_CALLS: 1}, kind=BudgetKind.CONCURRENCY))
+    model = CallTarget(kind=CallKind.MODEL, name="gpt", tier="large")
+
+    first = await stage.ledger.admit(replace(request({COST: 1}), target=model))
+    second = await stage.ledger.admit(replace(request({COST: 1}), target=model))
+
+    assert isinstance(first, Reserved)
+    assert isinstance(second, Denied)
+    assert second.reason is DenialReason.CONCURRENCY_EXHAUSTED
+
+
+async def test_a_rate_that_is_changed_goes_on_in_its_new_scale(stage: Stage) -> None:
+    # 7 in 1,000 ms and 10 in 1,000 ms share no unit of time: 7 and 1 ticks to a millisecond.
+    for limit in (7, 10):
+        await stage.put_budget(
+            budget({COST: limit}, kind=BudgetKind.RATE, window=Fixed(length_ms=1_000))
+        )
+        assert await spend(stage, limit, now_ms=10_000_000)
+        assert not await spend(stage, 1, now_ms=10_000_000)
+        assert (await balance_of(stage, now_ms=10_000_000)).used == limit
+
+
+async def test_a_call_of_a_changed_rate_is_corrected_in_the_scale_that_it_was_held_in(
+    stage: Stage,
+) -> None:
+    a_second = Fixed(length_ms=1_000)
+    await stage.put_budget(budget({COST: 7}, kind=BudgetKind.RATE, window=a_second))
+    asked = request({COST: 7}, now_ms=10_000_000, expires_at_ms=10_000_100)
+    await stage.ledger.admit(asked)
+
+    await stage.put_budget(budget({COST: 10}, kind=BudgetKind.RATE, window=a_second))
+    await stage.ledger.settle(asked.reservation_id, used({COST: 0}), record(asked))
+
+    assert await spend(stage, 10, now_ms=10_000_000)
+    assert not await spend(stage, 1, now_ms=10_000_000)
+
+
+async def test_what_overruns_a_rate_without_measure_is_still_booked(stage: Stage) -> None:
+    # Each unit takes a day of 86,400,000 ticks, so that this many are beyond 64 bits.
+    await stage.put_budget(budget({COST: 1}, kind=BudgetKind.RATE, window=Fixed(24 * HOUR_MS)))
+    asked = request({COST: 1}, now_ms=10_000_000, expires_at_ms=10_000_100)
+    await stage.ledger.admit(asked)
+
+    await stage.ledger.settle(asked.reservation_id, used({COST: 10**12}), record(asked))
+
+    assert not await spend(stage, 1, now_ms=10_000_000 + 1_000 * 365 * 24 * HOUR_MS)
+
+
+async def test_a_budget_that_becomes_a_concurrency_counts_what_runs_and_not_what_was_charged(
+    stage: Stage,
+) -> None:
+    await stage.put_budget(budget({Unit.TOOL_CALLS: 5}))
+    for _ in range(5):
+        asked = request({Unit.TOOL_CALLS: 1})
+        await stage.ledger.admit(asked)
+        await stage.ledger.settle(asked.reservation_id, used({}), record(asked))
+
+    await stage.put_budget(budget({Unit.TOOL_CALLS: 1}, kind=BudgetKind.CONCURRENCY))
+
+    assert isinstance(await stage.ledger.admit(request({Unit.TOOL_CALLS: 1})), Reserved)
+    assert isinstance(await stage.ledger.admit(request({Unit.TOOL_CALLS: 1})), Denied)
+    view = await balance_of(stage, unit=Unit.TOOL_CALLS)
+    assert (view.used, view.reserved) == (0, 1)
+
+
 @pytest.mark.requirement("budget.observe-denies-nothing")
 async def test_an_observing_budget_denies_nothing_and_says_what_it_would_have(
     stage: Stage,
