@@ -71,9 +71,7 @@ def spawn(book: Bookkeeping, request: SpawnRequest) -> ScopeChain | Denied:
         session=request.session_id,
         ancestors=parent.chain.sessions,
     )
-    if book.sessions.get(book.driver, book.accounts, request.session_id) is not None:
-        message = f"there is, or was, a session {request.name!r}"
-        raise AlreadyExistsError(message)
+    _check_new(book, request)
     carving = _carving(request, parent)
     accounts = [
         account
@@ -134,10 +132,18 @@ def _parent(book: Bookkeeping, request: SpawnRequest) -> LiveSession:
             last_seen_at_ms=request.now_ms,
         )
         if request.parent != request.session_id:
+            # What is refused must not have opened a session before.
+            _check_new(book, request)
             book.sessions.open(parent, name=request.parent_name, now_ms=request.now_ms)
     if (parent.tenant, parent.agent) != (request.tenant, request.agent):
         raise SessionOwnerError
     return parent
+
+
+def _check_new(book: Bookkeeping, request: SpawnRequest) -> None:
+    if book.sessions.get(book.driver, book.accounts, request.session_id) is not None:
+        message = f"there is, or was, a session {request.name!r}"
+        raise AlreadyExistsError(message)
 
 
 def _carving(request: SpawnRequest, parent: LiveSession) -> AdmissionRequest:

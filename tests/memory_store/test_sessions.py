@@ -6,12 +6,14 @@ from contracts.builders import AGENT, COST, SESSION, TENANT, chain, record, requ
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from governor.amounts import Amounts
 from governor.denial import DenialReason, Denied
-from governor.ids import PrincipalId
+from governor.ids import PrincipalId, ReservationId, SessionId
 from memory_store import sessions
 from memory_store.audit import Actor
+from memory_store.carves import SpawnRequest
 from memory_store.engine import Durability
-from memory_store.errors import NotFoundError
+from memory_store.errors import AlreadyExistsError, NotFoundError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 
@@ -165,3 +167,25 @@ async def test_a_frozen_session_stays_frozen_over_a_restart_and_holds_nothing_an
     assert isinstance(denied, Denied)
     assert denied.reason is DenialReason.SESSION_FROZEN
     assert len(live) == 1
+
+
+@pytest.mark.anyio
+async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> None:
+    await store.ledger.admit(request({COST: 1}))
+    asked = SpawnRequest(
+        session_id=SESSION,
+        reservation_id=ReservationId("carve"),
+        tenant=TENANT,
+        agent=AGENT,
+        parent=SessionId("ses_never_seen"),
+        parent_name="never seen",
+        name="one",
+        limits=Amounts({COST: 1}),
+        now_ms=1_000,
+    )
+
+    with pytest.raises(AlreadyExistsError):
+        await store.ledger.spawn(asked)
+
+    with pytest.raises(NotFoundError):
+        await store.sessions.get(asked.parent)
