@@ -20,10 +20,9 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketListener
 from proof.stores import PostgresqlFactory, SqliteFactory, Stage
-from proof.survivors import LEVELS, SHARE, TENANT, TTL_MS, Link, Survivors, judge_the_end
+from proof.survivors import LEVELS, TTL_MS, Link, Survivors, judge_the_end, levels_of, share_of
 from proof.values import UNITS, budget_of
 
-from governor.amounts import Unit
 from memory_store.engine import Durability
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +146,7 @@ async def _one_store(
     limits = dict.fromkeys(UNITS, rng.choice([600, 3_000, 60_000]))
     survivors = Survivors(limits=limits, rng=rng)
     async with factory.open(folder) as stage:
-        await set_up(stage, limits)
+        await set_up(stage, survivors)
     with anyio.fail_after(600):
         async with (
             await anyio.create_unix_listener(folder / "socket") as listener,
@@ -204,10 +203,11 @@ async def kill_soon(pid: int, link: Link, rng: random.Random) -> None:
     await link.lost.wait()
 
 
-async def set_up(stage: Stage, limits: dict[Unit, int]) -> None:
-    for name, scope in LEVELS.items():
-        share = {unit: limit * SHARE[name] for unit, limit in limits.items()}
-        await stage.put_budget(budget_of(name, TENANT, scope, share))
+async def set_up(stage: Stage, survivors: Survivors) -> None:
+    for tenant in survivors.tenants:
+        for name, scope in zip(levels_of(tenant), LEVELS.values(), strict=True):
+            limits = {unit: limit * share_of(name) for unit, limit in survivors.limits.items()}
+            await stage.put_budget(budget_of(name, tenant, scope, limits))
 
 
 async def last_rites(factory: Factory, survivors: Survivors, folder: Path) -> None:

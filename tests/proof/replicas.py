@@ -15,6 +15,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import psycopg
 from anyio.abc import SocketListener, TaskGroup
 from proof.kills import (
     ANSWER_SECONDS_MAX,
@@ -26,16 +27,19 @@ from proof.kills import (
     set_up,
 )
 from proof.stores import PostgresqlFactory
-from proof.survivors import TTL_MS, Link, Survivors
+from proof.survivors import OTHER_TENANT, TENANT, TTL_MS, Link, Survivors
 from proof.values import UNITS
 
+from memory_store.crash_points import POINTS
 from memory_store.engine import Durability
 
 REPLICAS = 4
 # What one replica of several acknowledges before it may be killed.
 ACKS_MAX = 60
+# How often a replica passes the named point that it dies at.
+NTH_MAX = 30
 # The hot budget is twelve of these: it is used up early in some campaigns, late in others.
-LIMITS = (300, 1_500)
+LIMITS, PLENTY = (300, 900), 60_000
 
 
 @dataclass(kw_only=True)
@@ -50,10 +54,15 @@ class Cluster:
     survivors: Survivors
     replicas: list[tuple[int, Link]] = field(default_factory=list)
 
-    async def start(self, number: int) -> tuple[int, Link]:
+    async def start(self, number: int, *, point: str = "") -> tuple[int, Link]:
         """Return a new replica that the clients may ask from now on."""
         pid, link = await self.forks.start(
-            self.factory, self.folder, self.listener, state=f"state_{number}"
+            self.factory,
+            self.folder,
+            self.listener,
+            state=f"state_{number}",
+            point=point,
+            nth=self.survivors.rng.randint(1, NTH_MAX),
         )
         self.group.start_soon(link.listen)
         self.survivors.reach(link)
@@ -74,7 +83,9 @@ class Cluster:
 async def kill_in_turn(url: str, folder: Path, *, kills: int, seed: int) -> Counter[str]:
     """Return what happened, once each replica was killed and started anew in its turn."""
     rng = random.Random(seed)
-    async with _cluster(url, folder, replicas=REPLICAS, rng=rng) as cluster:
+    async with _cluster(
+        url, folder, replicas=REPLICAS, limit=rng.choice(LIMITS), rng=rng
+    ) as cluster:
         for kill in range(kills):
             number = kill % REPLICAS
             pid, link = cluster.replicas[number]
@@ -83,11 +94,23 @@ async def kill_in_turn(url: str, folder: Path, *, kills: int, seed: int) -> Coun
                 await kill_soon(pid, link, rng)
             cluster.forks.see_killed(pid)
             cluster.survivors.counts["killed"] += 1
-            cluster.replicas[number] = await cluster.start(number)
+            # Every second one dies at a named point, at the latest when its turn comes.
+            point = rng.choice(POINTS) if kill % 2 else ""
+            cluster.replicas[number] = await cluster.start(number, point=point)
             if kill % 2:
-                await cluster.reap(cluster.replicas[(number + 1) % REPLICAS][1])
+                await cluster.reap(cluster.replicas[number][1])
             await cluster.judge()
-    return cluster.survivors.counts
+        counts = cluster.survivors.counts
+    counts["deadlocks"] = deadlocks_in(url)
+    return counts
+
+
+def deadlocks_in(url: str) -> int:
+    """Return how often the server had to end one of two that waited for each other."""
+    asked = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    with psycopg.connect(url) as connection:
+        ((deadlocks,),) = connection.execute(asked).fetchall()
+    return int(deadlocks)
 
 
 async def restart_the_database(
@@ -95,7 +118,7 @@ async def restart_the_database(
 ) -> Counter[str]:
     """Return what happened, once two replicas outlived every restart of their database."""
     rng = random.Random(seed)
-    async with _cluster(url, folder, replicas=2, rng=rng) as cluster:
+    async with _cluster(url, folder, replicas=2, limit=PLENTY, rng=rng) as cluster:
         for _ in range(restarts):
             await _all_answer(cluster, rng)
             await anyio.to_thread.run_sync(restart)
@@ -117,16 +140,25 @@ async def _all_answer(cluster: Cluster, rng: random.Random) -> None:
             await link.expect(rng.randint(1, ACKS_MAX)).wait()
 
 
+async def _kill_all(cluster: Cluster) -> None:
+    """Return once nobody answers: only then may a task that listens be cancelled."""
+    with anyio.move_on_after(ANSWER_SECONDS_MAX, shield=True):
+        for pid, link in cluster.replicas:
+            os.kill(pid, signal.SIGKILL)
+            cluster.forks.see_killed(pid)
+            await link.lost.wait()
+
+
 @asynccontextmanager
 async def _cluster(
-    url: str, folder: Path, *, replicas: int, rng: random.Random
+    url: str, folder: Path, *, replicas: int, limit: int, rng: random.Random
 ) -> AsyncIterator[Cluster]:
     """Yield replicas under load; when they are gone nothing may stay held."""
     factory = PostgresqlFactory(url, durability=Durability.POWER)
-    limits = dict.fromkeys(UNITS, rng.choice(LIMITS))
+    limits = dict.fromkeys(UNITS, limit)
+    survivors = Survivors(limits=limits, rng=rng, tenants=(TENANT, OTHER_TENANT))
     async with factory.open(folder) as stage:
-        await set_up(stage, limits)
-    survivors = Survivors(limits=limits, rng=rng)
+        await set_up(stage, survivors)
     with servers() as forks, anyio.fail_after(600):
         async with (
             await anyio.create_unix_listener(folder / "socket") as listener,
@@ -147,8 +179,6 @@ async def _cluster(
             try:
                 yield cluster
             finally:
+                await _kill_all(cluster)
                 group.cancel_scope.cancel()
-                for pid, _ in cluster.replicas:
-                    os.kill(pid, signal.SIGKILL)
-                    forks.see_killed(pid)
     await last_rites(factory, survivors, folder)

@@ -20,13 +20,22 @@ from proof.values import UNITS
 from governor.amounts import Unit
 from governor.scope import ScopeKind
 
-TENANT = "acme"
+TENANT, OTHER_TENANT = "acme", "bolt"
 LEVELS = {"tenant": ScopeKind.TENANT, "agent": ScopeKind.AGENT, "session": ScopeKind.SESSION}
 SHARE = {"tenant": 12, "agent": 4, "session": 1}
 AGENTS, SESSIONS = 4, 24
 TTL_MS = 3_000
 # How long a client waits before it asks a server again that could not reach its database.
 PAUSE_SECONDS = 0.02
+
+
+def levels_of(tenant: str) -> tuple[str, ...]:
+    """Return the budgets on the way from the tenant to a session."""
+    return tuple(level if tenant == TENANT else f"{tenant}_{level}" for level in LEVELS)
+
+
+def share_of(budget: str) -> int:
+    return SHARE[budget.rpartition("_")[2]]
 
 
 class ServerLostError(Exception):
@@ -104,6 +113,7 @@ class Survivors:
 
     limits: dict[Unit, int]
     rng: random.Random
+    tenants: tuple[str, ...] = (TENANT,)
     links: list[Link] = field(default_factory=list)
     asked: int = 0
     linked: anyio.Event = field(default_factory=anyio.Event)
@@ -158,7 +168,9 @@ class Survivors:
             await self._call(rng, f"{number}_{turn}", session)
 
     async def _call(self, rng: random.Random, name: str, session: int) -> None:
-        chain = [TENANT, f"agent_{session % AGENTS}", f"session_{session}"]
+        agent = session % AGENTS
+        tenant = self.tenants[agent % len(self.tenants)]
+        chain = [tenant, f"agent_{agent}", f"session_{session}"]
         held = {unit.value: rng.randint(1, 40) for unit in UNITS}
         self.now_ms += 1
         said, again = await self._admitted(name, chain, held)
@@ -211,11 +223,11 @@ class Survivors:
             self.counts[state] += 1
 
     def _spend(self, chain: list[str], used: dict[str, int]) -> None:
-        for budget, subject in zip(LEVELS, chain, strict=True):
+        for budget, subject in zip(levels_of(chain[0]), chain, strict=True):
             for unit, amount in used.items():
                 key = Key(budget, subject, unit, 0)
                 self.spent[key] += amount
-                if self.spent[key] > self.limits[Unit(unit)] * SHARE[budget]:
+                if self.spent[key] > self.limits[Unit(unit)] * share_of(budget):
                     self.faults.append(f"{key}: the provider gave {self.spent[key]}")
 
     async def reap_once(self, link: Link, all_live: bool) -> None:  # noqa: FBT001 - started as a task
@@ -234,9 +246,14 @@ class Survivors:
         """Return what was acknowledged until now, by reservation."""
         return {name: known.state for name, known in self.known.items()}
 
+    def check(self, facts: Facts, *, now_ms: int | None = None) -> None:
+        """Assert what must hold of all books, at every level of every tenant."""
+        for tenant in self.tenants:
+            check(facts, levels=levels_of(tenant), now_ms=now_ms)
+
     def judge(self, facts: Facts, told: dict[str, str]) -> None:
         """Hold the books against what had been acknowledged when they were read."""
-        check(facts, levels=tuple(LEVELS))
+        self.check(facts)
         assert self.faults == []
         states = {hold.reservation_id: hold.state for hold in facts.holds}
         lost = [
@@ -285,9 +302,9 @@ def _charge(known: Known, kind: str, *, was_forwarded: bool) -> dict[str, int]:
 
 def judge_the_end(survivors: Survivors, facts: Facts) -> None:
     """Assert that nothing is held any more, and that no more was charged than may be."""
-    check(facts, levels=tuple(LEVELS), now_ms=survivors.now_ms)
+    survivors.check(facts, now_ms=survivors.now_ms)
     assert not any(hold.is_live for hold in facts.holds)
     assert not any(standing.reserved for standing in facts.accounts.values())
     for key, spent in survivors.spent.items():
-        limit = survivors.limits[Unit(key.unit)] * SHARE[key.budget_id]
+        limit = survivors.limits[Unit(key.unit)] * share_of(key.budget_id)
         assert spent <= facts.standing(key).settled <= limit
