@@ -25,6 +25,8 @@ class PostgresqlServer:
     """A server that runs on a socket in `folder`."""
 
     folder: Path
+    programs: Path
+    user: int | None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def url(self, database: str) -> str:
@@ -42,6 +44,14 @@ class PostgresqlServer:
             yield self.url(name)
         finally:
             self.execute("DROP DATABASE {} WITH (FORCE)", name)
+
+    def restart(self) -> None:
+        """Stop the server in the middle of whatever it does, and have it recover."""
+        self.control("restart", "immediate")
+
+    def control(self, order: str, mode: str) -> None:
+        program, cluster = self.programs / "pg_ctl", self.folder / "cluster"
+        _run(program, order, "-w", "-m", mode, "-D", cluster, user=self.user)
 
     def execute(self, statement: str, *names: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -62,10 +72,11 @@ def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
         _run(programs / "initdb", "-D", cluster, "-U", "postgres", "-E", "UTF8", "-N", user=user)
         log, words = folder / "log", _settings(folder, fsync=fsync)
         _run(programs / "pg_ctl", "start", "-w", "-D", cluster, "-l", log, "-o", words, user=user)
+        server = PostgresqlServer(folder=folder, programs=programs, user=user)
         try:
-            yield PostgresqlServer(folder=folder)
+            yield server
         finally:
-            _run(programs / "pg_ctl", "stop", "-w", "-m", "fast", "-D", cluster, user=user)
+            server.control("stop", "fast")
     finally:
         shutil.rmtree(folder)
 

@@ -30,12 +30,14 @@ from hypothesis.stateful import run_state_machine_as_test
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from postgresql_server import PostgresqlServer, running_server  # noqa: E402
 from proof.failing_driver import Failure, failing_driver  # noqa: E402
 from proof.failing_workload import fail_each  # noqa: E402
 from proof.kills import Campaign, kill_again_and_again  # noqa: E402
 from proof.model import LedgerMachine, world_of  # noqa: E402
 from proof.oracle import Plan, crowd_on  # noqa: E402
-from proof.stores import MemoryStage, SqliteFactory  # noqa: E402
+from proof.replicas import kill_in_turn, restart_the_database  # noqa: E402
+from proof.stores import MemoryStage, PostgresqlFactory, SqliteFactory, StoreFactory  # noqa: E402
 from proof.stories import BlockingStage, play_seed  # noqa: E402
 
 from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
@@ -57,6 +59,17 @@ class Part:
 
 
 def oracle(seed: int, chunk: int) -> Figures:
+    """Spend on a store in files."""
+    return spend(SqliteFactory(), seed, chunk)
+
+
+def server_oracle(seed: int, chunk: int) -> Figures:
+    """Spend on a store on a server."""
+    with running_server() as server, server.database() as url:
+        return spend(PostgresqlFactory(url), seed, chunk)
+
+
+def spend(factory: StoreFactory, seed: int, chunk: int) -> Figures:
     """Spend fifty thousand reservations; every fifth crowd goes beyond what was held."""
     plan = Plan(
         reservations=50_000,
@@ -67,7 +80,7 @@ def oracle(seed: int, chunk: int) -> Figures:
     )
 
     async def main(folder: Path) -> Figures:
-        async with SqliteFactory().open(folder) as stage:
+        async with factory.open(folder) as stage:
             crowd = await crowd_on(stage, plan)
             await crowd.run()
             await crowd.judge()
@@ -78,15 +91,51 @@ def oracle(seed: int, chunk: int) -> Figures:
 
 
 def kills(seed: int, chunk: int) -> Figures:
+    """Kill what uses a store in files."""
+    return survive(None, seed, chunk)
+
+
+def server_kills(seed: int, chunk: int) -> Figures:
+    """Kill what uses a store on a server."""
+    with running_server() as server:
+        return survive(server, seed, chunk)
+
+
+def survive(server: PostgresqlServer | None, seed: int, chunk: int) -> Figures:
     """Kill fifty times, every second time at a named point."""
-    durability = Durability.PROCESS if chunk % 4 == 3 else Durability.POWER
-    campaign = Campaign(kills=50, seed=seed, points=POINTS, durability=durability)
+    campaign = Campaign(
+        kills=50,
+        seed=seed,
+        points=POINTS,
+        durability=Durability.PROCESS if chunk % 4 == 3 else Durability.POWER,
+        databases=None if server is None else server.database,
+    )
     with tempfile.TemporaryDirectory() as folder:
         counts = anyio.run(kill_again_and_again, campaign, Path(folder))
     at_points = sum(times for what, times in counts.items() if what.startswith("killed at "))
     return {
         "kills": campaign.kills,
         "of them at named points": at_points,
+        "reservations": counts["granted"],
+        "asked again": counts["asked again"],
+        "acks lost": 0,
+    }
+
+
+def replicas(seed: int, _chunk: int) -> Figures:
+    """Kill four replicas in turn, and restart the database under two."""
+    with running_server() as server:
+        with server.database() as url, tempfile.TemporaryDirectory() as folder:
+            counts = anyio.run(lambda: kill_in_turn(url, Path(folder), kills=50, seed=seed))
+        with server.database() as url, tempfile.TemporaryDirectory() as folder:
+            counts += anyio.run(
+                lambda: restart_the_database(
+                    url, Path(folder), server.restart, restarts=10, seed=seed
+                )
+            )
+    return {
+        "kills": counts["killed"],
+        "restarts": counts["restarted"],
         "reservations": counts["granted"],
         "asked again": counts["asked again"],
         "acks lost": 0,
@@ -141,6 +190,9 @@ def faults(seed: int, chunk: int) -> Figures:
 PARTS = {
     "oracle": Part(says="a provider counts what was spent", chunks=20, run=oracle),
     "kills": Part(says="SIGKILL and retry with the same keys", chunks=20, run=kills),
+    "server-oracle": Part(says="the same on PostgreSQL", chunks=20, run=server_oracle),
+    "server-kills": Part(says="the same on PostgreSQL", chunks=20, run=server_kills),
+    "replicas": Part(says="replicas killed, database restarted", chunks=20, run=replicas),
     "simulation": Part(says="stories in virtual time", chunks=20, run=simulation),
     "model": Part(says="random histories beside a reference", chunks=30, run=model),
     "faults": Part(says="each database operation fails once", chunks=40, run=faults),
@@ -237,7 +289,7 @@ def write_table(progress: Progress) -> None:
         "",
         "What `make prove` has run so far; a chunk that fails stops it. How: `tests/proof`.",
         "",
-        f"Seed {progress.seed}, commit {progress.commit}, SQLite.",
+        f"Seed {progress.seed}, commit {progress.commit}, SQLite where nothing else is said.",
         "",
         "| part | chunks | result | figures | minutes |",
         "|---|---|---|---|---|",

@@ -230,6 +230,14 @@ _STATED: dict[str, dict[str, str]] = {
             "SIGKILL at any instant loses no acknowledged word, charges nothing twice and leaks "
             "no hold."
         ),
+        "proof.replicas-take-over": (
+            "Replicas on one hot budget are killed in turn, and whoever asks another with the same "
+            "key finds nothing lost, nothing above the budget and nothing charged twice."
+        ),
+        "proof.database-restarts": (
+            "A database server that is restarted in the middle of its work loses nothing "
+            "acknowledged, and the processes that use it go on."
+        ),
         "proof.simulation": (
             "Whatever is lost, late, unsaid, cancelled or stepped on the path of a call, nothing "
             "is used for free, run twice under one key or left held."

@@ -1,7 +1,7 @@
 """What the proofs share: the store under test and the one seed that everything is drawn from."""
 
 import pytest
-from proof.stores import FACTORIES, StoreFactory
+from proof.stores import FACTORIES, PostgresqlFactory, StoreFactory
 
 
 @pytest.fixture
@@ -15,7 +15,10 @@ def seed(request: pytest.FixtureRequest) -> int:
     return int(request.config.option.hypothesis_seed)
 
 
-@pytest.fixture(params=FACTORIES, ids=lambda factory: factory.name)
+@pytest.fixture(params=[*(factory.name for factory in FACTORIES), "postgresql"])
 def factory(request: pytest.FixtureRequest) -> StoreFactory:
-    chosen: StoreFactory = request.param
+    """Return each kind of store, the one on a server with a database of its own."""
+    if request.param == "postgresql":
+        return PostgresqlFactory(request.getfixturevalue("database"))
+    (chosen,) = [factory for factory in FACTORIES if factory.name == request.param]
     return chosen

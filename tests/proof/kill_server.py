@@ -28,6 +28,7 @@ from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
 from memory_store import crash_points
 from memory_store.engine import Durability
+from memory_store.errors import StoreUnavailableError
 from memory_store.ledger import SqlLedger
 from memory_store.store import open_store
 
@@ -68,7 +69,7 @@ async def _serve(options: dict[str, Any]) -> None:
         crash_points.arm(options["point"], options["nth"])
     durability = Durability(options["durability"])
     async with (
-        open_store(Path(options["state"]), durability=durability) as store,
+        open_store(Path(options["state"]), url=options["url"], durability=durability) as store,
         await anyio.connect_unix(options["socket"]) as stream,
         anyio.create_task_group() as group,
     ):
@@ -83,6 +84,8 @@ async def _answer(ledger: SqlLedger, stream: ByteSendStream, asked: dict[str, An
         said = await _done(ledger, asked)
     except InvalidTransitionError:
         said = {"ended_before": True}
+    except StoreUnavailableError:
+        said = {"unavailable": True}
     await stream.send(json.dumps({"id": asked["id"], **said}).encode() + b"\n")
 
 

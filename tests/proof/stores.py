@@ -1,6 +1,7 @@
 """The stores that the proofs judge, each opened through the same few methods.
 
-A further kind of store (another database) joins by a factory of its own in `FACTORIES`.
+A further kind of store joins by a factory of its own: in `FACTORIES` if it needs nothing but a
+folder; one on a server is made where that server is known.
 """
 
 from collections import Counter
@@ -178,6 +179,21 @@ class MemoryFactory:
     @asynccontextmanager
     async def open(self, folder: Path) -> AsyncIterator[MemoryStage]:
         yield MemoryStage()
+
+
+@dataclass(frozen=True)
+class PostgresqlFactory:
+    """One database of a server; whoever opens it has a folder for it."""
+
+    url: str
+    durability: Durability = Durability.PROCESS
+    name: str = "postgresql"
+    is_double: bool = False
+
+    @asynccontextmanager
+    async def open(self, folder: Path) -> AsyncIterator[SqlStage]:
+        async with open_store(folder / "state", url=self.url, durability=self.durability) as store:
+            yield SqlStage(store)
 
 
 FACTORIES: Sequence[StoreFactory] = (MemoryFactory(), SqliteFactory())

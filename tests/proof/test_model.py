@@ -8,13 +8,14 @@ from proof.scale import IS_SCALED, scaled
 from proof.stores import StoreFactory
 
 STEPS_PER_HISTORY = 15
+_HISTORIES = {"memory": 30, "sqlite": 330, "postgresql": 30}
 
 
 @pytest.mark.requirement("proof.model-agrees")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_random_histories_agree_with_the_reference(factory: StoreFactory) -> None:
-    histories = scaled(30 if factory.is_double else 330)
+    histories = scaled(_HISTORIES[factory.name])
     with world_of(factory) as world:
         machine = type("Machine", (LedgerMachine,), {"world": world})
         run_state_machine_as_test(
