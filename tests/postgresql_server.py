@@ -107,6 +107,7 @@ def _settings(sockets: Path, *, fsync: bool) -> str:
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
         "fsync": "on" if fsync else "off",  # no test pulls the plug
+        "deadlock_timeout": "200ms",  # there should be none, so nobody waits for one to end
         "max_connections": "200",
         "shared_buffers": "64MB",
     }

@@ -40,6 +40,7 @@ _BEYOND = (
     "::test_what_is_spent_beyond_the_holds_is_recorded_to_the_unit[sqlite]"
 )
 _KILLS = "tests/proof/test_kills.py::test_no_kill_loses_an_acknowledgement_or_charges_twice"
+_REPLICAS = "tests/proof/test_kills.py::test_replicas_that_are_killed_in_turn_lose_nothing"
 _MODEL = "tests/proof/test_model.py::test_random_histories_agree_with_the_reference[sqlite]"
 _FAILING = (
     "tests/proof/test_failing_operations.py"
@@ -169,6 +170,32 @@ BUGS = (
         ),
         found_by=_MODEL,
         scale=0.1,
+    ),
+    SeededBug(
+        name="wrong_order_of_turns",
+        edits=(
+            Edit(
+                file="memory_store/turns.py",
+                old="    .order_by(turns_taken.c.tenant)\n",
+                new=(
+                    '    .order_by(literal_column("md5(turns_taken.tenant || pg_backend_pid())"))\n'
+                ),
+            ),
+        ),
+        found_by=_REPLICAS,
+        scale=0.3,
+    ),
+    SeededBug(
+        name="deaf_to_other_replicas",
+        edits=(
+            Edit(
+                file="memory_store/turns.py",
+                old="            bookings=any(now[0] != seen[0] for now, seen in pairs),\n",
+                new="            bookings=False,\n",
+            ),
+        ),
+        found_by=_REPLICAS,
+        scale=0.3,
     ),
     SeededBug(
         name="missed_ancestor",
