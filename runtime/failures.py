@@ -96,6 +96,7 @@ _UPSTREAM = Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Upstream failed")
 FAILURES: Mapping[type[Exception], Failure] = {
     store.StoreError: _INTERNAL,
     store.StoreUnavailableError: _UNAVAILABLE,
+    store.LedgerBreachError: _UNAVAILABLE,
     store.StoreOverloadedError: _OVERLOADED,
     store.UnstorableError: _INVALID,
     store.SchemaMismatchError: _INTERNAL,

@@ -9,15 +9,18 @@ import pytest
 from governor.account import Balance, Booking
 from governor.admission import admit
 from governor.amounts import Unit
+from governor.approval import Approval, ApprovalState, denial_of
 from governor.denial import DenialReason, Denied, RemedyAction
-from governor.ids import CallId
+from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
 from governor.rate import Rate
 from governor.refusal import clock_stepped_back
 from governor.session import SessionState
+from governor.turn_control import TurnStanding, turn_limit_denied
+from governor.turn_policy import TurnTerms
 from runtime.model_gateway.job import Job, unpriced
-from tests.governor.makers import NOW_MS, amounts, balance, request
+from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
 from tool_gateway.denials import (
     advised,
     denial_json,
@@ -67,6 +70,27 @@ def of_an_unpriced_tier() -> Denied:
     return denied
 
 
+def of_an_approval(state: ApprovalState) -> Denied:
+    approval = Approval(
+        approval_id=ApprovalId("apr_1"),
+        reservation_id=ReservationId("res_1"),
+        call_id=CallId("call_1"),
+        chain=CHAIN,
+        turn=None,
+        tool=ToolName("t"),
+        arguments="{}",
+        arguments_hash="h",
+        backend="b",
+        rule="ask",
+        policy_version="1",
+        estimate=amounts(tool_calls=1),
+        created_at_ms=0,
+        expires_at_ms=NOW_MS + 60_000,
+        state=state,
+    )
+    return denial_of(approval, now_ms=NOW_MS)
+
+
 MONEY = balance("money", unit=Unit.COST_MICROUSD, limit=5)
 WINDOW = balance(
     "daily", unit=Unit.COST_MICROUSD, limit=10, settled=9, resets_at_ms=NOW_MS + 60_000
@@ -98,12 +122,20 @@ DENIED = {
     "overloaded": (overloaded(1_000), "Try again"),
     "loop": (in_a_loop(), "Change the arguments"),
     "paused": (in_a_loop(Measure.PAUSE), "administrator can resume"),
+    "asked": (of_an_approval(ApprovalState.PENDING), "exactly the same arguments"),
+    "refused": (of_an_approval(ApprovalState.REJECTED), "A person refused"),
+    "unanswered": (of_an_approval(ApprovalState.EXPIRED), "ask anew"),
+    "used": (of_an_approval(ApprovalState.USED), "ask for another"),
+    "turns": (
+        turn_limit_denied(TurnTerms(), TurnStanding(base=5, used=5)),
+        "ask an administrator for more turns",
+    ),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
 
 
 NO_CHEAPER = ["clock", "slots", "rate", "calls", "turn", "closed", "frozen", "ledger"]
-NO_CHEAPER += ["overloaded", "paused"]
+NO_CHEAPER += ["overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
 
 
 def test_every_reason_is_among_those_that_are_looked_at() -> None:

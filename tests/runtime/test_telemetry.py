@@ -21,6 +21,8 @@ from tool_gateway import telemetry
 
 # Every label that one of our metrics may have; a new one is a decision.
 LABELS = {"kind", "backend", "status", "reason", "where", "le"}
+# Of an approval, a tool's answer, a session's outcome: words of ours, a few each.
+LABELS |= {"state", "brought", "success"}
 OF_THE_LIBRARY = "otel_scope_"
 
 

@@ -29,7 +29,8 @@ async def post(sidecar: SidecarProcess, content: bytes | Any, **headers: str) ->
 async def still_serves(sidecar: SidecarProcess) -> bool:
     async with sidecar.agent() as client:
         answer = await client.call_tool("worker__echo", {"text": "still here"})
-    return text_of(answer) == "still here"
+    # Asked again and again, it says that too: the session is reminded of a loop.
+    return text_of(answer).startswith("still here")
 
 
 @pytest.mark.requirement("input.malformed-json")

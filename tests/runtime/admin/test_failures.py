@@ -93,6 +93,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "LedgerUnavailableError": UNAVAILABLE,
         "LedgerOverloadedError": UNAVAILABLE,
         "HoldEndedError": INVALID_REQUEST,
+        "SubSessionRefusedError": INVALID_PARAMS,
         "ArchiveMissError": INVALID_PARAMS,
         "ArchiveDamagedError": INTERNAL_ERROR,
         "ArchiveUnavailableError": UNAVAILABLE,

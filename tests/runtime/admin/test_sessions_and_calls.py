@@ -155,7 +155,7 @@ async def test_a_call_is_shown_with_what_it_was_charged(world: World) -> None:
     call = (await world.get("/calls/call-1")).json()
 
     assert call["charged"]["cost_microusd"] == 40
-    assert call["estimate"] == {"tool_calls": 1, "cost_microusd": 50, "turns": 0}
+    assert call["estimate"] == {"tool_calls": 1, "cost_microusd": 50}
     assert call["usage"]["measured"] == {"tool_calls": 1, "cost_microusd": 40, "wall_ms": 7}
     assert call["usage"]["unmeasured"] == {"cpu_ms": "the upstream runs elsewhere"}
     assert (call["id"], call["session"], call["status"]) == ("call-1", SESSION, "ok")
