@@ -60,3 +60,23 @@ class Rate:
         now = now_ms * self.ticks_per_ms
         short = max(arrival, now) + (amount - self.burst) * self.ticks_per_unit - now
         return max(0, -(-short // self.ticks_per_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateHold:
+    """What a call took of a rate: amounts in units, time in the rate's ticks."""
+
+    held: int
+    ticks_per_unit: int
+    ticks_per_ms: int
+
+    def corrected(self, arrival: int, *, charged: int, elapsed_ms: int) -> int:
+        """Return the arrival time once it is known that the call used `charged`.
+
+        What was held and not used comes back only as far as time has not brought it back
+        already: given twice, it would let more pass at once than the burst.
+        """
+        moved = (charged - self.held) * self.ticks_per_unit
+        refilled = max(0, elapsed_ms) * self.ticks_per_ms
+        left = max(0, self.held * self.ticks_per_unit - refilled)
+        return min(max(0, arrival + max(moved, -left)), ARRIVAL_MAX)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from governor.account import BalanceKey, Booking
 from governor.errors import InvalidTransitionError
 from governor.ids import CallId, ReservationId
+from governor.rate import RateHold
 from governor.scope import ScopeChain
 
 
@@ -71,6 +72,15 @@ class ReservationLine(NamedTuple):
     booking: Booking = Booking.SPEND
     covered_at: int = 0
     ticks_per_unit: int = 0
+
+    @property
+    def rate_hold(self) -> RateHold:
+        """Return what a line on a rate's account took; the account bears the rate's scale."""
+        return RateHold(
+            held=self.amount,
+            ticks_per_unit=self.ticks_per_unit,
+            ticks_per_ms=-self.key.window_start_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -268,7 +268,8 @@ class Bookkeeping:
         reservation = ended.reservation
         assert record.call_id == reservation.call_id, "the record is of another call"
         self.holds.move(live, reservation, ended_at_ms=record.ended_at_ms)
-        self.accounts.end(live.accounts, ended.charges)
+        elapsed_ms = record.ended_at_ms - live.hold.created_at_ms
+        self.accounts.end(live.accounts, ended.charges, elapsed_ms=elapsed_ms)
         self._draw_down(live, ended.charges)
         self.journal.add(
             reservation.chain.tenant,

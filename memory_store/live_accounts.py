@@ -14,7 +14,6 @@ from governor.account import Account, Balance, BalanceKey, Booking
 from governor.amounts import Unit
 from governor.events import Charge
 from governor.ids import BudgetId
-from governor.rate import ARRIVAL_MAX
 from governor.reservation import ReservationLine
 from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import balances
@@ -152,13 +151,16 @@ class LiveAccounts:
             if not account.is_changed:
                 self._touch(account)
 
-    def end(self, live: Sequence[LiveAccount], charges: Sequence[Charge]) -> None:
-        """Free what was held on each account and book what was charged."""
+    def end(
+        self, live: Sequence[LiveAccount], charges: Sequence[Charge], *, elapsed_ms: int
+    ) -> None:
+        """Free what was held on each account for `elapsed_ms` and book what was charged."""
         for account, (line, held, charged) in zip(live, charges, strict=True):
             booking = line[2]
             if booking is _RATE:
-                moved = (charged - held) * line.ticks_per_unit
-                account.settled = min(max(0, account.settled + moved), ARRIVAL_MAX)
+                account.settled = line.rate_hold.corrected(
+                    account.settled, charged=charged, elapsed_ms=elapsed_ms
+                )
             else:
                 account.reserved -= held
                 account.settled += charged

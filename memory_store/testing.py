@@ -22,7 +22,6 @@ from governor.events import (
     Warned,
 )
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
-from governor.rate import ARRIVAL_MAX
 from governor.refusal import clock_stepped_back
 from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
@@ -238,7 +237,8 @@ class MemoryLedger:
         assert record.call_id == ended.reservation.call_id, "the record is of another call"
         self._replace(ended.reservation)
         for charge in ended.charges:
-            _book(self._accounts[charge.key], charge)
+            began_ms = self._holds[ended.reservation.reservation_id].created_at_ms
+            _book(self._accounts[charge.key], charge, elapsed_ms=record.ended_at_ms - began_ms)
         self.records.append(record)
 
     def _expire(self, hold: Hold, now_ms: int) -> Expired:
@@ -265,10 +265,11 @@ def _warned(standing: Iterable[Balance], charges: Iterable[Charge]) -> tuple[War
     )
 
 
-def _book(amounts: _Amounts, charge: Charge) -> None:
+def _book(amounts: _Amounts, charge: Charge, *, elapsed_ms: int) -> None:
     if charge.line.booking is Booking.RATE:
-        moved = (charge.charged - charge.held) * charge.line.ticks_per_unit
-        amounts.settled = min(max(0, amounts.settled + moved), ARRIVAL_MAX)
+        amounts.settled = charge.line.rate_hold.corrected(
+            amounts.settled, charged=charge.charged, elapsed_ms=elapsed_ms
+        )
         return
     amounts.reserved -= charge.held
     amounts.settled += charge.charged

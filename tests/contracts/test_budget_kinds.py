@@ -125,6 +125,31 @@ async def test_a_call_of_a_changed_rate_is_corrected_in_the_scale_that_it_was_he
     assert not await spend(stage, 1, now_ms=10_000_000)
 
 
+async def test_what_a_rate_has_refilled_is_not_given_back_once_more(stage: Stage) -> None:
+    await stage.put_budget(budget({COST: 10}, kind=BudgetKind.RATE, window=Fixed(length_ms=1_000)))
+    first = request({COST: 10}, now_ms=10_000_000, expires_at_ms=10_009_000)
+    await stage.ledger.admit(first)
+    assert await spend(stage, 10, now_ms=10_001_000)
+
+    await stage.ledger.release(first.reservation_id, record(first, ended_at_ms=10_001_000))
+
+    assert not await spend(stage, 1, now_ms=10_001_000)
+    assert await spend(stage, 10, now_ms=10_002_000)
+
+
+async def test_what_is_not_used_of_a_rate_comes_back_at_once(stage: Stage) -> None:
+    await stage.put_budget(budget({COST: 10}, kind=BudgetKind.RATE, window=Fixed(length_ms=1_000)))
+    asked = request({COST: 10}, now_ms=10_000_000, expires_at_ms=10_009_000)
+    await stage.ledger.admit(asked)
+
+    ending = record(asked, ended_at_ms=10_000_100)
+    await stage.ledger.settle(asked.reservation_id, used({COST: 2}), ending)
+
+    # Eight were not used; one of ten had come back by itself, and eight and one are nine.
+    assert await spend(stage, 9, now_ms=10_000_100)
+    assert not await spend(stage, 1, now_ms=10_000_100)
+
+
 async def test_what_overruns_a_rate_without_measure_is_still_booked(stage: Stage) -> None:
     # Each unit takes a day of 86,400,000 ticks, so that this many are beyond 64 bits.
     await stage.put_budget(budget({COST: 1}, kind=BudgetKind.RATE, window=Fixed(24 * HOUR_MS)))
