@@ -106,3 +106,4 @@ class CallRecord:
     archive_id: ArchiveId | None = None
     arguments_hash: str | None = None
     result_hash: str | None = None
+    price_version: str | None = None

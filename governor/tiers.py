@@ -11,6 +11,7 @@ class ModelTier:
     """A named cost/quality level: which model serves it and what it costs.
 
     `price` is None when nobody stated one; such a tier is refused, never counted as free.
+    `price_version` names the list that the price is from.
     """
 
     name: TierName
@@ -18,6 +19,7 @@ class ModelTier:
     model: str
     price: ModelPrice | None
     output_tokens_max: int
+    price_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

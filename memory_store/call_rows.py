@@ -52,6 +52,7 @@ def call_row(record: CallRecord, charged: Amounts) -> dict[str, Value]:
         "archive_id": record.archive_id,
         "arguments_hash": record.arguments_hash,
         "result_hash": record.result_hash,
+        "price_version": record.price_version,
         **{name: by_unit.get(unit, 0) for unit, name in UNIT_NAMES},
     }
 

@@ -193,6 +193,7 @@ def _view(row: Any) -> CallView:
             archive_id=None if row.archive_id is None else ArchiveId(row.archive_id),
             arguments_hash=row.arguments_hash,
             result_hash=row.result_hash,
+            price_version=row.price_version,
         ),
         charged=Amounts({unit: getattr(row, unit.value) for unit in Unit}),
     )

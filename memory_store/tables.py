@@ -289,6 +289,7 @@ calls = Table(
     # Equal for equal arguments and results of one session; NULL where nobody compares.
     Column("arguments_hash", Text),
     Column("result_hash", Text),
+    Column("price_version", Text),
     Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
     Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
 )

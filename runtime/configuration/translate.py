@@ -126,7 +126,8 @@ def tiers_of(config: Config) -> tuple[ModelTier, ...]:
         ConfigError: a price cannot be charged.
     """
     listed = prices_of(config)
-    return tuple(_tier(tier, listed) for tier in config.tier)
+    own = config_version(config)
+    return tuple(_tier(tier, listed, own) for tier in config.tier)
 
 
 def prices_of(config: Config) -> PriceList:
@@ -374,10 +375,11 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
         raise ConfigError(f"budget {table.id}: {error}") from error
 
 
-def _tier(table: Tier, listed: PriceList) -> ModelTier:
-    price = listed.price_for(provider=table.provider, model=table.model)
+def _tier(table: Tier, listed: PriceList, own_version: str) -> ModelTier:
+    version, price = listed.version, listed.price_for(provider=table.provider, model=table.model)
     try:
         if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
+            version = own_version
             price = ModelPrice(
                 input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
                 output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
@@ -388,6 +390,7 @@ def _tier(table: Tier, listed: PriceList) -> ModelTier:
             model=table.model,
             price=price,
             output_tokens_max=table.output_tokens_max,
+            price_version=version,
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error

@@ -119,6 +119,7 @@ def record_of(
         denial=denial,
         detail=progress.detail,
         result_bytes=progress.result_bytes,
+        price_version=job.tier.price_version or None,
     )
 
 

@@ -1,5 +1,7 @@
 """Call records as JSON."""
 
+from pydantic import Field
+
 from governor.amounts import Unit
 from governor.call import CallKind, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
@@ -64,6 +66,9 @@ class CallOut(Out):
     backend: str
     rule: str
     policy_version: str
+    price_version: str | None = Field(
+        description="of a model call: which version of the price list, or of the file, priced it"
+    )
     estimate: dict[Unit, int]
     usage: UsageOut | None
     charged: dict[Unit, int]
@@ -93,6 +98,7 @@ def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
         backend=record.backend,
         rule=record.rule,
         policy_version=record.policy_version,
+        price_version=record.price_version,
         estimate=limits_shape(record.estimate),
         usage=None if record.usage is None else _usage_out(record.usage),
         charged=limits_shape(view.charged),

@@ -68,6 +68,7 @@ def tier(
         model=model,
         price=priced,
         output_tokens_max=output_tokens_max,
+        price_version="list-1",
     )
 
 

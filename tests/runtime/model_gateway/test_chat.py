@@ -58,6 +58,7 @@ async def test_the_record_says_what_was_called_and_never_what_was_said(house: Ho
     assert (record.name, record.backend) == ("small-1", "lab")
     assert record.rule == "tier low: named by the request"
     assert record.policy_version == "v1"
+    assert record.price_version == "list-1"
     assert "diagnosis" not in repr(record)
     kept = json.loads(record.arguments)
     assert (kept["messages"], kept["tools"], kept["n"]) == (1, 1, 2)
