@@ -230,7 +230,11 @@ class Survivors:
                 if self.spent[key] > self.limits[Unit(unit)] * share_of(budget):
                     self.faults.append(f"{key}: the provider gave {self.spent[key]}")
 
-    async def reap_once(self, link: Link, all_live: bool) -> None:  # noqa: FBT001 - started as a task
+    async def reap_once(
+        self,
+        link: Link,
+        all_live: bool,  # noqa: FBT001 - started as a task
+    ) -> None:
         """Expire what is overdue, or everything, as a sidecar does that starts anew."""
         try:
             said = await link.ask({"op": "expire", "all_live": all_live, "now_ms": self.now_ms})
