@@ -138,7 +138,9 @@ class Survivors:
         """Return the answer, and whether it had to be asked again."""
         tries = 0
         while True:
-            await self.linked.wait()
+            # Whoever waits is woken a little later, and the server may be gone again by then.
+            while not self.links:
+                await self.linked.wait()
             link = self._next_link()
             try:
                 asked = {**request, "now_ms": self.now_ms, "attempt": tries}
