@@ -156,8 +156,9 @@ class Survivors:
             self.counts["asked again"] += 1
 
     def _lose(self, link: Link) -> None:
-        if link in self.links:
-            self.links.remove(link)
+        if link not in self.links:
+            return  # whoever noticed first did this, and may wait for the next already
+        self.links.remove(link)
         if not self.links:
             self.linked = anyio.Event()
 
