@@ -138,7 +138,9 @@ class Survivors:
         """Return the answer, and whether it had to be asked again."""
         tries = 0
         while True:
-            await self.linked.wait()
+            # Whoever waits is woken a little later, and the server may be gone again by then.
+            while not self.links:
+                await self.linked.wait()
             link = self._next_link()
             try:
                 asked = {**request, "now_ms": self.now_ms, "attempt": tries}
@@ -154,8 +156,9 @@ class Survivors:
             self.counts["asked again"] += 1
 
     def _lose(self, link: Link) -> None:
-        if link in self.links:
-            self.links.remove(link)
+        if link not in self.links:
+            return  # whoever noticed first did this, and may wait for the next already
+        self.links.remove(link)
         if not self.links:
             self.linked = anyio.Event()
 
@@ -230,7 +233,11 @@ class Survivors:
                 if self.spent[key] > self.limits[Unit(unit)] * share_of(budget):
                     self.faults.append(f"{key}: the provider gave {self.spent[key]}")
 
-    async def reap_once(self, link: Link, all_live: bool) -> None:  # noqa: FBT001 - started as a task
+    async def reap_once(
+        self,
+        link: Link,
+        all_live: bool,  # noqa: FBT001 - started as a task
+    ) -> None:
         """Expire what is overdue, or everything, as a sidecar does that starts anew."""
         try:
             said = await link.ask({"op": "expire", "all_live": all_live, "now_ms": self.now_ms})
