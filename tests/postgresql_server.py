@@ -53,6 +53,22 @@ class PostgresqlServer:
         program, cluster = self.programs / "pg_ctl", self.folder / "cluster"
         _run(program, order, "-w", "-m", mode, "-D", cluster, user=self.user)
 
+    def cpu_seconds(self) -> float:
+        """Return what the server has used since its start, ended connections included."""
+        parent = (self.folder / "cluster" / "postmaster.pid").read_text().split()[0]
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        ticks = _ticks(parent, with_ended=True)
+        ticks += sum(_ticks(child, with_ended=False) for child in children)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def count(self, url: str, table: str) -> int:
+        """Return how many rows the table has."""
+        counting = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        with psycopg.connect(url) as connection:
+            row = connection.execute(counting).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def execute(self, statement: str, *names: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
@@ -79,6 +95,12 @@ def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
             server.control("stop", "fast")
     finally:
         shutil.rmtree(folder)
+
+
+def _ticks(pid: str, *, with_ended: bool) -> int:
+    # What follows the name, which may hold anything, begins with the state, the third field.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(value) for value in fields[11 : 15 if with_ended else 13])
 
 
 def _programs(folder: Path) -> Path:

@@ -213,6 +213,10 @@ _STATED: dict[str, dict[str, str]] = {
         "shared.reconnects": (
             "A lost connection fails what was under way, and the next call makes it anew."
         ),
+        "store.migrated-with-rows": (
+            "A database of an older schema is migrated with the rows in it: budgets, balances, "
+            "live holds and sessions stand and go on, on SQLite and PostgreSQL."
+        ),
         "shared.migrated-on-command": (
             "A start makes the tables of an empty shared database and changes none that is there; "
             "`flyball migrate` does, in one phase before a rollout and one after."
