@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, null, select, update
 
-from governor.account import Account, Booking
+from governor.account import Account
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
 from governor.events import Reserved
@@ -99,12 +99,11 @@ class LiveHold:
 
     @property
     def is_ours_alone(self) -> bool:
-        """Tell whether others end or change it only with notice that something else stands."""
-        return (
-            self.is_own
-            and self.hold.target.kind is not CallKind.SUB_SESSION
-            and all(line.booking is not Booking.DRAW for line in self.hold.reservation.lines)
-        )
+        """Tell whether others end or change it only with notice that something else stands.
+
+        What was carved out is drawn on by every call below, without notice.
+        """
+        return self.is_own and self.hold.target.kind is not CallKind.SUB_SESSION
 
     @property
     def numbers(self) -> list[int]:

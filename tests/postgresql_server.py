@@ -75,7 +75,7 @@ class PostgresqlServer:
 
 
 @contextmanager
-def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
+def running_server(*, fsync: bool = False, **settings: str) -> Iterator[PostgresqlServer]:
     """Yield a server in a folder of its own; it is gone afterwards."""
     # Short, because the path of a socket may have a hundred bytes at most.
     folder = Path(tempfile.mkdtemp(prefix="fbpg-", dir="/tmp"))
@@ -86,7 +86,7 @@ def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
             os.chown(folder, user, user)
         cluster = folder / "cluster"
         _run(programs / "initdb", "-D", cluster, "-U", "postgres", "-E", "UTF8", "-N", user=user)
-        log, words = folder / "log", _settings(folder, fsync=fsync)
+        log, words = folder / "log", _settings(folder, fsync=fsync, **settings)
         _run(programs / "pg_ctl", "start", "-w", "-D", cluster, "-l", log, "-o", words, user=user)
         server = PostgresqlServer(folder=folder, programs=programs, user=user)
         try:
@@ -124,7 +124,7 @@ def _copied(package: Path, to: Path) -> Path:
     return to / package.name
 
 
-def _settings(sockets: Path, *, fsync: bool) -> str:
+def _settings(sockets: Path, *, fsync: bool, **more: str) -> str:
     settings = {
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
@@ -132,6 +132,7 @@ def _settings(sockets: Path, *, fsync: bool) -> str:
         "deadlock_timeout": "200ms",  # there should be none, so nobody waits for one to end
         "max_connections": "200",
         "shared_buffers": "64MB",
+        **more,
     }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
 

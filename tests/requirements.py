@@ -202,6 +202,9 @@ _STATED: dict[str, dict[str, str]] = {
         "shared.holds-of-others": (
             "No sidecar ends a hold of another before its time, and none is ended twice."
         ),
+        "shared.acknowledged-on-disk": (
+            "What a sidecar was told is stored survives the crash of the shared database's server."
+        ),
         "shared.session-closed": "A session closed through one sidecar is denied by all at once.",
         "shared.token-revoked": (
             "A token revoked through one sidecar is refused by all within a second."

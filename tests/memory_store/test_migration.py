@@ -302,10 +302,7 @@ async def test_what_an_older_schema_held_still_governs(state_dir: Path, place: s
     async with open_store(state_dir, url=place) as store:
         shut = await store.ledger.admit(_asked("shut", "ses_shut"))
         dear = await store.ledger.admit(_asked("dear", "ses_a", estimate=Amounts({COST: 801})))
-        known = {
-            "turn": TurnId("t9"),
-            "chain": chain(tenant="globex", agent="gil", session="ses_g"),
-        }
+        gil = chain(tenant="globex", agent="gil", session="ses_g")
         again = await store.ledger.admit(_asked("turn", "ses_g", turn=TurnId("t9"), chain=gil))
 
         assert isinstance(shut, Denied)
