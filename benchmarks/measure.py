@@ -4,6 +4,8 @@ import os
 import platform
 import statistics
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +21,19 @@ def spread(values: Iterable[float], digits: int = 1) -> str:
     ordered = sorted(values)
     middle = statistics.median(ordered)
     return f"{middle:.{digits}f} ({ordered[0]:.{digits}f}-{ordered[-1]:.{digits}f})"
+
+
+def fsync_ms(folder: Path, times: int = 200) -> float:
+    """Return how long the disk under `folder` takes to store one page, in the median."""
+    samples_ms = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(times):
+            file.write(bytes(8192))
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            samples_ms.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(samples_ms)
 
 
 def machine() -> str:

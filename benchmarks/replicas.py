@@ -9,14 +9,12 @@ is what the replicas were told.
 
 import argparse
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -26,7 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from contracts.builders import COST, TENANT, budget, record, request, used  # noqa: E402
-from postgresql_server import running_server  # noqa: E402
+from measure import fsync_ms, machine, spread  # noqa: E402
+from postgresql_server import PostgresqlServer, running_server  # noqa: E402
 
 from governor.admission import AdmissionRequest  # noqa: E402
 from governor.events import Reserved  # noqa: E402
@@ -52,24 +51,37 @@ def main() -> int:
         anyio.run(_replica, *arguments.replica, arguments.clients, arguments.seconds)
         return 0
     with running_server(fsync=True) as server:
-        rates = []
+        fsyncs_ms, rounds = [], []
         for _ in range(arguments.rounds):
+            fsyncs_ms.append(fsync_ms(server.folder / "cluster"))
             with server.database() as url:
-                rates.append(_round(url, arguments))
+                rounds.append(_round(url, arguments, server))
     figures = {
         "replicas": arguments.replicas,
         "clients": arguments.replicas * arguments.clients,
-        "cores": os.cpu_count(),
-        "pairs_per_s": round(statistics.median(rates)),
-        "range": [round(min(rates)), round(max(rates))],
+        "machine": machine(),
+        "pairs_per_s": spread((one.pairs_per_s for one in rounds), digits=0),
+        "client_cpu_us_per_pair": spread((one.client_us for one in rounds), digits=0),
+        "server_cpu_us_per_pair": spread((one.server_us for one in rounds), digits=0),
+        "pairs_per_transaction": spread(one.pairs_per_transaction for one in rounds),
+        "fsync_p50_ms": spread(fsyncs_ms, digits=2),
         "overspent": 0,
     }
     print(json.dumps(figures))
     return 0
 
 
-def _round(url: str, arguments: argparse.Namespace) -> float:
-    """Return how many pairs a second all replicas did together."""
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What all replicas did together, and what a pair cost."""
+
+    pairs_per_s: float
+    client_us: float
+    server_us: float
+    pairs_per_transaction: float
+
+
+def _round(url: str, arguments: argparse.Namespace, server: PostgresqlServer) -> _Round:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         anyio.run(_prepare, url, Path(folder) / "first")
         running = [
@@ -89,13 +101,21 @@ def _round(url: str, arguments: argparse.Namespace) -> float:
         for replica in running:
             assert replica.stdout is not None
             replica.stdout.readline()
+        server_s, rows = server.cpu_seconds(), server.count(url, "journal")
         for replica in running:
             assert replica.stdin is not None
             replica.stdin.write("go\n")
             replica.stdin.flush()
-        pairs = [json.loads(replica.communicate()[0]) for replica in running]
-        anyio.run(_check, url, Path(folder) / "last", sum(one["pairs"] for one in pairs))
-    return sum(one["pairs"] / one["seconds"] for one in pairs)
+        done = [json.loads(replica.communicate()[0]) for replica in running]
+        server_s, rows = server.cpu_seconds() - server_s, server.count(url, "journal") - rows
+        pairs = sum(one["pairs"] for one in done)
+        anyio.run(_check, url, Path(folder) / "last", pairs)
+    return _Round(
+        pairs_per_s=sum(one["pairs"] / one["seconds"] for one in done),
+        client_us=sum(one["cpu_s"] for one in done) * 1e6 / pairs,
+        server_us=server_s * 1e6 / pairs,
+        pairs_per_transaction=pairs / rows,
+    )
 
 
 async def _prepare(url: str, state_dir: Path) -> None:
@@ -118,7 +138,7 @@ async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
         async with open_store(state_dir, url=url, durability=Durability.POWER) as store:
             print("ready", flush=True)
             sys.stdin.readline()
-            began = time.perf_counter()
+            began, cpu_s = time.perf_counter(), time.process_time()
             pairs = 0
 
             async def client() -> None:
@@ -136,7 +156,12 @@ async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
             async with anyio.create_task_group() as group:
                 for _ in range(clients):
                     group.start_soon(client)
-            print(json.dumps({"pairs": pairs, "seconds": time.perf_counter() - began}))
+            figures = {
+                "pairs": pairs,
+                "seconds": time.perf_counter() - began,
+                "cpu_s": time.process_time() - cpu_s,
+            }
+            print(json.dumps(figures))
 
 
 def _named(name: str, number: int) -> AdmissionRequest:

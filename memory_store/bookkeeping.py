@@ -6,6 +6,7 @@ raises has changed nothing, so pieces of one transaction need no savepoints of t
 
 from collections.abc import Collection, Sequence
 
+import psycopg
 from sqlalchemy import Connection
 
 from governor import settlement
@@ -25,7 +26,7 @@ from governor.events import (
     Settled,
     Warned,
 )
-from governor.ids import ReservationId
+from governor.ids import ReservationId, TenantId
 from governor.refusal import clock_stepped_back
 from governor.reservation import ReservationLine, ReservationState
 from governor.usage import Usage
@@ -45,8 +46,8 @@ from memory_store.records import (
     charged_when_settled,
     expired_record,
 )
-from memory_store.statement import Value
-from memory_store.turns import About, Turns
+from memory_store.statement import Value, fetched
+from memory_store.turns import About, Turns, tenants_of
 
 # Clocks of one host are read in several threads, so a little back is not a step.
 CLOCK_BACK_MS_MAX = 5_000
@@ -68,6 +69,7 @@ class Bookkeeping:
         self._calls: list[dict[str, Value]] = []
         self._notices: list[dict[str, Value]] = []
         self._latest_ms = 0
+        self._met_others = False
 
     def begin(self, connection: Connection) -> None:
         """Work on `connection` from now on."""
@@ -75,18 +77,42 @@ class Bookkeeping:
         self.driver = driver_of(connection)
 
     def take_turns(self, abouts: Collection[About]) -> None:
-        """Have the books of those tenants to this transaction, and read what it is going to need.
+        """Have the books of those tenants to this transaction.
 
-        Only where other sidecars write to the same database.
+        Only where other sidecars write to the same database. What the last turn changed is
+        read in the same round trip: this one is likely to change it again.
         """
-        stale = self.turns.take(self.driver, abouts)
+        driver = self.driver
+        assert isinstance(driver, psycopg.Connection), "only a server's database is shared"
+        tenants = {tenant for about in abouts if (tenant := self._tenant_of(about)) is not None}
+        tenants.update(tenants_of(driver, [one for one in abouts if self._tenant_of(one) is None]))
+        self.turns.make(driver, tenants)
+        with driver.pipeline():
+            taken = self.turns.asked(driver, tenants)
+            # Whoever was met at the last turn has probably had one since.
+            likely = self.accounts.last_stored if self._met_others else ()
+            accounts = self.accounts.asked(driver, likely)
+            heads = self.journal.asked(driver, tenants if self._met_others else ())
+        stale = self.turns.take(fetched(taken))
         if stale.standing:
             self.sessions.forget()
             self._live.forget_all()
-        if stale.bookings:
-            self.accounts.forget()
             self.holds.doubt()
+        if stale.bookings:
+            self.accounts.doubt()
+            self.holds.doubt_others()
             self.journal.forget()
+            self.accounts.keep(fetched(accounts))
+            self.journal.keep(fetched(heads))
+        self._met_others = stale.bookings
+
+    def has_turn_of(self, about: About) -> bool:
+        """Tell whether this transaction has the turn that such a piece needs."""
+        tenant = self._tenant_of(about)
+        return tenant is not None and self.turns.has(tenant)
+
+    def read_for(self, abouts: Collection[About]) -> None:
+        """Read together what those pieces are going to need, after their turns are taken."""
         asked = [about.request for about in abouts if about.request is not None]
         held = [about.reservation for about in abouts if about.reservation is not None]
         self.holds.fetch(self.driver, self.accounts, held)
@@ -101,6 +127,8 @@ class Bookkeeping:
 
     def count_turns(self) -> None:
         """Tell the others that there was a turn; the last thing before COMMIT."""
+        for tenant in self.holds.moved_others():
+            self.turns.move(tenant)
         self.turns.count(self.driver)
 
     def forget(self) -> None:
@@ -256,6 +284,14 @@ class Bookkeeping:
         for shortage in decision.would_deny:
             self._notices.append(notice_rows.would_deny(request, shortage))
         return decision
+
+    def _tenant_of(self, about: About) -> TenantId | None:
+        """Return whose books such a piece needs, if that is known without asking."""
+        if about.sessions:
+            return None
+        if about.tenant is None and about.reservation is not None:
+            return self.holds.tenant_of(about.reservation)
+        return about.tenant
 
     def _session_of(self, request: AdmissionRequest) -> LiveSession | None:
         session = self.sessions.get(self.driver, self.accounts, request.chain.session)

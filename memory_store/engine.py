@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, ExceptionContext, event
@@ -43,6 +44,29 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(
         foreign, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure
     )
+
+
+def is_of_a_row(error: BaseException) -> bool:
+    """Tell whether the database refused a row or a value, not the transaction."""
+    cause = error.__cause__ if isinstance(error, StoreUnavailableError) else error
+    return not isinstance(error, StoreUnavailableError) or isinstance(
+        cause, psycopg.IntegrityError | psycopg.DataError
+    )
+
+
+def commit_then_sync(driver: psycopg.Connection[Any], durability: Durability) -> None:
+    """Commit, and have it on the disk before the pipeline around this ends.
+
+    COMMIT frees the locks before its record is on the disk; the next transaction, which
+    is, waits for that of all before it. So the others' turns need not wait for the disk. Who
+    builds on what is not on the disk yet is behind it in the log, and lost with it or not at all.
+    """
+    if durability is Durability.POWER:
+        driver.execute("SET LOCAL synchronous_commit TO off")
+    driver.execute("COMMIT")
+    if durability is Durability.POWER:
+        # A transaction must have written something for its COMMIT to wait.
+        driver.execute("SELECT pg_logical_emit_message(true, 'flyball', '')")
 
 
 @contextmanager

@@ -5,11 +5,14 @@ the reservation's id, and the amounts account by account.
 """
 
 import hashlib
+from collections.abc import Iterable
+from typing import Any
 
+import psycopg
 from sqlalchemy import bindparam, func, insert, select
 
 from governor.ids import TenantId
-from memory_store.statement import Driver, Statement
+from memory_store.statement import Answers, Driver, Statement
 from memory_store.tables import journal
 
 _TENANTS_KEPT_MAX = 10_000
@@ -22,7 +25,7 @@ _INSERT = Statement(
 )
 _older = journal.alias()
 _HEAD = Statement(
-    select(journal.c.number, journal.c.hash)
+    select(journal.c.tenant, journal.c.number, journal.c.hash)
     .where(journal.c.tenant == bindparam("tenant"))
     .where(
         journal.c.number
@@ -51,6 +54,15 @@ class Journal:
         """Read everything again."""
         self._heads.clear()
         self._entries.clear()
+
+    def asked(self, driver: psycopg.Connection[Any], tenants: Iterable[TenantId]) -> Answers:
+        """Ask for the ends of the chains, inside a pipeline; `keep` what is answered."""
+        return _HEAD.asked(driver, [{"tenant": tenant} for tenant in tenants])
+
+    def keep(self, rows: Iterable[Any]) -> None:
+        """Keep the ends of the chains in `rows`."""
+        for tenant, number, digest in rows:
+            self._heads[tenant] = (number, digest)
 
     def add(self, tenant: TenantId, entry: str, *, at_ms: int) -> None:
         """Book `entry`."""
@@ -85,5 +97,6 @@ class Journal:
         if head is None:
             if len(self._heads) >= _TENANTS_KEPT_MAX:
                 self._heads.clear()
-            head = _HEAD.row(driver, {"tenant": tenant}) or (0, NO_HASH)
+            row = _HEAD.row(driver, {"tenant": tenant})
+            head = (0, NO_HASH) if row is None else (row[1], row[2])
         return head

@@ -1,12 +1,15 @@
 """The accounts that a transaction touches, as numbers in memory until they are stored.
 
-They belong to the writer's thread. On a database that only this process writes they are
-kept from one transaction to the next; whatever undoes a transaction makes them be forgotten.
+They belong to the writer's thread and are kept from one transaction to the next. Where others
+had a turn in between, the amounts are read again, into the same accounts, because holds
+stand on them; whatever undoes a transaction makes them be forgotten.
 """
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import psycopg
 from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
@@ -15,7 +18,7 @@ from governor.amounts import Unit
 from governor.events import Charge
 from governor.ids import BudgetId
 from governor.reservation import ReservationLine
-from memory_store.statement import Driver, Statement, Value
+from memory_store.statement import Answers, Driver, Statement, Value
 from memory_store.tables import balances
 
 _KEPT_MAX = 200_000
@@ -49,7 +52,9 @@ _PUT = Statement(
 class LiveAccount:
     """One row of the balances, as it will stand when the transaction is stored."""
 
-    __slots__ = ("account_id", "is_changed", "is_new", "key", "overrun", "reserved", "settled")
+    __slots__ = (
+        "account_id", "as_of", "is_changed", "is_new", "key", "overrun", "reserved", "settled",
+    )  # fmt: skip
 
     def __init__(
         self, account_id: int, key: BalanceKey, amounts: Sequence[int], *, is_new: bool = False
@@ -59,6 +64,7 @@ class LiveAccount:
         self.settled, self.reserved, self.overrun = amounts
         self.is_new = is_new
         self.is_changed = False
+        self.as_of = 0
 
 
 class LiveAccounts:
@@ -69,6 +75,8 @@ class LiveAccounts:
         self._by_id: dict[int, LiveAccount] = {}
         self._changed: list[LiveAccount] = []
         self._last_id: int | None = None
+        self._as_of = 0
+        self.last_stored: tuple[int, ...] = ()
 
     def forget(self) -> None:
         """Read everything again."""
@@ -76,6 +84,10 @@ class LiveAccounts:
         self._by_id.clear()
         self._changed.clear()
         self._last_id = None
+
+    def doubt(self) -> None:
+        """Read every amount again, into the accounts that are there."""
+        self._as_of += 1
 
     def trim(self) -> bool:
         """Forget everything where too much is kept, and tell; to be called between transactions.
@@ -91,36 +103,49 @@ class LiveAccounts:
     def get(self, driver: Driver, key: BalanceKey) -> LiveAccount:
         """Return the account of `key`; one that was never used stands at zero."""
         found = self._by_key.get(key)
-        if found is not None:
+        if found is not None and found.as_of == self._as_of:
             return found
         row = _BY_KEY.row(driver, dict(zip(_KEY, key, strict=True)))
         if row is None:
             return self._kept(LiveAccount(self._fresh_id(driver), key, (0, 0, 0), is_new=True))
-        return self._kept(LiveAccount(row[0], key, row[-3:]))
+        return self._kept_row(row)
 
     def numbered(self, driver: Driver, account_id: int) -> LiveAccount:
         """Return the account of that number, which is stored."""
         found = self._by_id.get(account_id)
-        if found is not None:
+        if found is not None and found.as_of == self._as_of:
             return found
-        _, *key, settled, reserved, overrun = _BY_ID.row(driver, {"account_id": account_id})
-        return self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
+        return self._kept_row(_BY_ID.row(driver, {"account_id": account_id}))
 
     def fetch_numbered(self, driver: Driver, account_ids: Iterable[int]) -> None:
         """Read the accounts of those numbers together."""
-        missing = sorted({one for one in account_ids if one not in self._by_id})
-        for account_id, *key, settled, reserved, overrun in _BY_ID.rows_many(
-            driver, [{"account_id": one} for one in missing]
-        ):
-            self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
+        missing = sorted({one for one in account_ids if not self._is_fresh(self._by_id.get(one))})
+        if missing:
+            self.keep(_BY_ID.rows_many(driver, [{"account_id": one} for one in missing]))
+
+    def asked(self, driver: psycopg.Connection[Any], account_ids: Iterable[int]) -> Answers:
+        """Ask for the accounts of those numbers, inside a pipeline; `keep` what is answered."""
+        return _BY_ID.asked(driver, [{"account_id": one} for one in sorted(set(account_ids))])
+
+    def keep(self, rows: Iterable[Any]) -> None:
+        """Keep the accounts in `rows`."""
+        for row in rows:
+            self._kept_row(row)
 
     def fetch(self, driver: Driver, keys: Iterable[BalanceKey]) -> None:
         """Read the accounts of those keys together; what was never used is not there."""
-        missing = sorted({one for one in keys if one not in self._by_key})
-        for account_id, *key, settled, reserved, overrun in _BY_KEY.rows_many(
-            driver, [dict(zip(_KEY, one, strict=True)) for one in missing]
-        ):
-            self._kept(LiveAccount(account_id, _key(*key), (settled, reserved, overrun)))
+        missing = sorted({one for one in keys if not self._is_fresh(self._by_key.get(one))})
+        if missing:
+            self.keep(
+                _BY_KEY.rows_many(driver, [dict(zip(_KEY, one, strict=True)) for one in missing])
+            )
+
+    def refresh(self, driver: Driver, held_on: Iterable[LiveAccount]) -> None:
+        """Read those accounts again that others may have changed."""
+        as_of = self._as_of
+        doubted = [account.account_id for account in held_on if account.as_of != as_of]
+        if doubted:
+            self.fetch_numbered(driver, doubted)
 
     def balance(self, driver: Driver, account: Account) -> Balance:
         """Return how `account` stands, all parts of its window added up."""
@@ -180,6 +205,7 @@ class LiveAccounts:
         if not self._changed:
             return
         _PUT.run_many(driver, [_row(account) for account in self._changed])
+        self.last_stored = tuple([account.account_id for account in self._changed])
         for account in self._changed:
             account.is_changed = account.is_new = False
         self._changed.clear()
@@ -188,7 +214,21 @@ class LiveAccounts:
         account.is_changed = True
         self._changed.append(account)
 
+    def _is_fresh(self, account: LiveAccount | None) -> bool:
+        return account is not None and account.as_of == self._as_of
+
+    def _kept_row(self, row: Any) -> LiveAccount:
+        account_id, budget_id, subject, unit, start_ms, settled, reserved, overrun = row
+        account = self._by_id.get(account_id)
+        if account is None:
+            key = BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
+            return self._kept(LiveAccount(account_id, key, (settled, reserved, overrun)))
+        account.settled, account.reserved, account.overrun = settled, reserved, overrun
+        account.as_of = self._as_of
+        return account
+
     def _kept(self, account: LiveAccount) -> LiveAccount:
+        account.as_of = self._as_of
         self._by_key[account.key] = account
         self._by_id[account.account_id] = account
         return account
@@ -202,10 +242,6 @@ class LiveAccounts:
             (self._last_id,) = _LAST_ID.row(driver, {})
         self._last_id = (self._last_id or 0) + 1
         return self._last_id
-
-
-def _key(budget_id: str, subject: str, unit: str, start_ms: int) -> BalanceKey:
-    return BalanceKey(BudgetId(budget_id), subject, Unit(unit), start_ms)
 
 
 def _row(account: LiveAccount) -> dict[str, Value]:

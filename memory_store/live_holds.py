@@ -1,6 +1,6 @@
 """The reservations that a transaction touches, in memory until they are stored."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,11 +89,21 @@ class LiveHold:
     """A hold, the accounts its lines stand on, and how they were described at admission.
 
     After a restart nobody knows the descriptions any more: `described` is empty then.
+    What `is_own` was admitted by this process.
     """
 
     hold: Hold
     accounts: tuple[LiveAccount, ...]
     described: tuple[Account, ...]
+    is_own: bool
+
+    @property
+    def is_ours_alone(self) -> bool:
+        """Tell whether others end or change it only with notice that something else stands.
+
+        What was carved out is drawn on by every call below, without notice.
+        """
+        return self.is_own and self.hold.target.kind is not CallKind.SUB_SESSION
 
     @property
     def numbers(self) -> list[int]:
@@ -107,6 +117,8 @@ class LiveHolds:
     def __init__(self) -> None:
         self._kept: dict[ReservationId, LiveHold] = {}
         self._doubted: dict[ReservationId, LiveHold] = {}
+        self._others: set[ReservationId] = set()
+        self._moved_others: set[TenantId] = set()
         self._new: list[dict[str, Value]] = []
         self._moves: list[dict[str, Value]] = []
         self._relined: dict[ReservationId, LiveHold] = {}
@@ -118,6 +130,8 @@ class LiveHolds:
         """Read everything again."""
         self._kept.clear()
         self._doubted.clear()
+        self._others.clear()
+        self._moved_others.clear()
         self._new.clear()
         self._moves.clear()
         self._relined.clear()
@@ -129,12 +143,39 @@ class LiveHolds:
         """Read everything again, but remember how the accounts were described."""
         self._doubted.update(self._kept)
         self._kept.clear()
+        self._others.clear()
+
+    def doubt_others(self) -> None:
+        """Read again what others may have moved or changed without notice."""
+        for reservation_id in self._others:
+            found = self._kept.pop(reservation_id, None)
+            if found is not None:
+                self._doubted[reservation_id] = found
+        self._others.clear()
+
+    def moved_others(self) -> set[TenantId]:
+        """Return whose reservations were moved that another process may remember; once."""
+        moved, self._moved_others = self._moved_others, set()
+        return moved
 
     def trim(self) -> None:
         """Forget everything where too much is kept; to be called between transactions."""
         if len(self._kept) + len(self._doubted) > _KEPT_MAX:
             self._kept.clear()
             self._doubted.clear()
+            self._others.clear()
+
+    def tenant_of(self, reservation_id: ReservationId) -> TenantId | None:
+        """Return whose reservation it is, if that is remembered."""
+        kept = self._kept.get(reservation_id)
+        return None if kept is None else kept.hold.reservation.chain.tenant
+
+    def held_on(self, reservation_ids: Iterable[ReservationId]) -> Iterator[LiveAccount]:
+        """Yield the accounts of those of the reservations that are remembered."""
+        for reservation_id in reservation_ids:
+            kept = self._kept.get(reservation_id)
+            if kept is not None:
+                yield from kept.accounts
 
     def insert(
         self,
@@ -158,8 +199,9 @@ class LiveHolds:
             hold=hold,
             accounts=accounts,
             described=described,
+            is_own=True,
         )
-        self._kept[reservation.reservation_id] = live
+        self._keep(live)
         self._new.append(_row(request, live))
         if request.turn is not None and opens_turn:
             turn = (request.chain.session, request.turn)
@@ -175,28 +217,32 @@ class LiveHolds:
         """Return the reservation of that id, be it an ended one."""
         kept = self._kept.get(reservation_id)
         if kept is not None:
+            accounts.refresh(driver, kept.accounts)
             return kept
         row = _BY_ID.row(driver, {"reservation_id": reservation_id})
         if row is None:
             return None
-        live = self._described(_live_hold(driver, accounts, row))
+        live = self._known_again(_live_hold(driver, accounts, row))
         if live.hold.reservation.is_live:
-            self._kept[reservation_id] = live
+            self._keep(live)
         return live
 
     def fetch(
         self, driver: Driver, accounts: LiveAccounts, reservation_ids: Iterable[ReservationId]
     ) -> None:
         """Read the reservations of those ids together, and the accounts that they stand on."""
-        missing = sorted({one for one in reservation_ids if one not in self._kept})
+        wanted = set(reservation_ids)
+        missing = sorted(wanted - self._kept.keys())
+        accounts.refresh(driver, self.held_on(wanted))
+        if not missing:
+            return
         rows = _BY_ID.rows_many(driver, [{"reservation_id": one} for one in missing])
         lines = _COLUMNS.index(reservations.c.lines)
         accounts.fetch_numbered(
             driver, [line.account for row in rows for line in line_text.read(row[lines])]
         )
         for row in rows:
-            live = self._described(_live_hold(driver, accounts, row))
-            self._kept[live.hold.reservation.reservation_id] = live
+            self._keep(self._known_again(_live_hold(driver, accounts, row)))
 
     def under_key(
         self, driver: Driver, accounts: LiveAccounts, agent: PrincipalId, key: str
@@ -220,6 +266,8 @@ class LiveHolds:
     def move(self, live: LiveHold, to: Reservation, *, ended_at_ms: int | None) -> None:
         """Keep `to` as what became of the reservation."""
         live.hold = live.hold.with_reservation(to)
+        if not live.is_own:
+            self._moved_others.add(to.chain.tenant)
         self._moves.append(
             {
                 "of_reservation_id": to.reservation_id,
@@ -264,16 +312,23 @@ class LiveHolds:
         """Let the key of a stored reservation be used again: its call never ran."""
         _FREE_KEY.run(driver, {"of_reservation_id": reservation_id})
 
-    def _described(self, live: LiveHold) -> LiveHold:
-        """Return `live`, its accounts described if that is remembered."""
+    def _keep(self, live: LiveHold) -> None:
+        reservation_id = live.hold.reservation.reservation_id
+        self._kept[reservation_id] = live
+        if not live.is_ours_alone:
+            self._others.add(reservation_id)
+
+    def _known_again(self, live: LiveHold) -> LiveHold:
+        """Return `live` with what was remembered of it and no row says."""
         known = self._doubted.pop(live.hold.reservation.reservation_id, None)
         if known is not None:
-            live.described = known.described
+            live.described, live.is_own = known.described, known.is_own
         return live
 
     def _flushed(self) -> None:
         for ended in self._ended:
             self._kept.pop(ended, None)
+            self._others.discard(ended)
         self._new.clear()
         self._moves.clear()
         self._relined.clear()
@@ -350,4 +405,5 @@ def _live_hold(driver: Driver, accounts: LiveAccounts, row: Any) -> LiveHold:
         ),
         accounts=on,
         described=(),
+        is_own=False,
     )

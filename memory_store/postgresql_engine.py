@@ -62,6 +62,14 @@ def server_url(text: str) -> URL:
     return url.set(drivername=_DRIVER)
 
 
+def place_of(url: URL) -> str:
+    """Return which database it is, in words, with nothing secret of the URL in them."""
+    asked = url.query.get("host")
+    host = url.host or (", ".join(asked) if isinstance(asked, tuple) else asked)
+    where = f"at {host}{f':{url.port}' if url.port else ''}" if host else "on this machine"
+    return f"the PostgreSQL database {url.database or url.username or 'of its user'} {where}"
+
+
 def unreachable(url: URL, error: Exception) -> StoreUnavailableError:
     """Return the error that says which server could not be used at start, and why."""
     # What the driver says itself; around it SQLAlchemy tells of statements and their values.

@@ -7,7 +7,7 @@ with PostgreSQL's `insert`, which both compile; SQLite's own is refused by Postg
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import psycopg
@@ -27,6 +27,8 @@ _POSTGRESQL = PGDialect_psycopg(paramstyle="pyformat")  # type: ignore[no-untype
 _INT64_MAX = 2**63 - 1
 
 Driver: TypeAlias = sqlite3.Connection | psycopg.Connection[Any]
+# What was asked inside a pipeline, to be fetched after it.
+Answers: TypeAlias = Sequence[psycopg.Cursor[Any]]
 Value = str | int | None
 Values = Mapping[str, Value]
 
@@ -76,10 +78,15 @@ class Statement:
         rows = tuple(values)
         if isinstance(driver, sqlite3.Connection):
             return [row for one in rows for row in self.rows(driver, one)]
-        found: list[Any] = []
-        for batch in self._many.batches(rows):
-            found += driver.execute(self._many.sql, {"rows": batch}).fetchall()
-        return found
+        return fetched(self.asked(driver, rows))
+
+    def asked(self, driver: psycopg.Connection[Any], rows: Sequence[Values]) -> Answers:
+        """Ask for every row for each of `rows`, as `rows_many` does, but wait for nothing."""
+        if not rows:
+            return ()
+        return [
+            driver.execute(self._many.sql, {"rows": batch}) for batch in self._many.batches(rows)
+        ]
 
     def _execute(self, driver: Driver, values: Values) -> sqlite3.Cursor | psycopg.Cursor[Any]:
         try:
@@ -89,6 +96,11 @@ class Statement:
         except BINDING_ERRORS as error:
             refuse(error, values)
             raise
+
+
+def fetched(answers: Answers) -> list[Any]:
+    """Return every row of what was asked."""
+    return [row for cursor in answers for row in cursor.fetchall()]
 
 
 def refuse(error: Exception, *rows: Mapping[str, object]) -> None:

@@ -129,7 +129,7 @@ async def open_store(
         live = LiveBudgets()
         bookkeeping = Bookkeeping(live)
         identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
-        writer = Writer(ground.writing, book=bookkeeping)
+        writer = Writer(ground.writing, book=bookkeeping, durability=durability)
         reader = Reader(ground.reading)
         archive = Archive(
             ground.contents,
@@ -250,6 +250,17 @@ def _server_engine(url: URL, durability: Durability) -> Iterator[Engine]:
         yield writing
     finally:
         writing.dispose()
+
+
+def place_of_store(state_dir: Path, *, url: str | None) -> str:
+    """Return where a store is, in words that name no password.
+
+    Raises:
+        StoreUnavailableError: the URL cannot be read.
+    """
+    if url is None:
+        return f"the SQLite file {state_dir / DATABASE_NAME}"
+    return postgresql_engine.place_of(server_url(url))
 
 
 def _make_private(state_dir: Path) -> None:

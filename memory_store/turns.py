@@ -8,14 +8,16 @@ has to itself needs neither.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, bindparam, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from governor.admission import AdmissionRequest
 from governor.ids import ReservationId, SessionId, TenantId
 from memory_store.engine import driver_of, is_shared
-from memory_store.statement import Driver, Statement
+from memory_store.statement import Answers, Driver, Statement
 from memory_store.tables import reservations, sessions, turns_taken
 
 _OF_TENANT = turns_taken.c.tenant == bindparam("tenant")
@@ -83,18 +85,21 @@ class Turns:
         self._taken.clear()
         self._moved.clear()
 
-    def take(self, driver: Driver, abouts: Collection[About]) -> Stale:
-        """Wait until the tenants' books are this transaction's; tell what was changed since."""
+    def make(self, driver: Driver, tenants: Collection[TenantId]) -> None:
+        """Have a row for each of the tenants, so that there is something to take."""
         self._taken.clear()
         self._moved.clear()
-        # In one order, so that two sidecars never wait for each other.
-        tenants = sorted(set(_tenants_of(driver, abouts)))
-        if not tenants:
-            return Stale(bookings=False, standing=False)
-        rows = [{"tenant": tenant} for tenant in tenants]
         if any(tenant not in self._seen for tenant in tenants):
-            _MAKE.run_many(driver, rows)
-        for tenant, changes, standing in _TAKE.rows_many(driver, rows):
+            _MAKE.run_many(driver, [{"tenant": tenant} for tenant in tenants])
+
+    def asked(self, driver: psycopg.Connection[Any], tenants: Iterable[TenantId]) -> Answers:
+        """Ask for the tenants' books, inside a pipeline: what is asked next waits for them."""
+        # In one order, so that two sidecars never wait for each other.
+        return _TAKE.asked(driver, [{"tenant": tenant} for tenant in sorted(tenants)])
+
+    def take(self, rows: Iterable[Any]) -> Stale:
+        """Note the turns in `rows`, which are had now; tell what was changed since the last."""
+        for tenant, changes, standing in rows:
             self._taken[TenantId(tenant)] = (changes, standing)
         unseen = (-1, -1)
         pairs = [(now, self._seen.get(tenant, unseen)) for tenant, now in self._taken.items()]
@@ -102,6 +107,10 @@ class Turns:
             bookings=any(now[0] != seen[0] for now, seen in pairs),
             standing=any(now[1] != seen[1] for now, seen in pairs),
         )
+
+    def has(self, tenant: TenantId) -> bool:
+        """Tell whether the present transaction has the turn of `tenant`."""
+        return tenant in self._taken
 
     def move(self, tenant: TenantId) -> None:
         """Have the others read again what stands for `tenant`: its budgets and sessions."""
@@ -129,7 +138,7 @@ def announce(connection: Connection, tenant: TenantId) -> None:
         _COUNT.run(driver, {"of_tenant": tenant, "moved": 1})
 
 
-def _tenants_of(driver: Driver, abouts: Iterable[About]) -> Iterable[TenantId]:
+def tenants_of(driver: Driver, abouts: Iterable[About]) -> Iterable[TenantId]:
     """Yield the tenants; that of a reservation or a session never changes."""
     held: set[ReservationId] = set()
     opened: set[SessionId] = set()

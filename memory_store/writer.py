@@ -16,12 +16,21 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
+import psycopg
+from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine
 
 from governor.errors import GovernorError
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.crash_points import reached
-from memory_store.engine import driver_of, is_passing, translated
+from memory_store.engine import (
+    Durability,
+    commit_then_sync,
+    driver_of,
+    is_of_a_row,
+    is_passing,
+    translated,
+)
 from memory_store.errors import (
     AlreadyExistsError,
     LedgerBreachError,
@@ -81,12 +90,14 @@ class Writer:
     that was done is undone, so that nothing is remembered that did not happen.
     """
 
-    def __init__(self, engine: Engine, *, book: Bookkeeping) -> None:
+    def __init__(self, engine: Engine, *, book: Bookkeeping, durability: Durability) -> None:
         self._engine = engine
+        self._durability = durability
         self._book = book
         self._is_shared = engine.dialect.name == "postgresql"
         self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._held_over: _Piece | None = None
         self._is_closing = False
         self._thread = threading.Thread(target=self._drain, name="flyball-writer", daemon=True)
 
@@ -194,18 +205,20 @@ class Writer:
             if not batch:
                 continue
             reached("batch_taken")
-            for pieces in self._apart(batch):
-                self._store(pieces)
+            groups = self._apart(batch)
+            for pieces in groups:
+                self._store(pieces, may_grow=pieces is groups[-1])
             reached("after_commit_before_ack")
+            done = [piece for pieces in groups for piece in pieces]
             # Without a loop nobody waits any more; what was stored stays stored.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_acknowledge, batch)
+                self._loop.call_soon_threadsafe(_acknowledge, done)
             reached("after_ack")
 
     def _next_batch(self) -> tuple[list[_Piece], bool]:
         """Return what waits, at least one piece, and whether more may come."""
         batch: list[_Piece] = []
-        piece = self._queue.get()
+        piece, self._held_over = self._held_over or self._queue.get(), None
         while piece is not None:
             batch.append(piece)
             if len(batch) == BATCH_MAX:
@@ -232,14 +245,23 @@ class Writer:
             for pieces in ([group] if is_booking else [[piece] for piece in group])
         ]
 
-    def _store(self, batch: list[_Piece], *, tries_left: int = TRIES_MAX - 1) -> None:
-        """Run `batch` in one transaction and note on each piece what became of it."""
-        stage = _Stage()
+    def _store(
+        self,
+        batch: list[_Piece],
+        *,
+        tries_left: int = TRIES_MAX - 1,
+        may_grow: bool = False,
+        in_one_trip: bool = True,
+    ) -> None:
+        """Run `batch` in one transaction and note on each piece what became of it.
+
+        One that `may_grow` takes along what comes while it waits for its turn. Writing
+        `in_one_trip` does not tell which piece an error is about.
+        """
+        stage = _Stage(in_one_trip=in_one_trip and self._is_shared and batch[0].about is not None)
         try:
             with translated(), self._engine.begin() as connection:
-                self._run(connection, batch)
-                stage.is_committing = True
-                reached("before_commit")
+                self._run(connection, batch, stage, may_grow=may_grow)
             self._book.turns.committed()
             for piece in batch:
                 if piece.error is None:
@@ -247,25 +269,82 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - the top of the writer's thread
             self._book.forget()
             is_of_all = stage.is_committing or isinstance(error, StoreUnavailableError)
+            # Before COMMIT it is known that nothing happened; after it, nobody knows.
             if tries_left and not stage.is_committing and is_passing(error):
                 self._store(batch, tries_left=tries_left - 1)
+            elif stage.in_one_trip and not stage.is_committing and is_of_a_row(error):
+                self._store_each(batch)
             elif is_of_all:
                 _fail(batch, error)
             elif len(batch) == 1:
                 batch[0].error = error
             else:
-                # Before COMMIT it is known that nothing happened; after it, nobody knows.
-                for piece in batch:
-                    piece.error = None
-                    self._store([piece])
+                self._store_each(batch)
 
-    def _run(self, connection: Connection, batch: list[_Piece]) -> None:
-        """Run every piece and write what they decided."""
+    def _store_each(self, batch: list[_Piece]) -> None:
+        for piece in batch:
+            piece.error = None
+            self._store([piece], in_one_trip=False)
+
+    def _run(
+        self, connection: Connection, batch: list[_Piece], stage: "_Stage", *, may_grow: bool
+    ) -> None:
+        """Run every piece, write what they decided, and commit it where that is not left."""
         book = self._book
         book.begin(connection)
         driver = driver_of(connection)
         if self._is_shared:
-            book.take_turns([piece.about for piece in batch if piece.about is not None])
+            self._take_turns(batch, may_grow=may_grow)
+        self._decide(connection, driver, batch)
+        if stage.in_one_trip:
+            assert isinstance(driver, psycopg.Connection)
+            self._write_in_one_trip(driver, stage)
+            return
+        book.flush()
+        if self._is_shared:
+            book.count_turns()
+        book.trim()
+        stage.is_committing = True
+        reached("before_commit")
+
+    def _take_turns(self, batch: list[_Piece], *, may_grow: bool) -> None:
+        """Wait for the turns that `batch` needs, and take along what came meanwhile."""
+        book = self._book
+        abouts = [piece.about for piece in batch if piece.about is not None]
+        book.take_turns(abouts)
+        while may_grow and self._held_over is None and len(batch) < BATCH_MAX:
+            try:
+                piece = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if piece is None:
+                self._queue.put(None)
+                break
+            if piece.about is None or not book.has_turn_of(piece.about):
+                self._held_over = piece
+                break
+            batch.append(piece)
+            abouts.append(piece.about)
+        book.read_for(abouts)
+
+    def _write_in_one_trip(self, driver: psycopg.Connection[Any], stage: "_Stage") -> None:
+        """Write what was decided and commit it, and wait for the server once."""
+        book = self._book
+        try:
+            with driver.pipeline():
+                book.flush()
+                book.count_turns()
+                stage.is_committing = True
+                reached("before_commit")
+                commit_then_sync(driver, self._durability)
+        except psycopg.Error:
+            if driver.info.transaction_status is TransactionStatus.INERROR:
+                # The server skipped what came after the error, COMMIT with it.
+                stage.is_committing = False
+            raise
+        book.trim()
+
+    def _decide(self, connection: Connection, driver: Driver, batch: list[_Piece]) -> None:
         for piece in batch:
             if piece.may_be_dropped and piece.future.cancelled():
                 continue
@@ -273,14 +352,10 @@ class Writer:
                 self._run_alone(connection, driver, piece)
                 continue
             try:
-                piece.result = piece.work(book)
+                piece.result = piece.work(self._book)
             except REFUSALS as error:
                 piece.error = error
         reached("pieces_run")
-        book.flush()
-        if self._is_shared:
-            book.count_turns()
-        book.trim()
 
     def _run_alone(self, connection: Connection, driver: Driver, piece: _Piece) -> None:
         """Run a piece that brings its own statements."""
@@ -301,8 +376,9 @@ class Writer:
 
 @dataclass(slots=True)
 class _Stage:
-    """How far a transaction got."""
+    """How a transaction is written, and how far it got."""
 
+    in_one_trip: bool
     is_committing: bool = False
 
 

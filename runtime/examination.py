@@ -15,9 +15,12 @@ from ebpf.executor import LocalExecutor
 from ebpf.pressure import read_pressure
 from governor.call import Enforcement
 from governor.limits import Isolation
+from memory_store.errors import StoreError
+from memory_store.store import place_of_store
 from runtime.configuration.contention import contention_of
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Config
+from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import (
     budgets_of,
     policy_of,
@@ -144,6 +147,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     except ConfigError as error:
         return [_bad(str(settings.config), str(error))]
     findings = [_ok(str(settings.config), f"valid, version {config_version(config)}")]
+    findings.append(_store(config, settings))
     for spec in specs:
         if isinstance(spec, StdioSpec):
             found = shutil.which(spec.command[0])
@@ -154,6 +158,16 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(_local_commands(config, host, settings.state))
     findings.append(_pressure())
     return findings
+
+
+def _store(config: Config, settings: Settings) -> Finding:
+    """Return which store is in use; no password is ever told."""
+    try:
+        url = store_url_of(config, settings.store_url)
+        place = place_of_store(settings.state, url=None if url is None else url.get_secret_value())
+    except (ConfigError, StoreError) as error:
+        return _bad("store", str(error))
+    return _ok("store", f"{place}, durability {config.store.durability}")
 
 
 def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:

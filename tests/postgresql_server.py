@@ -53,13 +53,29 @@ class PostgresqlServer:
         program, cluster = self.programs / "pg_ctl", self.folder / "cluster"
         _run(program, order, "-w", "-m", mode, "-D", cluster, user=self.user)
 
+    def cpu_seconds(self) -> float:
+        """Return what the server has used since its start, ended connections included."""
+        parent = (self.folder / "cluster" / "postmaster.pid").read_text().split()[0]
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        ticks = _ticks(parent, with_ended=True)
+        ticks += sum(_ticks(child, with_ended=False) for child in children)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def count(self, url: str, table: str) -> int:
+        """Return how many rows the table has."""
+        counting = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        with psycopg.connect(url) as connection:
+            row = connection.execute(counting).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def execute(self, statement: str, *names: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
 @contextmanager
-def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
+def running_server(*, fsync: bool = False, **settings: str) -> Iterator[PostgresqlServer]:
     """Yield a server in a folder of its own; it is gone afterwards."""
     # Short, because the path of a socket may have a hundred bytes at most.
     folder = Path(tempfile.mkdtemp(prefix="fbpg-", dir="/tmp"))
@@ -70,7 +86,7 @@ def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
             os.chown(folder, user, user)
         cluster = folder / "cluster"
         _run(programs / "initdb", "-D", cluster, "-U", "postgres", "-E", "UTF8", "-N", user=user)
-        log, words = folder / "log", _settings(folder, fsync=fsync)
+        log, words = folder / "log", _settings(folder, fsync=fsync, **settings)
         _run(programs / "pg_ctl", "start", "-w", "-D", cluster, "-l", log, "-o", words, user=user)
         server = PostgresqlServer(folder=folder, programs=programs, user=user)
         try:
@@ -79,6 +95,12 @@ def running_server(*, fsync: bool = False) -> Iterator[PostgresqlServer]:
             server.control("stop", "fast")
     finally:
         shutil.rmtree(folder)
+
+
+def _ticks(pid: str, *, with_ended: bool) -> int:
+    # What follows the name, which may hold anything, begins with the state, the third field.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(value) for value in fields[11 : 15 if with_ended else 13])
 
 
 def _programs(folder: Path) -> Path:
@@ -102,7 +124,7 @@ def _copied(package: Path, to: Path) -> Path:
     return to / package.name
 
 
-def _settings(sockets: Path, *, fsync: bool) -> str:
+def _settings(sockets: Path, *, fsync: bool, **more: str) -> str:
     settings = {
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
@@ -110,6 +132,7 @@ def _settings(sockets: Path, *, fsync: bool) -> str:
         "deadlock_timeout": "200ms",  # there should be none, so nobody waits for one to end
         "max_connections": "200",
         "shared_buffers": "64MB",
+        **more,
     }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
 

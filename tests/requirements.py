@@ -202,6 +202,9 @@ _STATED: dict[str, dict[str, str]] = {
         "shared.holds-of-others": (
             "No sidecar ends a hold of another before its time, and none is ended twice."
         ),
+        "shared.acknowledged-on-disk": (
+            "What a sidecar was told is stored survives the crash of the shared database's server."
+        ),
         "shared.session-closed": "A session closed through one sidecar is denied by all at once.",
         "shared.token-revoked": (
             "A token revoked through one sidecar is refused by all within a second."
@@ -212,6 +215,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "shared.reconnects": (
             "A lost connection fails what was under way, and the next call makes it anew."
+        ),
+        "store.migrated-with-rows": (
+            "A database of an older schema is migrated with the rows in it: budgets, balances, "
+            "live holds and sessions stand and go on, on SQLite and PostgreSQL."
         ),
         "shared.migrated-on-command": (
             "A start makes the tables of an empty shared database and changes none that is there; "

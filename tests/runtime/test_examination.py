@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from runtime import examination
@@ -58,6 +59,7 @@ def test_a_sound_installation_has_no_fault_and_names_its_version(
         str(settings.config),
         "listen.agents",
         "listen.admin",
+        "store",
         "contention.shed",
         "state",
         "packages",
@@ -290,3 +292,33 @@ def test_a_budget_that_contradicts_itself_is_a_fault(
     monkeypatch.setattr(examination, "budgets_of", contradiction)
 
     assert "budget a" in examined("")[str(settings.config)].told
+
+
+def test_the_store_in_use_is_named(examined: Examined, settings: Settings) -> None:
+    assert str(settings.state) in examined("")["store"].told
+
+    shared = '[store]\nurl = "postgresql://flyball@db.example:6543/books"\ndurability = "process"\n'
+    found = examined(shared)["store"]
+
+    assert found.is_ok
+    assert found.told == ("the PostgreSQL database books at db.example:6543, durability process")
+
+
+@pytest.mark.requirement("shared.password-unseen")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://flyball:s3cret-word@db.example/books",
+        "postgresql://db.example/books?user=flyball&password=s3cret-word",
+        "postgresql://flyball:s3cret-word@db.example:port/books",
+        "mysql://flyball:s3cret-word@db.example/books",
+    ],
+)
+def test_the_stores_password_is_not_told(url: str, settings: Settings) -> None:
+    settings.config.write_text(FREE_PORTS, encoding="utf-8")
+    shared = settings.model_copy(update={"store_url": SecretStr(url)})
+
+    told = repr(examine(shared).findings)
+
+    assert "store" in told
+    assert "s3cret-word" not in told
