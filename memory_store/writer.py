@@ -342,7 +342,7 @@ class Writer:
                 # The server skipped what came after the error, COMMIT with it.
                 stage.is_committing = False
             raise
-        book.trim()
+        self._book.trim()
 
     def _decide(self, connection: Connection, driver: Driver, batch: list[_Piece]) -> None:
         for piece in batch:
