@@ -55,7 +55,9 @@ def price(paid_in: int, paid_out: int) -> ModelPrice:
 def test_a_tiers_own_price_goes_first_then_the_lists_then_the_ceiling(
     tmp_path: Path, ceiling: str, unknown: ModelPrice | None
 ) -> None:
-    tiers = tiers_of(load_config(place(tmp_path, ceiling=ceiling)))
+    config = load_config(place(tmp_path, ceiling=ceiling))
+    listed = prices_of(config)
+    tiers = [tier.priced_by(listed) for tier in tiers_of(config)]
 
     assert [tier.price for tier in tiers] == [price(3, 4), price(1_000_000, 2_000_000), unknown]
 
