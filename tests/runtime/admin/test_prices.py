@@ -57,14 +57,15 @@ async def test_a_list_that_is_put_prices_the_next_call(world: World) -> None:
     ceiling = {"input_microusd_per_mtok": 9, "output_microusd_per_mtok": 10}
     answer = await put(world, entry(cached_input_microusd_per_mtok=1), unknown=ceiling)
 
+    # Looked at before the list is read again, which would fetch it from the store.
+    assert charged(world) == ModelPrice(
+        input_microusd_per_mtok=3, output_microusd_per_mtok=4, cached_input_microusd_per_mtok=1
+    )
     assert answer.status_code == 200
     shown = answer.json()
     assert (shown["source"], shown["put_by"], shown["unknown"]) == ("admin", ADMIN, ceiling)
     assert shown == (await world.get("/prices")).json()
     assert shown["version"] == world.parts.prices.prices().version != OF_FILE["version"]
-    assert charged(world) == ModelPrice(
-        input_microusd_per_mtok=3, output_microusd_per_mtok=4, cached_input_microusd_per_mtok=1
-    )
     assert charged(world, "gpt-4o", "openai") == ModelPrice(
         input_microusd_per_mtok=9, output_microusd_per_mtok=10
     )
