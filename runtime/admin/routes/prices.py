@@ -1,8 +1,9 @@
 """The price list of models."""
 
 from http import HTTPStatus
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
@@ -12,6 +13,8 @@ from runtime.admin.versions import IfMatch, changed, tag
 from runtime.prices import PriceOrigin, PricesInForce
 
 ROUTES = APIRouter(prefix="/prices", tags=["prices"])
+
+Version = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$")]
 
 
 @ROUTES.get("", summary="Read the price list in force")
@@ -26,7 +29,7 @@ async def read_prices(parts: Parts, response: Response) -> PricesOut:
 
 
 @ROUTES.get("/{version}", summary="Read a price list by its version", responses=problems(404))
-async def read_version(parts: Parts, version: str, response: Response) -> PricesOut:
+async def read_version(parts: Parts, version: Version, response: Response) -> PricesOut:
     """Return a list that is or was in force, as the records of calls name it.
 
     Those that were put here stay for good; of the file, only what it says now is known.

@@ -179,6 +179,16 @@ async def test_the_version_on_a_record_can_be_looked_up_after_it_was_replaced(
     assert (unknown.status_code, unknown.json()["type"]) == (404, "urn:flyball:problem:not-found")
 
 
+@pytest.mark.parametrize("version", ["%00", "ABCDEF012345", "x" * 3000, "0123456789ab%0A"])
+async def test_what_is_no_version_is_refused_before_the_store_is_asked(
+    world: World, version: str
+) -> None:
+    answer = await world.get(f"/prices/{version}")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "version"
+
+
 _IN, _OUT = "input_microusd_per_mtok", "output_microusd_per_mtok"
 _CACHED = "cached_input_microusd_per_mtok"
 
