@@ -1,5 +1,6 @@
 """What model calls cost, in integers that never round in the caller's favour."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -17,30 +18,43 @@ _VERSION_CHARS = 12
 class ModelPrice:
     """The price of a model, in micro-dollars per million tokens.
 
+    Without a price of their own, input tokens that the provider had cached cost what others do.
+
     Raises:
-        InvalidPriceError: a price is not an integer from 0 to `PRICE_MAX`.
+        InvalidPriceError: a price is not an integer from 0 to `PRICE_MAX`, or that of cached
+            input is above that of input: a call could cost more than what was held for it.
     """
 
     input_microusd_per_mtok: int
     output_microusd_per_mtok: int
+    cached_input_microusd_per_mtok: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no price, naming the field."""
-        for name, value in (
-            ("input_microusd_per_mtok", self.input_microusd_per_mtok),
-            ("output_microusd_per_mtok", self.output_microusd_per_mtok),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int):
-                message = f"{name}: {value!r} is not an integer"
-                raise InvalidPriceError(message)
-            if not 0 <= value <= PRICE_MAX:
-                message = f"{name}: {value} is outside 0..{PRICE_MAX}"
+        _check("input_microusd_per_mtok", self.input_microusd_per_mtok)
+        _check("output_microusd_per_mtok", self.output_microusd_per_mtok)
+        cached = self.cached_input_microusd_per_mtok
+        if cached is not None:
+            name = "cached_input_microusd_per_mtok"
+            _check(name, cached)
+            if cached > self.input_microusd_per_mtok:
+                message = f"{name}: {cached} is above input_microusd_per_mtok"
                 raise InvalidPriceError(message)
 
-    def cost_microusd(self, *, input_tokens: int, output_tokens: int) -> int:
-        """Return the cost of a call, rounded up to a whole micro-dollar."""
+    def cost_microusd(
+        self, *, input_tokens: int, output_tokens: int, cached_tokens: int = 0
+    ) -> int:
+        """Return the cost of a call, rounded up to a whole micro-dollar.
+
+        `cached_tokens` says how many of `input_tokens` the provider had cached.
+        """
+        assert 0 <= cached_tokens <= input_tokens, "cached tokens are a part of the input"
+        cached_price = self.cached_input_microusd_per_mtok
+        if cached_price is None:
+            cached_price = self.input_microusd_per_mtok
         parts = (
-            input_tokens * self.input_microusd_per_mtok
+            (input_tokens - cached_tokens) * self.input_microusd_per_mtok
+            + cached_tokens * cached_price
             + output_tokens * self.output_microusd_per_mtok
         )
         return -(-parts // _TOKENS_PER_PRICE)
@@ -74,20 +88,27 @@ class PriceList:
 
     def __post_init__(self) -> None:
         """Refuse a second price for the same thing, naming where it stands."""
-        seen: set[tuple[str, str]] = set()
-        for number, listed in enumerate(self.prices):
-            key = (listed.provider, listed.model)
-            if key in seen:
-                message = f"price[{number}]: {listed.provider} {listed.model} is listed before"
-                raise InvalidPriceError(message)
-            seen.add(key)
+        for number in repeated(self.prices):
+            again = self.prices[number]
+            message = f"price[{number}]: {again.provider} {again.model} is listed before"
+            raise InvalidPriceError(message)
 
     def price_for(self, *, provider: str, model: str) -> ModelPrice | None:
         """Return the price of a model, the ceiling where it is unknown and there is one."""
-        for listed in self.prices:
-            if listed.covers(provider=provider, model=model):
-                return listed.price
-        return self.unknown
+        key = (provider, model)
+        if key not in self._found:
+            covering = (
+                listed.price
+                for listed in self.prices
+                if listed.covers(provider=provider, model=model)
+            )
+            self._found[key] = next(covering, self.unknown)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], ModelPrice | None]:
+        # Only tiers are asked for, so it stays small; a list may be long and is asked each call.
+        return {}
 
     @cached_property
     def version(self) -> str:
@@ -98,5 +119,28 @@ class PriceList:
         return sha256("\n".join(lines).encode()).hexdigest()[:_VERSION_CHARS]
 
 
-def _figures(price: ModelPrice) -> tuple[int, int]:
-    return (price.input_microusd_per_mtok, price.output_microusd_per_mtok)
+def repeated(prices: Sequence[ListedPrice]) -> Iterator[int]:
+    """Yield where a provider and model stand that stood before: one could never be charged."""
+    seen: set[tuple[str, str]] = set()
+    for number, listed in enumerate(prices):
+        key = (listed.provider, listed.model)
+        if key in seen:
+            yield number
+        seen.add(key)
+
+
+def _figures(price: ModelPrice) -> tuple[int, int, int | None]:
+    return (
+        price.input_microusd_per_mtok,
+        price.output_microusd_per_mtok,
+        price.cached_input_microusd_per_mtok,
+    )
+
+
+def _check(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        message = f"{name}: {value!r} is not an integer"
+        raise InvalidPriceError(message)
+    if not 0 <= value <= PRICE_MAX:
+        message = f"{name}: {value} is outside 0..{PRICE_MAX}"
+        raise InvalidPriceError(message)

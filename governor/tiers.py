@@ -1,9 +1,9 @@
 """Model tiers and the rules that choose between them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from governor.ids import TierName
-from governor.pricing import ModelPrice
+from governor.pricing import ModelPrice, PriceList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +11,7 @@ class ModelTier:
     """A named cost/quality level: which model serves it and what it costs.
 
     `price` is None when nobody stated one; such a tier is refused, never counted as free.
-    `price_version` names the list that the price is from.
+    `price_version` names what the price is from: a price list, or the file that states it.
     """
 
     name: TierName
@@ -20,6 +20,13 @@ class ModelTier:
     price: ModelPrice | None
     output_tokens_max: int
     price_version: str = ""
+
+    def priced_by(self, prices: PriceList) -> "ModelTier":
+        """Return the tier with its price: the one that it states itself, else the list's."""
+        if self.price is not None:
+            return self
+        listed = prices.price_for(provider=self.provider, model=self.model)
+        return replace(self, price=listed, price_version=prices.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

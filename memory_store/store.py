@@ -29,6 +29,7 @@ from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.notices import NoticeBook
 from memory_store.postgresql_engine import server_url
+from memory_store.prices import PriceBook
 from memory_store.principals import PrincipalBook
 from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
@@ -60,6 +61,7 @@ class Store:
     retention: Retention
     audit: AuditLog
     notices: NoticeBook
+    prices: PriceBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -153,6 +155,7 @@ async def open_store(
                 retention=Retention(writer=writer, reader=reader, archive=archive),
                 audit=AuditLog(reader=reader),
                 notices=NoticeBook(writer=writer, reader=reader),
+                prices=PriceBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -332,6 +332,18 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
+# Every list of model prices that an administrator put, so that the version on a call's record
+# can be looked up for good. The latest is in force; one without content says: the file's.
+price_lists = Table(
+    "price_lists",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", Text, nullable=False),
+    Column("content", Text),
+    Column("put_at_ms", BigInteger, nullable=False),
+    Column("put_by", Text, nullable=False),
+)
+
 # What the archive keeps where several sidecars share a database; else it keeps files.
 archive_blobs = Table(
     "archive_blobs",

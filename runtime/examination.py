@@ -24,6 +24,7 @@ from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import (
     budgets_of,
     policy_of,
+    prices_of,
     providers_of,
     shell_rules_of,
     tiers_of,
@@ -141,6 +142,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         policy_of(config)
         budgets_of(config, tenant=TENANT)
         tiers_of(config)
+        prices_of(config)
         providers_of(config)
         contention_of(config.contention, config.commons)
         specs = upstreams_of(config)

@@ -1,7 +1,7 @@
 """Ends and removes by time what nobody else does: overdue holds, idle sessions, old records."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
@@ -22,6 +22,8 @@ EVERY_SECONDS = 5.0
 AUDIT_EVERY_SECONDS = 10.0
 IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
+# What another sidecar put in force is in force here within twice that.
+PRICES_EVERY_SECONDS = 1.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
@@ -86,6 +88,17 @@ async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> No
             purged = await retention.purge(before_ms=now_ms - keep_ms, now_ms=now_ms)
             logger.info("old records were removed: %s", purged)
         await anyio.sleep(PURGE_EVERY_SECONDS)
+
+
+async def follow_prices_for_ever(refresh: Callable[[], Awaitable[object]]) -> None:
+    """Look which prices other sidecars put in force, until cancelled.
+
+    A failure is counted and tried again.
+    """
+    while True:
+        await anyio.sleep(PRICES_EVERY_SECONDS)
+        with _tried("prices", "the price list could not be read"):
+            await refresh()
 
 
 @contextmanager

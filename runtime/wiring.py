@@ -16,6 +16,7 @@ from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
 from governor.policy import Policy
+from governor.pricing import PriceList
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
@@ -37,6 +38,7 @@ from runtime.configuration.translate import (
     archive_bytes_max_of,
     budgets_of,
     policy_of,
+    prices_of,
     providers_of,
     retention_ms_of,
     tier_rules_of,
@@ -54,11 +56,13 @@ from runtime.local_commands import LocalCommands
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
+from runtime.prices import PriceSource
 from runtime.readiness import Readiness
 from runtime.reaper import (
     audit_for_ever,
     close_idle_for_ever,
     end_approvals_for_ever,
+    follow_prices_for_ever,
     purge_for_ever,
     reap_for_ever,
 )
@@ -113,6 +117,7 @@ class _Ground:
     policy: Policy
     clock: SystemClock
     store: Store
+    prices: PriceSource
     ledger: StoreLedger
     books: Books
     turns: TurnGate
@@ -138,6 +143,7 @@ async def open_sidecar(
     """
     _check_open_access(config)
     policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
+    of_file = prices_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -148,7 +154,8 @@ async def open_sidecar(
                 archive_bytes_max_per_tenant=archive_bytes_max_of(config),
             )
         )
-        ground = _ground(config, policy, store)
+        ground = _ground(config, policy, store, of_file)
+        await ground.prices.refresh()
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
@@ -221,7 +228,7 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
         )
 
 
-def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
+def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
@@ -234,6 +241,7 @@ def _ground(config: Config, policy: Policy, store: Store) -> _Ground:
         policy=policy,
         clock=clock,
         store=store,
+        prices=PriceSource(store.prices, of_file=of_file),
         ledger=ledger,
         books=books,
         turns=turns,
@@ -305,6 +313,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         turns=ground.turns,
         clock=ground.clock,
         tiers=tiers_of(ground.config),
+        prices=ground.prices.prices,
         rules=tier_rules_of(ground.config),
         providers=pool,
         running=ground.running,
@@ -332,6 +341,8 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook |
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
+    if store.is_shared:
+        tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
     if webhook is not None:
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
@@ -367,6 +378,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             metrics=exposition,
             policy=lambda: ground.policy,
             known=known_targets(ground.config),
+            prices=ground.prices,
             cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )

@@ -154,6 +154,23 @@ _STATED: dict[str, dict[str, str]] = {
         "price.unknown-is-ceiling-or-refused": (
             "A model that nobody priced is charged at the configured ceiling, else refused."
         ),
+        "price.list-replaced-live": (
+            "A price list that an administrator puts prices the next call, without a restart; a "
+            "call that runs keeps the price that it was held by."
+        ),
+        "price.list-survives": "A list that was put outlives restarts and wins over the file.",
+        "price.list-shared": (
+            "Where sidecars share a database, a list that is put at one is in force at the others "
+            "within two seconds."
+        ),
+        "price.list-audited": "Each change of the list is audited with both versions.",
+        "price.version-is-kept": (
+            "The version on a call's record can be looked up after the list was replaced."
+        ),
+        "price.cached-input": (
+            "Input that the provider had cached costs its own price where both are known; what "
+            "cannot be true brings no rebate."
+        ),
         "cost.reported-only-if-trusted": (
             "A cost that a tool reports is charged only for upstreams that the policy trusts; "
             "what is no amount is ignored and counted."
@@ -175,6 +192,10 @@ _STATED: dict[str, dict[str, str]] = {
         "price.never-favours-caller": "Prices round up; an unpriced model is refused, not free.",
     },
     _INPUT: {
+        "price.list-checked": (
+            "A price list with a negative, huge or broken price, an unknown field or the same "
+            "entry twice is refused with the field, and changes nothing."
+        ),
         "input.malformed-json": "Malformed JSON is answered with a parse error.",
         "input.unknown-tool": "An unknown tool is refused by name, and nothing is reserved.",
         "input.wrong-types": (

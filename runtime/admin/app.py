@@ -16,6 +16,7 @@ from runtime.admin.routes import (
     metrics,
     notices,
     overview,
+    prices,
     principals,
     sessions,
     tenants,
@@ -69,6 +70,7 @@ def _governed_routes() -> APIRouter:
         overview,
         metrics,
         notices,
+        prices,
     ):
         routes.include_router(part.ROUTES)
     return routes

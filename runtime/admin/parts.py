@@ -7,6 +7,7 @@ from typing import Protocol
 from governor.policy import Policy
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
+from runtime.prices import PriceSource
 from tool_gateway.approver import Approver
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.pausing import PausedSessions
@@ -50,5 +51,6 @@ class AdminParts:
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
     known: KnownTargets
+    prices: PriceSource
     cpu_watts: int = CPU_WATTS
     body_bytes_max: int = BODY_BYTES_MAX

@@ -21,8 +21,8 @@ class Versioned(Protocol):
     """A record with a version."""
 
     @property
-    def version(self) -> int:
-        """Return a number that grows with each change."""
+    def version(self) -> int | str:
+        """Return what is another after each change: a number that grows, or a name."""
         ...
 
 

@@ -336,6 +336,7 @@ class Tier(Table):
     model: Name
     input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    cached_input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     output_tokens_max: Positive = 4096
 
 
@@ -349,6 +350,7 @@ class PriceTable(Table):
     model: Annotated[str, Field(min_length=1)]
     input_microusd_per_mtok: _Price
     output_microusd_per_mtok: _Price
+    cached_input_microusd_per_mtok: _Price | None = None
 
 
 class PricesFile(Table):

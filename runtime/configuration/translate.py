@@ -120,14 +120,14 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
 def tiers_of(config: Config) -> tuple[ModelTier, ...]:
     """Return the model tiers, cheapest first as the file lists them.
 
-    A price that a tier states itself goes before the list's.
+    They have the prices that they state themselves; those of others are in a price list,
+    which can be changed at any time.
 
     Raises:
         ConfigError: a price cannot be charged.
     """
-    listed = prices_of(config)
-    own = config_version(config)
-    return tuple(_tier(tier, listed, own) for tier in config.tier)
+    version = config_version(config)
+    return tuple(_tier(tier, version) for tier in config.tier)
 
 
 def prices_of(config: Config) -> PriceList:
@@ -147,6 +147,7 @@ def prices_of(config: Config) -> PriceList:
                     price=ModelPrice(
                         input_microusd_per_mtok=table.input_microusd_per_mtok,
                         output_microusd_per_mtok=table.output_microusd_per_mtok,
+                        cached_input_microusd_per_mtok=table.cached_input_microusd_per_mtok,
                     ),
                 )
                 for table in tables
@@ -375,14 +376,14 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
         raise ConfigError(f"budget {table.id}: {error}") from error
 
 
-def _tier(table: Tier, listed: PriceList, own_version: str) -> ModelTier:
-    version, price = listed.version, listed.price_for(provider=table.provider, model=table.model)
+def _tier(table: Tier, version: str) -> ModelTier:
+    paid_cached, price = table.cached_input_usd_per_mtok, None
     try:
         if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
-            version = own_version
             price = ModelPrice(
                 input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
                 output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
+                cached_input_microusd_per_mtok=None if paid_cached is None else _micro(paid_cached),
             )
         return ModelTier(
             name=TierName(table.name),
@@ -390,7 +391,7 @@ def _tier(table: Tier, listed: PriceList, own_version: str) -> ModelTier:
             model=table.model,
             price=price,
             output_tokens_max=table.output_tokens_max,
-            price_version=version,
+            price_version="" if price is None else version,
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error

@@ -10,6 +10,7 @@ from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCal
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
+from governor.pricing import PriceList
 from governor.scope import ScopeChain
 from governor.target import CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
@@ -63,6 +64,7 @@ class ChatGateway:
         turns: TurnGate,
         clock: Clock,
         tiers: tuple[ModelTier, ...],
+        prices: Callable[[], PriceList],
         rules: tuple[TierRule, ...],
         providers: ProviderPool,
         running: RunningCalls,
@@ -74,6 +76,7 @@ class ChatGateway:
     ) -> None:
         """Take the parts; `providers` is entered by whoever made it, before the first call.
 
+        `prices` is asked at each call, for it may change; a tier's own price goes before it.
         `tracker` says whether models are told what remains; denials name `admin_contact`.
         """
         for tier in tiers:
@@ -82,6 +85,7 @@ class ChatGateway:
         self._turns = turns
         self._clock = clock
         self._tiers = tiers
+        self._prices = prices
         self._rules = rules
         self._providers = providers
         self._running = running
@@ -93,8 +97,9 @@ class ChatGateway:
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
-        """Return what can be asked for, cheapest first by convention."""
-        return self._tiers
+        """Return what can be asked for at its present price, cheapest first by convention."""
+        prices = self._prices()
+        return tuple(tier.priced_by(prices) for tier in self._tiers)
 
     async def run(
         self, request: ChatRequest, *, session_name: str, chain: ScopeChain, context: CallContext
@@ -150,7 +155,8 @@ class ChatGateway:
         chain: ScopeChain,
         context: CallContext,
     ) -> Job:
-        tier = choice.tier
+        # Held and charged by one list, whichever is in force when the call ends.
+        tier = choice.tier.priced_by(self._prices())
         call_id = CallId(self._clock.fresh("call"))
         key = context.idempotency_key
         call = ToolCall(

@@ -84,7 +84,7 @@ def unpriced(job: Job) -> Denied | None:
             text=(
                 f"The tier {job.tier.name} has no price, so what a call costs is unknown. An "
                 "administrator can set input_usd_per_mtok and output_usd_per_mtok in "
-                "flyball.toml; 0 is a price too."
+                "flyball.toml, or list the model with PUT /admin/v1/prices; 0 is a price too."
             ),
         ),
     )

@@ -23,14 +23,20 @@ class _Reported(BaseModel):
     prompt_tokens: NonNegativeInt
     completion_tokens: NonNegativeInt
     total_tokens: NonNegativeInt | None = None
+    # Only ever a rebate, so what is wrong with it costs the rebate and nothing else.
+    prompt_tokens_details: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The tokens of a call, as the provider counted them."""
+    """The tokens of a call, as the provider counted them.
+
+    Of `input_tokens`, `cached_tokens` were in the provider's cache.
+    """
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +87,18 @@ def metered(reported: object, payload: Payload) -> Metered:
     output_tokens = max(usage.completion_tokens, (usage.total_tokens or 0) - input_tokens)
     if output_tokens > OUTPUT_TOKENS_BELIEVED_MAX:
         return Unmeasured(why="the provider reported more output than any model writes")
-    return Measured(input_tokens=input_tokens, output_tokens=output_tokens)
+    cached_tokens = _cached(usage.prompt_tokens_details, input_tokens=input_tokens)
+    return Measured(
+        input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
+    )
+
+
+def _cached(details: object, *, input_tokens: int) -> int:
+    """Return how much of the input was cached; 0 where that is not said or cannot be true."""
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    if isinstance(cached, bool) or not isinstance(cached, int):
+        return 0
+    return cached if 0 <= cached <= input_tokens else 0
 
 
 def usage_of(tokens: Metered, price: ModelPrice, *, wall_ms: int) -> Usage:
@@ -92,9 +109,11 @@ def usage_of(tokens: Metered, price: ModelPrice, *, wall_ms: int) -> Usage:
                 measured=Amounts({Unit.WALL_MS: wall_ms}),
                 unmeasured=dict.fromkeys(_FROM_THE_PROVIDER, why),
             )
-        case Measured(input_tokens=input_tokens, output_tokens=output_tokens):
+        case Measured(
+            input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
+        ):
             cost_microusd = price.cost_microusd(
-                input_tokens=input_tokens, output_tokens=output_tokens
+                input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
             )
             return Usage(
                 measured=Amounts(

@@ -32,6 +32,7 @@ def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]
             else {
                 "input_microusd_per_mtok": price.input_microusd_per_mtok,
                 "output_microusd_per_mtok": price.output_microusd_per_mtok,
+                "cached_input_microusd_per_mtok": price.cached_input_microusd_per_mtok,
             },
         }
     # Nobody told when a tier was made; the official clients insist on a number.

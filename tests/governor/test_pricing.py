@@ -16,7 +16,14 @@ def listed(provider: str, model: str, price: ModelPrice = SMALL) -> ListedPrice:
 
 
 @pytest.mark.parametrize("wrong", [-1, PRICE_MAX + 1, 1.5, True, "1"])
-@pytest.mark.parametrize("field", ["input_microusd_per_mtok", "output_microusd_per_mtok"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "input_microusd_per_mtok",
+        "output_microusd_per_mtok",
+        "cached_input_microusd_per_mtok",
+    ],
+)
 def test_what_is_no_price_is_refused_with_its_field(field: str, wrong: Any) -> None:
     figures: dict[str, Any] = {"input_microusd_per_mtok": 1, "output_microusd_per_mtok": 1}
 
@@ -46,11 +53,24 @@ def test_an_unknown_model_costs_the_ceiling_and_has_no_price_without_one() -> No
     assert with_ceiling.price_for(provider="p", model="m") == LARGE
 
 
-_price = st.builds(
-    ModelPrice,
-    input_microusd_per_mtok=st.integers(0, PRICE_MAX),
-    output_microusd_per_mtok=st.integers(0, PRICE_MAX),
-)
+def test_cached_input_that_is_dearer_than_input_is_refused() -> None:
+    with pytest.raises(InvalidPriceError, match=r"^cached_input_microusd_per_mtok: 2 is above"):
+        ModelPrice(
+            input_microusd_per_mtok=1, output_microusd_per_mtok=0, cached_input_microusd_per_mtok=2
+        )
+
+
+@st.composite
+def _a_price(draw: st.DrawFn) -> ModelPrice:
+    paid_in = draw(st.integers(0, PRICE_MAX))
+    return ModelPrice(
+        input_microusd_per_mtok=paid_in,
+        output_microusd_per_mtok=draw(st.integers(0, PRICE_MAX)),
+        cached_input_microusd_per_mtok=draw(st.none() | st.integers(0, paid_in)),
+    )
+
+
+_price = _a_price()
 _text = st.text(max_size=3)
 _lists = st.builds(
     PriceList,
@@ -70,3 +90,19 @@ def test_two_lists_have_the_same_version_exactly_if_they_are_equal(
     one: PriceList, two: PriceList
 ) -> None:
     assert (one.version == two.version) == (one == two)
+
+
+@pytest.mark.requirement("price.cached-input")
+@given(_price, st.integers(0, 10**9), st.integers(0, 10**9), st.data())
+def test_a_call_never_costs_more_for_being_cached_nor_less_than_nothing(
+    price: ModelPrice, input_tokens: int, output_tokens: int, data: st.DataObject
+) -> None:
+    cached_tokens = data.draw(st.integers(0, input_tokens))
+    uncached = price.cost_microusd(input_tokens=input_tokens, output_tokens=output_tokens)
+    cost = price.cost_microusd(
+        input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
+    )
+
+    assert 0 <= cost <= uncached
+    if price.cached_input_microusd_per_mtok is None:
+        assert cost == uncached

@@ -1,6 +1,5 @@
 """Every unit over a mixed live run: what the records say is what the balances say."""
 
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +10,10 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-import uvicorn
+from scenarios.model import a_model
 from scenarios.process import SidecarProcess, denial_of
 
 from governor.amounts import Unit
-from runtime.tour.scripted_model import create_app
 
 pytestmark = pytest.mark.anyio
 
@@ -66,19 +64,6 @@ model = "scripted-small"
 input_usd_per_mtok = "1"
 output_usd_per_mtok = "2"
 """
-
-
-@asynccontextmanager
-async def a_model() -> AsyncIterator[int]:
-    """Serve the scripted model on loopback and yield its port."""
-    server = uvicorn.Server(uvicorn.Config(create_app(), lifespan="off", log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            try:
-                yield listener.getsockname()[1]
-            finally:
-                server.should_exit = True
 
 
 @asynccontextmanager

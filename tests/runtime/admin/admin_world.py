@@ -15,6 +15,7 @@ from governor.events import Reserved
 from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
 from governor.limits import ExecutionLimits
 from governor.policy import Match, Policy, ToolRule
+from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from governor.unified_cost import UnifiedPrices
@@ -25,6 +26,7 @@ from memory_store.store import Store
 from runtime.adapters import StoreApprovals, StoreLedger
 from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
+from runtime.prices import PriceSource
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -47,6 +49,16 @@ POLICY = Policy(
     rules=(ToolRule(name="no-shell", match=Match(tool="shell_run"), allow=False, limits=_LIMITS),),
     fallback=ToolRule(name="default", match=Match(), allow=True, limits=_LIMITS),
     unified=UnifiedPrices(tool_call_microusd=5),
+)
+
+PRICES_OF_FILE = PriceList(
+    prices=(
+        ListedPrice(
+            provider="openai",
+            model="gpt-*",
+            price=ModelPrice(input_microusd_per_mtok=30, output_microusd_per_mtok=60),
+        ),
+    )
 )
 
 KNOWN = KnownTargets(
@@ -117,6 +129,7 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
         policy=lambda: POLICY,
         known=KNOWN,
+        prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),
         body_bytes_max=BODY_BYTES_MAX,
     )
 

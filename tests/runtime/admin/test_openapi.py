@@ -40,6 +40,8 @@ ROUTES = {
     f"{PREFIX}/calls": {"get"},
     f"{PREFIX}/calls/{{call_id}}": {"get"},
     f"{PREFIX}/balances": {"get"},
+    f"{PREFIX}/prices": {"get", "put", "delete"},
+    f"{PREFIX}/prices/{{version}}": {"get"},
     f"{PREFIX}/upstreams": {"get"},
     f"{PREFIX}/audit": {"get"},
 }

@@ -55,7 +55,9 @@ def price(paid_in: int, paid_out: int) -> ModelPrice:
 def test_a_tiers_own_price_goes_first_then_the_lists_then_the_ceiling(
     tmp_path: Path, ceiling: str, unknown: ModelPrice | None
 ) -> None:
-    tiers = tiers_of(load_config(place(tmp_path, ceiling=ceiling)))
+    config = load_config(place(tmp_path, ceiling=ceiling))
+    listed = prices_of(config)
+    tiers = [tier.priced_by(listed) for tier in tiers_of(config)]
 
     assert [tier.price for tier in tiers] == [price(3, 4), price(1_000_000, 2_000_000), unknown]
 
@@ -92,3 +94,24 @@ def test_prices_that_are_not_there_are_said_with_their_path(tmp_path: Path) -> N
 
     with pytest.raises(ConfigError, match=r"prices\.toml: no such file. pricing.file names it"):
         prices_of(load_config(config))
+
+
+def test_the_file_prices_cached_input_in_its_list_and_in_its_tiers(tmp_path: Path) -> None:
+    path = place(tmp_path, PRICES + "cached_input_microusd_per_mtok = 1\n")
+    path.write_text(path.read_text() + 'input_usd_per_mtok = "3"\noutput_usd_per_mtok = "4"\n')
+    path.write_text(path.read_text() + 'cached_input_usd_per_mtok = "0.5"\n')
+    config = load_config(path)
+
+    (listed,) = prices_of(config).prices
+    assert listed.price.cached_input_microusd_per_mtok == 1
+    own = [tier.price and tier.price.cached_input_microusd_per_mtok for tier in tiers_of(config)]
+    assert own == [None, None, 500_000]
+
+
+def test_a_tier_with_cached_input_dearer_than_input_is_refused_by_name(tmp_path: Path) -> None:
+    path = place(tmp_path)
+    path.write_text(path.read_text() + 'input_usd_per_mtok = "3"\noutput_usd_per_mtok = "4"\n')
+    path.write_text(path.read_text() + 'cached_input_usd_per_mtok = "5"\n')
+
+    with pytest.raises(ConfigError, match="tier high: cached_input_microusd_per_mtok: 5000000 is"):
+        tiers_of(load_config(path))

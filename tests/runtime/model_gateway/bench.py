@@ -16,7 +16,7 @@ from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.call import CallRecord
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId, TierName
-from governor.pricing import ModelPrice
+from governor.pricing import ModelPrice, PriceList
 from governor.scope import ScopeChain, ScopeKind
 from governor.tiers import ModelTier, TierRule
 from governor.tracker import Tracker
@@ -146,6 +146,7 @@ class House:
     running: RunningCalls
     turnstile: Turnstile
     requests: list[httpx.Request]
+    prices: PriceList = field(default_factory=PriceList)
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -246,6 +247,7 @@ async def open_house(
             turns=a_gate(books, clock, policy=turns),
             clock=clock,
             tiers=(tier(),) if tiers is None else tiers,
+            prices=lambda: house.prices,
             rules=rules,
             providers=pool,
             running=running,
