@@ -7,7 +7,8 @@ with PostgreSQL's `insert`, which both compile; SQLite's own is refused by Postg
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import psycopg
@@ -20,8 +21,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from memory_store.errors import UnstorableError
 from memory_store.many import ManyRows
 
-# Both name their parameters, so that one mapping of values serves either.
-_SQLITE = sqlite.dialect(paramstyle="named")
+# SQLite's driver looks up the name of a named parameter anew for each row, which for the wide
+# rows costs more than storing them; so there the values go by place.
+_SQLITE = sqlite.dialect(paramstyle="qmark")
 _POSTGRESQL = PGDialect_psycopg(paramstyle="pyformat")  # type: ignore[no-untyped-call]  # theirs
 
 _INT64_MAX = 2**63 - 1
@@ -43,7 +45,9 @@ class Statement:
     """One compiled statement; every value in it is a named parameter."""
 
     def __init__(self, clause: ClauseElement) -> None:
-        self._sqlite = str(_compiled(clause, _SQLITE))
+        positional = _compiled(clause, _SQLITE)
+        self._sqlite = str(positional)
+        self._in_place = _in_place(positional)
         compiled = _compiled(clause, _POSTGRESQL)
         self._postgresql = str(compiled)
         self._many = ManyRows(self._postgresql, _types_in(compiled))
@@ -65,7 +69,7 @@ class Statement:
         rows = tuple(values)
         try:
             if isinstance(driver, sqlite3.Connection):
-                driver.executemany(self._sqlite, rows)
+                driver.executemany(self._sqlite, map(self._in_place, rows))
             elif rows:
                 for batch in self._many.batches(rows):
                     driver.execute(self._many.sql, {"rows": batch})
@@ -91,7 +95,7 @@ class Statement:
     def _execute(self, driver: Driver, values: Values) -> sqlite3.Cursor | psycopg.Cursor[Any]:
         try:
             if isinstance(driver, sqlite3.Connection):
-                return driver.execute(self._sqlite, values)
+                return driver.execute(self._sqlite, self._in_place(values))
             return driver.execute(self._postgresql, values)
         except BINDING_ERRORS as error:
             refuse(error, values)
@@ -130,6 +134,14 @@ def _compiled(clause: ClauseElement, dialect: Dialect) -> SQLCompiler:
     assert not inlined, f"values would be lost: {inlined}"
     assert isinstance(compiled, SQLCompiler)
     return compiled
+
+
+def _in_place(compiled: SQLCompiler) -> Callable[[Values], tuple[Value, ...]]:
+    """Return what puts named values into the order of the statement's places."""
+    names = compiled.positiontup or ()
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple([values[name] for name in names])
 
 
 def _types_in(compiled: SQLCompiler) -> dict[str, str]:
