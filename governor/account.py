@@ -1,7 +1,7 @@
 """Accounts, where amounts are booked, and the balances that show how they stand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -34,12 +34,26 @@ class Booking(StrEnum):
     DRAW = "draw"
 
 
+class Posting(NamedTuple):
+    """Where an amount is booked and how: what every hold on an account has in common.
+
+    `covered_at` is the depth in the chain of the session whose carve a DRAW comes out of.
+    `ticks_per_unit` is what one unit moves the arrival time of a RATE.
+    """
+
+    key: BalanceKey
+    booking: Booking = Booking.SPEND
+    covered_at: int = 0
+    ticks_per_unit: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """What is fixed about one unit of one budget for one subject in one window.
 
     `older` are the parts of a sliding window that still count. `warn_at` are amounts.
     `covered_at` says, where `booking` is DRAW, which session of the chain holds the carve.
+    `posting` follows from the rest; it is made once, because every hold needs it.
     """
 
     key: BalanceKey
@@ -53,6 +67,13 @@ class Account:
     may_owe: bool = False
     warn_at: tuple[int, ...] = ()
     covered_at: int = 0
+    posting: Posting = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the posting."""
+        ticks = 0 if self.rate is None else self.rate.ticks_per_unit
+        posting = Posting(self.key, self.booking, self.covered_at, ticks)
+        object.__setattr__(self, "posting", posting)
 
     @property
     def keys(self) -> tuple[BalanceKey, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from governor.account import Account, Balance, Booking
+from governor.account import Balance, Booking
 from governor.amounts import Amounts, Unit
 from governor.call import Idempotency
 from governor.denial import Denied, Shortage
@@ -17,7 +17,7 @@ from governor.refusal import (
     turn_unknown,
     unmeasurable,
 )
-from governor.reservation import Reservation, ReservationLine, ReservationState
+from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
 from governor.session import SessionState
 from governor.target import CallKind, CallTarget
@@ -68,33 +68,25 @@ def admit(
         return denied
     wanted, now_ms = amount.by_unit, request.now_ms
 
-    lines: list[ReservationLine] = []
+    postings, held = [], []
     # What an observing budget cannot count it would have denied.
     short = [(balance, wanted.get(balance.key.unit, 0)) for balance in blind]
     for balance in balances:
         account, settled, reserved = balance
-        key = account.key
-        needed = wanted.get(key[2])
-        if account.booking is _SPEND:
-            # What is overrun denies even a call that costs nothing, if the call is of its kind.
-            if (
-                needed is not None
-                and settled + reserved + needed > account.limit
-                and not balance.affords(needed, now_ms)
-            ):
-                short.append((balance, needed))
-            lines.append(_make(ReservationLine, (key, needed or 0, _SPEND, 0, 0)))
-            continue
-        if account.booking is _DRAW:
-            # The carve holds it already.
-            lines.append(_make(ReservationLine, (key, needed or 0, _DRAW, account.covered_at, 0)))
-            continue
-        line = _special_line(account, needed or 0)
+        posting = account.posting
+        key, booking, _, _ = posting
         # A slot is taken by every call, also by one that states no tool call, as a model's.
-        is_asked = needed is not None or account.booking is Booking.SLOT
-        if is_asked and not balance.affords(line.amount, now_ms):
-            short.append((balance, line.amount))
-        lines.append(line)
+        needed = 1 if booking is _SLOT else wanted.get(key[2])
+        # What is overrun denies even a call that costs nothing, if the call is of its kind. The
+        # sum is checked first because it spares nearly every account the whole question.
+        if (
+            needed is not None
+            and (settled + reserved + needed > account.limit or booking is _RATE)
+            and not balance.affords(needed, now_ms)
+        ):
+            short.append((balance, needed))
+        postings.append(posting)
+        held.append(needed or 0)
     would_deny: tuple[Shortage, ...] = ()
     if short:
         enforced = [one for one in short if one[0].account.is_enforced]
@@ -108,7 +100,8 @@ def admit(
             call_id=request.call_id,
             chain=request.chain,
             state=_HELD,
-            lines=tuple(lines),
+            postings=tuple(postings),
+            held=tuple(held),
             expires_at_ms=request.expires_at_ms,
         ),
         amount=amount,
@@ -116,23 +109,10 @@ def admit(
     )
 
 
-# Read once: looking a member up in its enumeration costs more than comparing with it. And a
-# named tuple is made twice as fast as a tuple as by its name; there is one for each account.
-_make = tuple.__new__
+# Read once: looking a member up in its enumeration costs more than comparing with it.
 _OPEN, _HELD = SessionState.OPEN, ReservationState.HELD
-_SPEND, _DRAW, _TURNS = Booking.SPEND, Booking.DRAW, Unit.TURNS
+_SLOT, _RATE, _TURNS = Booking.SLOT, Booking.RATE, Unit.TURNS
 _ONE_TURN = Amounts({Unit.TURNS: 1})
-
-
-def _special_line(account: Account, needed: int) -> ReservationLine:
-    """Return the line on an account that is no plain allowance."""
-    return ReservationLine(
-        account.key,
-        1 if account.booking is Booking.SLOT else needed,
-        account.booking,
-        account.covered_at,
-        0 if account.rate is None else account.rate.ticks_per_unit,
-    )
 
 
 def _blind(request: AdmissionRequest, balances: Sequence[Balance]) -> Sequence[Balance]:

@@ -47,32 +47,38 @@ class Warned(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class _Ending:
+    """A reservation ended: what each of its postings frees of the hold and what it is charged."""
+
+    reservation: Reservation
+    freed: tuple[int, ...]
+    charged: tuple[int, ...]
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Return what is booked on each account."""
+        return tuple(map(Charge, self.reservation.lines, self.freed, self.charged))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(_Ending):
     """The reservation ended with what was used.
 
     A ledger adds how the accounts stand afterwards, and the thresholds that were reached.
     """
 
-    reservation: Reservation
-    charges: tuple[Charge, ...]
     standing: tuple[Balance, ...] = ()
     warned: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
+class Released(_Ending):
     """The reservation ended without use."""
-
-    reservation: Reservation
-    charges: tuple[Charge, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class Expired(_Ending):
     """Nobody ended the reservation in time."""
-
-    reservation: Reservation
-    charges: tuple[Charge, ...]
 
 
 Ended = Settled | Released | Expired

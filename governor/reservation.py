@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from governor.account import BalanceKey, Booking
+from governor.account import BalanceKey, Booking, Posting
 from governor.errors import InvalidTransitionError
 from governor.ids import CallId, ReservationId
 from governor.rate import RateHold
@@ -61,37 +61,46 @@ def next_state(state: ReservationState, event: ReservationEvent) -> ReservationS
 
 
 class ReservationLine(NamedTuple):
-    """How much is held on one account, and what ending it must know.
+    """How much is held on one account."""
 
-    `covered_at` is the depth in the chain of the session whose carve a DRAW comes out of.
-    `ticks_per_unit` is what one unit moves the arrival time of a RATE.
-    """
-
-    key: BalanceKey
+    posting: Posting
     amount: int
-    booking: Booking = Booking.SPEND
-    covered_at: int = 0
-    ticks_per_unit: int = 0
+
+    @property
+    def key(self) -> BalanceKey:
+        """Return the key of the account."""
+        return self.posting.key
+
+    @property
+    def booking(self) -> Booking:
+        """Return how the amount moves on the account."""
+        return self.posting.booking
 
     @property
     def rate_hold(self) -> RateHold:
         """Return what a line on a rate's account took; the account bears the rate's scale."""
         return RateHold(
             held=self.amount,
-            ticks_per_unit=self.ticks_per_unit,
-            ticks_per_ms=-self.key.window_start_ms,
+            ticks_per_unit=self.posting.ticks_per_unit,
+            ticks_per_ms=-self.posting.key.window_start_ms,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """An estimate held against every budget of a chain until it is ended once."""
+    """An estimate held against every budget of a chain until it is ended once.
+
+    `held` is the amount on each of `postings`. The two are apart because most calls of a
+    chain share their postings and differ in amounts alone, and there is one of each for every
+    budget and unit above a call.
+    """
 
     reservation_id: ReservationId
     call_id: CallId
     chain: ScopeChain
     state: ReservationState
-    lines: tuple[ReservationLine, ...]
+    postings: tuple[Posting, ...]
+    held: tuple[int, ...]
     expires_at_ms: int
 
     def after(self, event: ReservationEvent) -> "Reservation":
@@ -106,20 +115,29 @@ class Reservation:
             call_id=self.call_id,
             chain=self.chain,
             state=next_state(self.state, event),
-            lines=self.lines,
+            postings=self.postings,
+            held=self.held,
             expires_at_ms=self.expires_at_ms,
         )
 
-    def with_lines(self, lines: tuple[ReservationLine, ...]) -> "Reservation":
-        """Return the reservation with `lines` as what it holds from now on."""
+    def holding(
+        self, held: tuple[int, ...], *, on: tuple[Posting, ...] | None = None
+    ) -> "Reservation":
+        """Return the reservation with `held` as what it holds from now on."""
         return Reservation(
             reservation_id=self.reservation_id,
             call_id=self.call_id,
             chain=self.chain,
             state=self.state,
-            lines=lines,
+            postings=self.postings if on is None else on,
+            held=held,
             expires_at_ms=self.expires_at_ms,
         )
+
+    @property
+    def lines(self) -> tuple[ReservationLine, ...]:
+        """Return each amount with where it is held."""
+        return tuple(map(ReservationLine, self.postings, self.held))
 
     @property
     def is_live(self) -> bool:

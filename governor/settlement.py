@@ -1,20 +1,15 @@
 """The three ways a reservation ends, each exactly once."""
 
-from governor.account import Booking
+from collections.abc import Sequence
+
+from governor.account import Booking, Posting
 from governor.amounts import Unit
-from governor.events import Charge, Expired, Released, Settled
-from governor.reservation import (
-    Reservation,
-    ReservationEvent,
-    ReservationLine,
-    ReservationState,
-)
+from governor.events import Expired, Released, Settled
+from governor.reservation import Reservation, ReservationEvent, ReservationState
 from governor.usage import Usage
 
-# Read once: looking a member up in its enumeration costs more than comparing with it. And a
-# named tuple is made twice as fast as a tuple as by its name; there is one for each account.
-_make = tuple.__new__
-_TURNS, _SPEND, _DRAW = Unit.TURNS, Booking.SPEND, Booking.DRAW
+# Read once: looking a member up in its enumeration costs more than comparing with it.
+_TURNS, _SLOT, _DRAW = Unit.TURNS, Booking.SLOT, Booking.DRAW
 
 
 def forward(reservation: Reservation) -> Reservation:
@@ -29,18 +24,16 @@ def settle(reservation: Reservation, usage: Usage) -> Settled:
     """
     moved = reservation.after(ReservationEvent.SETTLE)
     measured = usage.measured.by_unit
-    charges = []
-    for line in reservation.lines:
-        key, amount, booking, _, _ = line
-        unit = key[2]
-        used = amount if unit is _TURNS else measured.get(unit, amount)
-        if booking is _SPEND:
-            charges.append(_make(Charge, (line, amount, used)))
-        elif booking is _DRAW:
-            charges.append(_make(Charge, (line, min(used, amount), used)))
-        else:
-            charges.append(_charge(line, used))
-    return Settled(reservation=moved, charges=tuple(charges))
+    used = []
+    for posting, amount in zip(reservation.postings, reservation.held, strict=True):
+        unit = posting[0][2]
+        spent = amount if unit is _TURNS else measured.get(unit, amount)
+        used.append(spent)
+    return Settled(
+        reservation=moved,
+        freed=_freed(reservation, used),
+        charged=_charged(reservation.postings, used),
+    )
 
 
 def release(reservation: Reservation) -> Released:
@@ -49,11 +42,12 @@ def release(reservation: Reservation) -> Released:
     The turn stays charged: the exchange that caused the call took place, and later calls
     of the same turn ride on it.
     """
-    charges = tuple(
-        _charge(line, line.amount if line.key.unit is Unit.TURNS else 0)
-        for line in reservation.lines
+    used = [line.amount if line.key.unit is Unit.TURNS else 0 for line in reservation.lines]
+    return Released(
+        reservation=reservation.after(ReservationEvent.RELEASE),
+        freed=_freed(reservation, used),
+        charged=_charged(reservation.postings, used),
     )
-    return Released(reservation=reservation.after(ReservationEvent.RELEASE), charges=charges)
 
 
 def expire(reservation: Reservation) -> Expired:
@@ -63,19 +57,31 @@ def expire(reservation: Reservation) -> Expired:
     use; one that never left is refunded.
     """
     was_forwarded = reservation.state is ReservationState.FORWARDED
-    charges = tuple(
-        _charge(line, line.amount if was_forwarded else 0) for line in reservation.lines
+    used = [amount if was_forwarded else 0 for amount in reservation.held]
+    return Expired(
+        reservation=reservation.after(ReservationEvent.EXPIRE),
+        freed=_freed(reservation, used),
+        charged=_charged(reservation.postings, used),
     )
-    return Expired(reservation=reservation.after(ReservationEvent.EXPIRE), charges=charges)
 
 
-def _charge(line: ReservationLine, used: int) -> Charge:
-    """Return what a line frees and books when `used` was used."""
-    match line.booking:
-        case Booking.SPEND | Booking.RATE:
-            return Charge(line, line.amount, used)
-        case Booking.SLOT:
-            return Charge(line, line.amount, 0)
-        case Booking.DRAW:
-            # The carve holds what is not used for the next call of the sub-session.
-            return Charge(line, min(used, line.amount), used)
+def _freed(reservation: Reservation, used: Sequence[int]) -> tuple[int, ...]:
+    """Return what each posting frees of its hold: all, but of what a carve holds.
+
+    What is not used of that, the carve holds for the next call of the sub-session.
+    """
+    return tuple(
+        [
+            spent if posting[1] is _DRAW and spent < amount else amount
+            for posting, amount, spent in zip(
+                reservation.postings, reservation.held, used, strict=True
+            )
+        ]
+    )
+
+
+def _charged(postings: Sequence[Posting], used: Sequence[int]) -> tuple[int, ...]:
+    """Return what each posting is charged: what was used, but for a slot, which nobody pays."""
+    return tuple(
+        [0 if posting[1] is _SLOT else spent for posting, spent in zip(postings, used, strict=True)]
+    )

@@ -224,7 +224,8 @@ def _take(
         call_id=before.call_id,
         chain=before.chain,
         state=ReservationState.HELD,
-        lines=(),
+        postings=(),
+        held=(),
         expires_at_ms=held.expires_at_ms,
     )
     return Reserved(reservation=reservation, amount=before.estimate)

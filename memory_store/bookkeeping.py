@@ -4,19 +4,18 @@ It belongs to the writer's thread. Nothing is written before `flush`, and a deci
 raises has changed nothing, so pieces of one transaction need no savepoints of their own.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import psycopg
 from sqlalchemy import Connection
 
 from governor import settlement
-from governor.account import Account, Balance, BalanceKey, Booking
+from governor.account import Account, Balance
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord
 from governor.denial import Denied
 from governor.events import (
-    Charge,
     Ended,
     Expired,
     KeyReused,
@@ -28,15 +27,16 @@ from governor.events import (
 )
 from governor.ids import ReservationId, TenantId
 from governor.refusal import clock_stepped_back
-from governor.reservation import ReservationLine, ReservationState
+from governor.reservation import ReservationState
 from governor.usage import Usage
-from memory_store import line_text, notice_rows
+from memory_store import notice_rows
 from memory_store.call_rows import call_row, insert_calls
+from memory_store.chart import Chart, Charts
 from memory_store.crash_points import reached
 from memory_store.engine import driver_of
 from memory_store.errors import LedgerBreachError, UnknownReservationError
 from memory_store.journal import Journal
-from memory_store.live_accounts import LiveAccounts
+from memory_store.live_accounts import LiveAccount, LiveAccounts
 from memory_store.live_budgets import LiveBudgets
 from memory_store.live_holds import LiveHold, LiveHolds
 from memory_store.live_sessions import LiveSession, LiveSessions
@@ -61,6 +61,7 @@ class Bookkeeping:
     def __init__(self, live: LiveBudgets) -> None:
         self.sessions = LiveSessions()
         self.accounts = LiveAccounts()
+        self.charts = Charts()
         self.holds = LiveHolds()
         self.journal = Journal()
         self.turns = Turns()
@@ -136,6 +137,7 @@ class Bookkeeping:
         self.turns.forget()
         self.sessions.forget()
         self.accounts.forget()
+        self.charts.forget()
         self.holds.forget()
         self.journal.forget()
         self._live.forget_all()
@@ -147,6 +149,7 @@ class Bookkeeping:
         self.sessions.trim()
         self.holds.trim()
         if self.accounts.trim():
+            self.charts.forget()
             self.holds.doubt()
 
     def flush(self) -> None:
@@ -188,7 +191,10 @@ class Bookkeeping:
                 is_same = payload_hash == request.idempotency.payload_hash
                 return Replayed(original=original) if is_same else KeyReused(original=original)
         self._latest_ms = max(self._latest_ms, request.now_ms)
-        return self.hold(request, session, self.accounts_of(request, session))
+        described = self.accounts_of(request, session)
+        place = (request.chain.session, request.target)
+        chart = self.charts.at(place, described, self.accounts, self.driver)
+        return self.hold(request, session, chart)
 
     def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte."""
@@ -203,8 +209,9 @@ class Bookkeeping:
         warned = self._end(live, settled, record, charged)
         return Settled(
             reservation=settled.reservation,
-            charges=settled.charges,
-            standing=self._standing(live),
+            freed=settled.freed,
+            charged=settled.charged,
+            standing=self._balances(live.chart),
             warned=warned,
         )
 
@@ -253,32 +260,24 @@ class Bookkeeping:
         return self._live.accounts(self.connection, session, request.target, request.now_ms)
 
     def hold(
-        self, request: AdmissionRequest, session: LiveSession, described: Sequence[Account]
+        self, request: AdmissionRequest, session: LiveSession, chart: Chart
     ) -> Reserved | Denied:
-        """Hold the estimate on every one of the accounts, or on none."""
-        driver, accounts = self.driver, self.accounts
-        on = tuple([accounts.get(driver, account.key) for account in described])
-        balances = [
-            accounts.balance(driver, account)
-            if account.older
-            else _make(Balance, (account, live.settled, live.reserved))
-            for account, live in zip(described, on, strict=True)
-        ]
+        """Hold the estimate on every account of `chart`, or on none."""
         decision = admit(
             request,
-            balances,
-            is_turn_new=self.holds.is_turn_new(driver, request.chain.session, request.turn),
+            self._balances(chart),
+            is_turn_new=self.holds.is_turn_new(self.driver, request.chain.session, request.turn),
             session=session.state,
         )
         if isinstance(decision, Denied):
             return decision
         reservation = decision.reservation
-        accounts.hold(on, balances, reservation.lines, request.now_ms)
-        live = self.holds.insert(request, decision, tuple(described), on)
-        held = line_text.written(live.numbers, reservation.lines)
+        self.accounts.hold(chart.accounts, chart.described, reservation.held, request.now_ms)
+        lines_text = chart.held_text(reservation.held)
+        self.holds.insert(request, decision, chart, lines_text)
         self.journal.add(
             request.chain.tenant,
-            f"held {reservation.reservation_id} {held}",
+            f"held {reservation.reservation_id} {lines_text}",
             at_ms=request.now_ms,
         )
         for shortage in decision.would_deny:
@@ -305,63 +304,56 @@ class Bookkeeping:
         assert record.call_id == reservation.call_id, "the record is of another call"
         self.holds.move(live, reservation, ended_at_ms=record.ended_at_ms)
         elapsed_ms = record.ended_at_ms - live.hold.created_at_ms
-        self.accounts.end(live.accounts, ended.charges, elapsed_ms=elapsed_ms)
-        self._draw_down(live, ended.charges)
+        self.accounts.end(live.chart.accounts, ended, elapsed_ms=elapsed_ms)
+        if live.chart.draws:
+            self._draw_down(live, ended)
         self.journal.add(
             reservation.chain.tenant,
             f"{reservation.state.value} {reservation.reservation_id} "
-            + line_text.charged(live.numbers, ended.charges),
+            + live.chart.ended_text(ended.freed, ended.charged),
             at_ms=record.ended_at_ms,
         )
         self._calls.append(call_row(record, charged))
-        return self._warn(live, ended.charges, record)
+        return self._warn(live.chart, ended, record) if live.chart.watched else ()
 
-    def _draw_down(self, live: LiveHold, charges: Sequence[Charge]) -> None:
+    def _draw_down(self, live: LiveHold, ended: Ended) -> None:
         """Take what was drawn out of the carves that held it."""
-        drawn = [one for one in charges if one.line.booking is Booking.DRAW and one.held]
-        if not drawn:
+        by_carve: dict[int, dict[LiveAccount, int]] = {}
+        for place, depth in live.chart.draws:
+            if ended.freed[place]:
+                taken = by_carve.setdefault(depth, {})
+                taken[live.chart.accounts[place]] = ended.freed[place]
+        if not by_carve:
             return
-        session = self.sessions.get(self.driver, self.accounts, live.hold.reservation.chain.session)
+        session = self.sessions.get(self.driver, self.accounts, ended.reservation.chain.session)
         assert session is not None, "a hold stands in a session that was seen"
-        by_carve: dict[int, dict[BalanceKey, int]] = {}
-        for charge in drawn:
-            by_carve.setdefault(charge.line.covered_at, {})[charge.key] = charge.held
         for depth, taken in by_carve.items():
             carve = self.hold_of(session.carve_reservations[depth - 1])
+            held = zip(carve.chart.accounts, carve.hold.reservation.held, strict=True)
             self.holds.reline(
-                carve,
-                tuple(
-                    [
-                        _make(ReservationLine, (line[0], line[1] - taken[line[0]], *line[2:]))
-                        if line[0] in taken
-                        else line
-                        for line in carve.hold.reservation.lines
-                    ]
-                ),
+                carve, tuple([amount - taken.get(account, 0) for account, amount in held])
             )
 
-    def _standing(self, live: LiveHold) -> tuple[Balance, ...]:
+    def _balances(self, chart: Chart) -> tuple[Balance, ...]:
+        """Return how the accounts of `chart` stand, as far as they are described."""
         return tuple(
             [
                 self.accounts.balance(self.driver, account)
                 if account.older
-                else _make(Balance, (account, on.settled, on.reserved))
-                for account, on in zip(live.described, live.accounts, strict=False)
+                else _make(Balance, (account, live.settled, live.reserved))
+                for account, live in zip(chart.described, chart.accounts, strict=False)
             ]
         )
 
-    def _warn(
-        self, live: LiveHold, charges: Sequence[Charge], record: CallRecord
-    ) -> tuple[Warned, ...]:
+    def _warn(self, chart: Chart, ended: Ended, record: CallRecord) -> tuple[Warned, ...]:
         """Return the thresholds that the charges reached, and note each once."""
         warned: list[Warned] = []
-        for account, charge in [
-            one for one in zip(live.described, charges, strict=False) if one[0].warn_at
-        ]:
-            if not charge.charged:
+        for place in chart.watched:
+            account, charged = chart.described[place], ended.charged[place]
+            if not charged:
                 continue
             balance = self.accounts.balance(self.driver, account)
-            before = balance.settled - charge.charged
+            before = balance.settled - charged
             reached_now = [at for at in account.warn_at if before < at <= balance.settled]
             warned += [Warned(balance, at) for at in reached_now]
         self._notices += [notice_rows.threshold(record, one) for one in warned]

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 
-from governor.account import Booking, Carve
+from governor.account import Booking, Carve, Posting
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.denial import Denied
 from governor.errors import InvalidBudgetError
 from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
-from governor.reservation import ReservationEvent, ReservationLine, next_state
+from governor.reservation import ReservationEvent, next_state
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from memory_store.bookkeeping import Bookkeeping
+from memory_store.chart import Chart, drawn
 from memory_store.errors import AlreadyExistsError, LedgerBreachError, SessionOwnerError
 from memory_store.live_accounts import LiveAccount
 from memory_store.live_holds import LiveHold
@@ -78,7 +79,7 @@ def spawn(book: Bookkeeping, request: SpawnRequest) -> ScopeChain | Denied:
         for account in book.accounts_of(carving, parent)
         if account.key.unit in request.limits and account.booking in (Booking.SPEND, Booking.DRAW)
     ]
-    decision = book.hold(carving, parent, accounts)
+    decision = book.hold(carving, parent, drawn(accounts, book.accounts, book.driver))
     if isinstance(decision, Denied):
         return decision
     carve = Carve(
@@ -171,7 +172,7 @@ def _give_back(book: Bookkeeping, session: LiveSession, *, now_ms: int) -> None:
         for account, amount in _hold_themselves(book, running, depth):
             kept[account] = kept.get(account, 0) + amount
     given = []
-    for account, line in zip(carve.accounts, carve.hold.reservation.lines, strict=True):
+    for account, line in zip(carve.chart.accounts, carve.hold.reservation.lines, strict=True):
         if line.booking is Booking.SPEND:
             rest = line.amount - kept.get(account, 0)
             book.accounts.give_back(account, rest)
@@ -188,17 +189,16 @@ def _hold_themselves(
     book: Bookkeeping, running: LiveHold, depth: int
 ) -> Iterator[tuple[LiveAccount, int]]:
     """Turn what a running call draws from the carve at `depth` into holds of its own."""
-    lines: list[ReservationLine] = []
-    moved: list[tuple[LiveAccount, int]] = []
-    for account, line in zip(running.accounts, running.hold.reservation.lines, strict=True):
-        if line.booking is Booking.DRAW and line.covered_at == depth:
-            moved.append((account, line.amount))
-            lines.append(line._replace(booking=Booking.SPEND, covered_at=0))
-        else:
-            lines.append(line)
+    chart, held = running.chart, running.hold.reservation.held
+    moved = {place for place, covered_at in chart.draws if covered_at == depth}
     if moved:
-        book.holds.reline(running, tuple(lines))
-    return iter(moved)
+        postings = [
+            Posting(posting.key) if place in moved else posting
+            for place, posting in enumerate(chart.postings)
+        ]
+        on = Chart(chart.accounts, postings, chart.described)
+        book.holds.reline(running, held, on=on)
+    return ((chart.accounts[place], held[place]) for place in sorted(moved))
 
 
 def _running_below(book: Bookkeeping, session_id: SessionId) -> Iterator[LiveHold]:

@@ -8,34 +8,20 @@ rate of which a unit moves the arrival time by 60.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from governor.account import BalanceKey, Booking
-from governor.events import Charge
-from governor.reservation import ReservationLine
-
-_SPEND = Booking.SPEND
+from governor.account import BalanceKey, Booking, Posting
 
 
-def written(accounts: Sequence[int], lines: Sequence[ReservationLine]) -> str:
-    """Return `lines`, each on the account of the number beside it, as text."""
+def form_of(accounts: Sequence[int], postings: Sequence[Posting], *, figures: int) -> str:
+    """Return the text of lines on the accounts of those numbers, with `%d` for each figure.
+
+    A line has one figure, the amount held; a charge has two, what is freed and what is booked.
+    All calls of a kind in a chain share the form, so that only their figures are written anew.
+    """
+    blank = ":%d" * figures
     return " ".join(
-        [
-            f"{account}:{line[1]}" if line[2] is _SPEND else f"{account}:{line[1]}:{_suffix(line)}"
-            for account, line in zip(accounts, lines, strict=True)
-        ]
-    )
-
-
-def charged(accounts: Sequence[int], charges: Sequence[Charge]) -> str:
-    """Return `charges` as text: account, freed, booked."""
-    return " ".join(
-        [
-            f"{account}:{held}:{booked}"
-            if line[2] is _SPEND
-            else f"{account}:{held}:{booked}:{_suffix(line)}"
-            for account, (line, held, booked) in zip(accounts, charges, strict=True)
-        ]
+        f"{account}{blank}{_suffix(posting)}"
+        for account, posting in zip(accounts, postings, strict=True)
     )
 
 
@@ -49,13 +35,13 @@ class WrittenLine:
     covered_at: int
     ticks_per_unit: int
 
-    def on(self, key: BalanceKey) -> ReservationLine:
-        """Return the line on the account that the number stands for."""
-        return ReservationLine(key, self.amount, self.booking, self.covered_at, self.ticks_per_unit)
+    def posting(self, key: BalanceKey) -> Posting:
+        """Return where the line is booked: on the account that the number stands for."""
+        return Posting(key, self.booking, self.covered_at, self.ticks_per_unit)
 
 
 def read(text: str) -> Iterator[WrittenLine]:
-    """Yield the lines that `written` wrote."""
+    """Yield the lines of a form with one figure."""
     for part in text.split():
         account, amount, *suffix = part.split(":")
         yield _read(int(account), int(amount), "".join(suffix))
@@ -72,7 +58,7 @@ class WrittenCharge:
 
 
 def read_charges(parts: Iterable[str]) -> Iterator[WrittenCharge]:
-    """Yield the charges that `charged` wrote."""
+    """Yield the charges of a form with two figures."""
     for part in parts:
         account, held, booked, *suffix = part.split(":")
         booking = _read(int(account), 0, "".join(suffix)).booking
@@ -85,13 +71,10 @@ _LETTERS = {Booking.SLOT: "s", Booking.DRAW: "d", Booking.RATE: "r"}
 _BOOKINGS = {letter: booking for booking, letter in _LETTERS.items()}
 
 
-def _suffix(line: ReservationLine) -> str:
-    return _suffix_of(line[2], line[3] or line[4])
-
-
-@lru_cache(maxsize=1024)
-def _suffix_of(booking: Booking, number: int) -> str:
-    return f"{_LETTERS[booking]}{number or ''}"
+def _suffix(posting: Posting) -> str:
+    if posting.booking is Booking.SPEND:
+        return ""
+    return f":{_LETTERS[posting.booking]}{posting.covered_at or posting.ticks_per_unit or ''}"
 
 
 def _read(account: int, amount: int, suffix: str) -> WrittenLine:

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from governor.account import Account, Balance, BalanceKey, Booking
 from governor.amounts import Unit
-from governor.events import Charge
+from governor.events import Ended
 from governor.ids import BudgetId
 from governor.reservation import ReservationLine
 from memory_store.statement import Answers, Driver, Statement, Value
@@ -147,6 +147,14 @@ class LiveAccounts:
         if doubted:
             self.fetch_numbered(driver, doubted)
 
+    def are_known(self, accounts: Iterable[LiveAccount]) -> bool:
+        """Tell whether each of the accounts is stored, or was opened since the last doubt.
+
+        One that was opened before and never stored may have been opened by others since.
+        """
+        as_of = self._as_of
+        return all(account.as_of == as_of or not account.is_new for account in accounts)
+
     def balance(self, driver: Driver, account: Account) -> Balance:
         """Return how `account` stands, all parts of its window added up."""
         live = self.get(driver, account.key)
@@ -160,37 +168,35 @@ class LiveAccounts:
     def hold(
         self,
         live: Sequence[LiveAccount],
-        balances_held: Sequence[Balance],
-        lines: Sequence[ReservationLine],
+        described: Sequence[Account],
+        held: Sequence[int],
         now_ms: int,
     ) -> None:
-        """Hold the amount of each line on the account beside it."""
-        for account, balance, line in zip(live, balances_held, lines, strict=True):
-            _, amount, booking, _, _ = line
+        """Hold each amount on the account beside it."""
+        for account, description, amount in zip(live, described, held, strict=True):
+            booking = description.posting[1]
             if booking is _SPEND or booking is _SLOT:
                 account.reserved += amount
             elif booking is _RATE:
-                rate = balance.account.rate
+                rate = description.rate
                 assert rate is not None, "a rate's account has a rate"
                 account.settled = rate.after(account.settled, amount, now_ms)
             if not account.is_changed:
                 self._touch(account)
 
-    def end(
-        self, live: Sequence[LiveAccount], charges: Sequence[Charge], *, elapsed_ms: int
-    ) -> None:
+    def end(self, live: Sequence[LiveAccount], ended: Ended, *, elapsed_ms: int) -> None:
         """Free what was held on each account for `elapsed_ms` and book what was charged."""
-        for account, (line, held, charged) in zip(live, charges, strict=True):
-            booking = line[2]
-            if booking is _RATE:
-                account.settled = line.rate_hold.corrected(
+        figures = zip(live, ended.reservation.postings, ended.freed, ended.charged, strict=True)
+        for account, posting, freed, charged in figures:
+            if posting[1] is _RATE:
+                account.settled = ReservationLine(posting, freed).rate_hold.corrected(
                     account.settled, charged=charged, elapsed_ms=elapsed_ms
                 )
             else:
-                account.reserved -= held
+                account.reserved -= freed
                 account.settled += charged
-                if charged > held:
-                    account.overrun += charged - held
+                if charged > freed:
+                    account.overrun += charged - freed
             if not account.is_changed:
                 self._touch(account)
 

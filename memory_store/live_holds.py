@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, null, select, update
 
-from governor.account import Account
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
 from governor.events import Reserved
@@ -18,10 +17,11 @@ from governor.ids import (
     TenantId,
     TurnId,
 )
-from governor.reservation import Reservation, ReservationLine, ReservationState
+from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from memory_store import line_text
+from memory_store.chart import Chart
 from memory_store.errors import AlreadyExistsError
 from memory_store.live_accounts import LiveAccount, LiveAccounts
 from memory_store.records import Hold
@@ -86,15 +86,10 @@ _RELINE = Statement(
 
 @dataclass(slots=True, kw_only=True)
 class LiveHold:
-    """A hold, the accounts its lines stand on, and how they were described at admission.
-
-    After a restart nobody knows the descriptions any more: `described` is empty then.
-    What `is_own` was admitted by this process.
-    """
+    """A hold and the accounts it stands on. What `is_own` was admitted by this process."""
 
     hold: Hold
-    accounts: tuple[LiveAccount, ...]
-    described: tuple[Account, ...]
+    chart: Chart
     is_own: bool
 
     @property
@@ -106,9 +101,9 @@ class LiveHold:
         return self.is_own and self.hold.target.kind is not CallKind.SUB_SESSION
 
     @property
-    def numbers(self) -> list[int]:
-        """Return the number of each line's account."""
-        return [account.account_id for account in self.accounts]
+    def lines_text(self) -> str:
+        """Return the lines as they are stored."""
+        return self.chart.held_text(self.hold.reservation.held)
 
 
 class LiveHolds:
@@ -175,15 +170,11 @@ class LiveHolds:
         for reservation_id in reservation_ids:
             kept = self._kept.get(reservation_id)
             if kept is not None:
-                yield from kept.accounts
+                yield from kept.chart.accounts
 
     def insert(
-        self,
-        request: AdmissionRequest,
-        reserved: Reserved,
-        described: tuple[Account, ...],
-        accounts: tuple[LiveAccount, ...],
-    ) -> LiveHold:
+        self, request: AdmissionRequest, reserved: Reserved, chart: Chart, lines_text: str
+    ) -> None:
         """Keep a new reservation with the turn it opens and the key it was made under."""
         reservation = reserved.reservation
         opens_turn = request.turn is not None and reserved.amount.of(Unit.TURNS) > 0
@@ -195,21 +186,14 @@ class LiveHolds:
             opens_turn=opens_turn,
             created_at_ms=request.now_ms,
         )
-        live = LiveHold(
-            hold=hold,
-            accounts=accounts,
-            described=described,
-            is_own=True,
-        )
-        self._keep(live)
-        self._new.append(_row(request, live))
+        self._keep(LiveHold(hold=hold, chart=chart, is_own=True))
+        self._new.append(_row(request, hold, lines_text))
         if request.turn is not None and opens_turn:
             turn = (request.chain.session, request.turn)
             self._new_turns[turn] = reservation.reservation_id
         if request.idempotency is not None:
             key = (request.chain.agent, request.idempotency.key)
             self._new_keys[key] = (reservation.reservation_id, request.idempotency.payload_hash)
-        return live
 
     def get(
         self, driver: Driver, accounts: LiveAccounts, reservation_id: ReservationId
@@ -217,7 +201,7 @@ class LiveHolds:
         """Return the reservation of that id, be it an ended one."""
         kept = self._kept.get(reservation_id)
         if kept is not None:
-            accounts.refresh(driver, kept.accounts)
+            accounts.refresh(driver, kept.chart.accounts)
             return kept
         row = _BY_ID.row(driver, {"reservation_id": reservation_id})
         if row is None:
@@ -278,9 +262,10 @@ class LiveHolds:
         if ended_at_ms is not None:
             self._ended.append(to.reservation_id)
 
-    def reline(self, live: LiveHold, lines: tuple[ReservationLine, ...]) -> None:
-        """Keep `lines` as what the reservation holds from now on."""
-        reservation = live.hold.reservation.with_lines(lines)
+    def reline(self, live: LiveHold, held: tuple[int, ...], *, on: Chart | None = None) -> None:
+        """Keep `held` as what the reservation holds from now on, `on` another chart if given."""
+        live.chart = on or live.chart
+        reservation = live.hold.reservation.holding(held, on=live.chart.postings)
         live.hold = live.hold.with_reservation(reservation)
         self._relined[reservation.reservation_id] = live
 
@@ -322,7 +307,8 @@ class LiveHolds:
         """Return `live` with what was remembered of it and no row says."""
         known = self._doubted.pop(live.hold.reservation.reservation_id, None)
         if known is not None:
-            live.described, live.is_own = known.described, known.is_own
+            live.chart = Chart(live.chart.accounts, live.chart.postings, known.chart.described)
+            live.is_own = known.is_own
         return live
 
     def _flushed(self) -> None:
@@ -337,8 +323,8 @@ class LiveHolds:
         self._new_keys.clear()
 
 
-def _row(request: AdmissionRequest, live: LiveHold) -> dict[str, Value]:
-    reservation, target = live.hold.reservation, request.target
+def _row(request: AdmissionRequest, hold: Hold, lines_text: str) -> dict[str, Value]:
+    reservation, target = hold.reservation, request.target
     chain, idempotency = request.chain, request.idempotency
     return {
         "reservation_id": reservation.reservation_id,
@@ -353,8 +339,8 @@ def _row(request: AdmissionRequest, live: LiveHold) -> dict[str, Value]:
         "turn": request.turn,
         "state": reservation.state.value,
         "estimate": amounts_json(request.estimate),
-        "opens_turn": live.hold.opens_turn,
-        "lines": line_text.written(live.numbers, reservation.lines),
+        "opens_turn": hold.opens_turn,
+        "lines": lines_text,
         "outlives_process": request.outlives_process,
         "created_at_ms": request.now_ms,
         "expires_at_ms": reservation.expires_at_ms,
@@ -369,10 +355,9 @@ def _turn_row(turn: tuple[SessionId, TurnId], reservation_id: ReservationId) -> 
 
 
 def _lines_row(live: LiveHold) -> dict[str, Value]:
-    reservation = live.hold.reservation
     return {
-        "of_reservation_id": reservation.reservation_id,
-        "to_lines": line_text.written(live.numbers, reservation.lines),
+        "of_reservation_id": live.hold.reservation.reservation_id,
+        "to_lines": live.lines_text,
     }
 
 
@@ -382,7 +367,10 @@ def _live_hold(driver: Driver, accounts: LiveAccounts, row: Any) -> LiveHold:
         state, estimate, opens_turn, lines, created_at_ms, expires_at_ms, _,
     ) = row  # fmt: skip
     written = list(line_text.read(lines))
-    on = tuple(accounts.numbered(driver, line.account) for line in written)
+    on = [accounts.numbered(driver, line.account) for line in written]
+    chart = Chart(
+        on, [line.posting(account.key) for line, account in zip(written, on, strict=True)]
+    )
     return LiveHold(
         hold=Hold(
             reservation=Reservation(
@@ -392,9 +380,8 @@ def _live_hold(driver: Driver, accounts: LiveAccounts, row: Any) -> LiveHold:
                     tenant=TenantId(tenant), agent=PrincipalId(agent), session=SessionId(session)
                 ),
                 state=ReservationState(state),
-                lines=tuple(
-                    line.on(account.key) for line, account in zip(written, on, strict=True)
-                ),
+                postings=chart.postings,
+                held=tuple([line.amount for line in written]),
                 expires_at_ms=expires_at_ms,
             ),
             target=CallTarget(kind=CallKind(kind), name=name, upstream=upstream, tier=tier),
@@ -403,7 +390,6 @@ def _live_hold(driver: Driver, accounts: LiveAccounts, row: Any) -> LiveHold:
             opens_turn=bool(opens_turn),
             created_at_ms=created_at_ms,
         ),
-        accounts=on,
-        described=(),
+        chart=chart,
         is_own=False,
     )

@@ -9,6 +9,7 @@ import anyio
 
 from ebpf.executor import LocalExecutor
 from runtime.cli.stopping import StopSignals, stop_signals
+from runtime.collector import spare_what_lasts
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
@@ -45,6 +46,7 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
                 listeners,
             ):
                 signals.do(None)
+                spare_what_lasts()
                 if signals.first is None:
                     _warn(sidecar, config, settings)
                     _announce(sidecar, listeners, config, as_json=arguments.json)

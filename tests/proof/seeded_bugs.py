@@ -122,10 +122,10 @@ BUGS = (
         edits=(
             Edit(
                 file="governor/settlement.py",
-                old="        used = amount if unit is _TURNS else measured.get(unit, amount)\n",
+                old="        spent = amount if unit is _TURNS else measured.get(unit, amount)\n",
                 new=(
-                    "        used = amount if unit is _TURNS else measured.get(unit, amount)\n"
-                    "        used = int(used * 0.000001 * 1_000_000)\n"
+                    "        spent = amount if unit is _TURNS else measured.get(unit, amount)\n"
+                    "        spent = int(spent * 0.000001 * 1_000_000)\n"
                 ),
             ),
         ),
@@ -224,7 +224,7 @@ BUGS = (
         edits=(
             Edit(
                 file="memory_store/live_accounts.py",
-                old="                    account.overrun += charged - held\n",
+                old="                    account.overrun += charged - freed\n",
                 new="                    account.overrun += 0\n",
             ),
         ),
@@ -246,8 +246,8 @@ BUGS = (
         edits=(
             Edit(
                 file="governor/settlement.py",
-                old="_charge(line, line.amount if was_forwarded else 0) for line",
-                new="_charge(line, 0) for line",
+                old="amount if was_forwarded else 0 for amount",
+                new="0 for amount",
             ),
         ),
         found_by=_STORIES,
