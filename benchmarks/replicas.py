@@ -15,7 +15,6 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 import anyio
@@ -33,6 +32,8 @@ from governor.ids import CallId, ReservationId  # noqa: E402
 from memory_store.audit import Actor  # noqa: E402
 from memory_store.engine import Durability  # noqa: E402
 from memory_store.store import open_store  # noqa: E402
+from runtime.clock import SystemClock  # noqa: E402
+from runtime.collector import spare_what_lasts  # noqa: E402
 
 ADMIN = Actor(name="bench")
 HELD, CHARGED = 3, 2
@@ -132,10 +133,11 @@ async def _check(url: str, state_dir: Path, pairs: int) -> None:
 
 
 async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
-    numbers = count()
+    clock = SystemClock()
     with tempfile.TemporaryDirectory() as folder:
         state_dir = Path(folder) / "state"
         async with open_store(state_dir, url=url, durability=Durability.POWER) as store:
+            spare_what_lasts()
             print("ready", flush=True)
             sys.stdin.readline()
             began, cpu_s = time.perf_counter(), time.process_time()
@@ -144,7 +146,7 @@ async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
             async def client() -> None:
                 nonlocal pairs
                 while time.perf_counter() - began < seconds:
-                    asked = _named(name, next(numbers))
+                    asked = _named(clock.fresh(name))
                     if not isinstance(await store.ledger.admit(asked), Reserved):
                         raise SystemExit("the budget is too small")
                     usage = used({COST: CHARGED})
@@ -164,11 +166,11 @@ async def _replica(url: str, name: str, clients: int, seconds: float) -> None:
             print(json.dumps(figures))
 
 
-def _named(name: str, number: int) -> AdmissionRequest:
+def _named(name: str) -> AdmissionRequest:
     return replace(
         request({COST: HELD}),
-        reservation_id=ReservationId(f"res_{name}_{number}"),
-        call_id=CallId(f"call_{name}_{number}"),
+        reservation_id=ReservationId(f"res_{name}"),
+        call_id=CallId(f"call_{name}"),
     )
 
 
