@@ -5,11 +5,13 @@
     make prove PART=simulation SEED=7   with a seed of your own
 
 Each part is a row of small chunks, each drawn from the seed and its own number, so that a
-failure names what to run again. What is done stands in a progress file, which begins anew
-with another commit or seed; the table in benchmarks/PROOF.md is written from it.
+failure names what to run again. What is done stands in benchmarks/proof.json, and the table in
+benchmarks/PROOF.md is written from it. A part begins anew with another seed, or where the code
+that it proves is another than it was.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import subprocess
@@ -18,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ from proof.stories import BlockingStage, play_seed  # noqa: E402
 from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
 from memory_store.engine import Durability  # noqa: E402
 
-PROGRESS = ROOT / ".flyball" / "prove.json"
+PROGRESS = ROOT / "benchmarks" / "proof.json"
 TABLE = ROOT / "benchmarks" / "PROOF.md"
 
 Figures = dict[str, int]
@@ -199,25 +201,41 @@ PARTS = {
 }
 
 
+# What the proofs are about: a change anywhere else leaves them as good as they were.
+PROVEN = ("governor", "memory_store", "migrations", "tests/proof")
+
+
+@dataclass(kw_only=True)
+class Row:
+    """What was done of one part: with which seed, on which code."""
+
+    seed: int
+    code: str
+    commit: str
+    chunks: dict[str, dict[str, Any]]
+
+
 class Progress:
     """What was done, in a file."""
 
-    def __init__(self, path: Path, *, seed: int | None, commit: str) -> None:
-        kept: dict[str, Any] = {}
-        if path.is_file():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        is_same = kept.get("commit") == commit and seed in (None, kept.get("seed"))
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self.commit = commit
-        self.seed: int = kept["seed"] if is_same else seed or random.SystemRandom().randrange(2**31)
-        self.done: dict[str, dict[str, Any]] = kept["done"] if is_same else {}
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        self.rows = {name: Row(**row) for name, row in kept.items()}
 
-    def note(self, chunk: str, said: dict[str, Any]) -> None:
+    def begin(self, part: str, *, seed: int | None, code: str, commit: str) -> Row:
+        """Go on with `part`, or begin it anew if it was another's."""
+        row = self.rows.get(part)
+        if row is None or row.code != code or seed not in (None, row.seed):
+            drawn = random.SystemRandom().randrange(2**31) if seed is None else seed
+            row = self.rows[part] = Row(seed=drawn, code=code, commit=commit, chunks={})
+        return row
+
+    def note(self, part: str, chunk: int, said: dict[str, Any]) -> None:
         """Keep what became of `chunk`, in the file too."""
-        self.done[chunk] = said
-        self._path.parent.mkdir(exist_ok=True)
-        kept = {"commit": self.commit, "seed": self.seed, "done": self.done}
-        self._path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        self.rows[part].chunks[str(chunk)] = said
+        kept = {name: asdict(row) for name, row in sorted(self.rows.items())}
+        self._path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -235,8 +253,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = sorted(set(wanted) - PARTS.keys())
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}")
-    progress = Progress(PROGRESS, seed=arguments.seed, commit=commit())
-    say(f"seed {progress.seed}, commit {progress.commit}")
+    progress, commit = Progress(PROGRESS), git("rev-parse", "--short", "HEAD")
+    code = digest(git("rev-parse", *(f"HEAD:{one}" for one in PROVEN)))
+    for name in wanted:
+        row = progress.begin(name, seed=arguments.seed, code=code, commit=commit)
+        say(f"{name}: seed {row.seed}, code of commit {row.commit}")
     ends = time.monotonic() + arguments.minutes * 60
     for name, chunk in left(wanted, progress):
         if time.monotonic() > ends:
@@ -252,26 +273,27 @@ def left(wanted: Sequence[str], progress: Progress) -> Iterator[tuple[str, int]]
     most = max(PARTS[name].chunks for name in wanted)
     for chunk in range(most):
         for name in wanted:
-            done = progress.done.get(f"{name}/{chunk}", {}).get("passed", False)
+            done = progress.rows[name].chunks.get(str(chunk), {}).get("passed", False)
             if chunk < PARTS[name].chunks and not done:
                 yield name, chunk
 
 
 def prove(name: str, chunk: int, progress: Progress) -> bool:
     """Run one chunk, note it, write the table; tell whether it passed."""
-    seed = progress.seed + chunk * 10_000
+    row = progress.rows[name]
+    seed = row.seed + chunk * 10_000
     began = time.monotonic()
     try:
         figures = PARTS[name].run(seed, chunk)
     except Exception:  # noqa: BLE001 - the top of a chunk; it is told and ends the run
         traceback.print_exc()
-        say(f"{name}/{chunk} FAILED: make prove PART={name} SEED={progress.seed}")
-        progress.note(f"{name}/{chunk}", {"passed": False, "seconds": time.monotonic() - began})
+        say(f"{name}/{chunk} FAILED: make prove PART={name} SEED={row.seed}")
+        progress.note(name, chunk, {"passed": False, "seconds": time.monotonic() - began})
         write_table(progress)
         return False
     seconds = time.monotonic() - began
     say(f"{name}/{chunk} {seconds:.0f} s {figures}")
-    progress.note(f"{name}/{chunk}", {"passed": True, "seconds": seconds, "figures": figures})
+    progress.note(name, chunk, {"passed": True, "seconds": seconds, "figures": figures})
     write_table(progress)
     return True
 
@@ -289,14 +311,14 @@ def write_table(progress: Progress) -> None:
         "",
         "What `make prove` has run so far; a chunk that fails stops it. How: `tests/proof`.",
         "",
-        f"Seed {progress.seed}, commit {progress.commit}, SQLite where nothing else is said.",
+        "SQLite where nothing else is said.",
         "",
-        "| part | chunks | result | figures | minutes |",
-        "|---|---|---|---|---|",
+        "| part | chunks | result | figures | minutes | commit, seed |",
+        "|---|---|---|---|---|---|",
     ]
     for name, part in PARTS.items():
-        said = [progress.done.get(f"{name}/{chunk}") for chunk in range(part.chunks)]
-        ran = [one for one in said if one is not None]
+        row = progress.rows.get(name)
+        ran = [] if row is None else list(row.chunks.values())
         figures: dict[str, int] = {}
         for one in ran:
             for what, count in one.get("figures", {}).items():
@@ -306,15 +328,20 @@ def write_table(progress: Progress) -> None:
         told = ", ".join(f"{count:,} {what}" for what, count in figures.items())
         minutes = sum(one["seconds"] for one in ran) / 60
         run = f"{len(ran)}/{part.chunks}"
-        lines.append(f"| {name}: {part.says} | {run} | {result} | {told} | {minutes:.0f} |")
+        of = "" if row is None else f"{row.commit}, {row.seed}"
+        lines.append(f"| {name}: {part.says} | {run} | {result} | {told} | {minutes:.0f} | {of} |")
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def commit() -> str:
-    """Return the commit that is checked out."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+def git(*asked: str) -> str:
+    """Return what git says of the checkout, nothing known where it is none."""
+    done = subprocess.run(["git", *asked], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def digest(text: str) -> str:
+    """Return a short name of `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
