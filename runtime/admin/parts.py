@@ -10,7 +10,6 @@ from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
 from tool_gateway.approver import Approver
 from tool_gateway.freezing import SessionFreezer
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -45,7 +44,6 @@ class AdminParts:
     running: RunningCalls
     approver: Approver
     freezer: SessionFreezer
-    paused: PausedSessions
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]
