@@ -376,7 +376,6 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             policy=lambda: ground.policy,
             known=known_targets(ground.config),
             prices=ground.prices,
-            cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

@@ -13,8 +13,6 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
-# What a core takes at work, about: it labels an estimate, and can be set.
-CPU_WATTS = 10
 
 
 class Clock(Protocol):
@@ -35,8 +33,7 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type. `cpu_watts` is the power at
-    which CPU time is taken where nothing meters energy.
+    keys. `metrics` returns Prometheus' text with its media type.
     """
 
     store: Store
@@ -50,5 +47,4 @@ class AdminParts:
     policy: Callable[[], Policy]
     known: KnownTargets
     prices: PriceSource
-    cpu_watts: int = CPU_WATTS
     body_bytes_max: int = BODY_BYTES_MAX

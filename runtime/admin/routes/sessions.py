@@ -49,15 +49,16 @@ async def list_sessions(
 @ROUTES.get("/{session_id}", summary="Read a session and its bill", responses=problems(404))
 async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOut:
     """Return the session with what it was charged so far, its turns and what they brought."""
-    store = parts.store
+    store, policy = parts.store, parts.policy()
     session = await store.sessions.get(session_id)
     return session_with_bill_out(
         session,
         await store.calls.bill(session_id),
-        prices=parts.policy().unified,
+        prices=policy.unified,
         turns=turns_out(await store.turns.view(session_id)),
         productivity=figures_out(
-            await store.productivity.of_session(session_id), cpu_watts=parts.cpu_watts
+            await store.productivity.of_session(session_id),
+            milliwatts_per_core=policy.milliwatts_per_core,
         ),
     )
 
