@@ -20,17 +20,20 @@ _REASONS = {
 }
 
 
-def turn_unknown(balance: Balance) -> Denied:
-    """Return the denial of a call that does not say which turn it belongs to."""
+def turn_unknown(balance: Balance | None = None) -> Denied:
+    """Return the denial of a call that does not say which turn it belongs to.
+
+    `balance` is of the budget that counts turns; without one it is the session's limit.
+    """
+    why = "The turns of this session are limited" if balance is None else "A budget counts turns"
     return Denied(
         reason=DenialReason.TURN_UNKNOWN,
-        shortage=shortage_of(balance, 1),
+        shortage=None if balance is None else shortage_of(balance, 1),
         remedy=Remedy(
             action=RemedyAction.SEND_TURN,
             text=(
-                "A budget counts turns, and this call does not say which turn it belongs "
-                'to. Send the header Flyball-Turn or _meta["flyball/turn"], or set '
-                "turn_per_call = true in the rule."
+                f"{why}, and this call does not say which turn it belongs to. Send the header "
+                'Flyball-Turn or _meta["flyball/turn"], or set turn_per_call = true in the rule.'
             ),
         ),
     )

@@ -226,21 +226,6 @@ def turn_limit_denied(terms: TurnTerms, standing: TurnStanding) -> Denied:
     )
 
 
-def turn_unknown_denied() -> Denied:
-    """Return the denial of a call that does not say which turn it belongs to."""
-    return Denied(
-        reason=DenialReason.TURN_UNKNOWN,
-        remedy=Remedy(
-            action=RemedyAction.SEND_TURN,
-            text=(
-                "The turns of this session are limited, and this call does not say which turn it "
-                'belongs to. Send the header Flyball-Turn or _meta["flyball/turn"], or set '
-                "turn_per_call = true in the rule."
-            ),
-        ),
-    )
-
-
 def can_extend(terms: TurnTerms, standing: TurnStanding) -> bool:
     """Tell whether asking for more turns can help at all."""
     return (

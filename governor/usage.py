@@ -34,9 +34,3 @@ class Usage:
     def estimated(self) -> tuple[Unit, ...]:
         """Return the measured units whose figures are estimates."""
         return tuple(unit for unit in ESTIMATED if unit in self.measured)
-
-    def charge_for(self, unit: Unit, *, held: int) -> int:
-        """Return what to charge for `unit`, of which `held` was reserved."""
-        if unit in self.measured:
-            return self.measured.of(unit)
-        return held

@@ -41,9 +41,7 @@ def is_passing(error: BaseException) -> bool:
     """Tell whether the same transaction, begun again, may well be stored."""
     cause = error.__cause__ if isinstance(error, StoreUnavailableError) else error
     foreign = getattr(cause, "orig", None) or cause
-    return isinstance(
-        foreign, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure
-    )
+    return isinstance(foreign, _PASSING)
 
 
 def is_of_a_row(error: BaseException) -> bool:

@@ -49,8 +49,12 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """A session that was frozen or resumed, and the sessions, itself first, that this is about."""
+    """A session that was frozen or resumed, and the sessions, itself first, that this is about.
 
+    `before` is how it stood until then.
+    """
+
+    before: SessionView
     session: SessionView
     affected: tuple[SessionId, ...]
 
@@ -189,11 +193,11 @@ def _freeze(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int)
         raise SessionEndedError
     affected = tuple(below(book.connection, session_id))
     if before.frozen_at_ms is not None:
-        return Paused(session=before, affected=affected)
+        return Paused(before=before, session=before, affected=affected)
     put_off(book.connection, affected)
     columns = {"frozen_at_ms": now_ms, "frozen_by": by.name}
     after = _changed(book, before, "session.freeze", columns, by=by, now_ms=now_ms)
-    return Paused(session=after, affected=affected)
+    return Paused(before=before, session=after, affected=affected)
 
 
 def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
@@ -205,7 +209,7 @@ def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int)
         columns = {"frozen_at_ms": None, "frozen_by": None}
         after = _changed(book, before, "session.resume", columns, by=by, now_ms=now_ms)
     affected = tuple(one for one in lower if not is_frozen(book.connection, one))
-    return Paused(session=after, affected=affected)
+    return Paused(before=before, session=after, affected=affected)
 
 
 def _changed(

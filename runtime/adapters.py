@@ -34,6 +34,7 @@ from memory_store.errors import (
     ArchiveNotFoundError,
     ArchiveTooLargeError,
     NotFoundError,
+    SessionEndedError,
     SessionOwnerError,
     StoreError,
     StoreOverloadedError,
@@ -42,6 +43,7 @@ from memory_store.errors import (
     UnstorableError,
 )
 from memory_store.ledger import SqlLedger
+from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
 from runtime.sub_sessions import SubSessions
 from tool_gateway.errors import (
@@ -54,6 +56,9 @@ from tool_gateway.errors import (
     SubSessionRefusedError,
 )
 from tool_gateway.ports import Archived, Slice, TurnsKnown
+
+# Who freezes a session that goes round in circles; the space keeps principals from the name.
+LOOP_BREAKER = Actor(name="loop breaker")
 
 
 @contextmanager
@@ -167,6 +172,23 @@ class StoreApprovals:
         """Return the questions that are over while their hold is still kept."""
         with _ledger_words():
             return await self._book.given_up_with_a_hold()
+
+
+class StorePausing:
+    """The store's freezing of sessions as what the loop breaker stops them by."""
+
+    def __init__(self, sessions: SessionBook) -> None:
+        """Take the sessions."""
+        self._sessions = sessions
+
+    async def pause(self, session: SessionId, *, now_ms: int) -> bool:
+        """Freeze the session until it is resumed; False if none of its calls could start."""
+        with _ledger_words():
+            try:
+                paused = await self._sessions.freeze(session, by=LOOP_BREAKER, now_ms=now_ms)
+            except SessionEndedError:
+                return False
+        return paused.before.frozen_at_ms is None
 
 
 class StoreArchive:

@@ -24,6 +24,7 @@ from runtime.adapters import (
     StoreApprovals,
     StoreArchive,
     StoreLedger,
+    StorePausing,
     StoreSubSessions,
     StoreTurns,
 )
@@ -80,7 +81,6 @@ from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
@@ -124,7 +124,6 @@ class _Ground:
     approver: Approver
     archive: StoreArchive
     running: RunningCalls
-    paused: PausedSessions
     turnstile: Turnstile
     kept: ArgumentsKept
 
@@ -255,7 +254,6 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
         ),
         archive=StoreArchive(store.archive),
         running=running,
-        paused=PausedSessions(),
         turnstile=Turnstile(
             contention_of(config.contention, config.commons),
             clock=clock,
@@ -279,7 +277,7 @@ def _gateway(
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
-        loops=LoopWatch(clock=ground.clock, pausing=ground.paused),
+        loops=LoopWatch(clock=ground.clock, pausing=StorePausing(ground.store.sessions)),
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -372,14 +370,12 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             running=ground.running,
             approver=ground.approver,
             freezer=SessionFreezer(running=ground.running, commands=local),
-            paused=ground.paused,
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
             known=known_targets(ground.config),
             prices=ground.prices,
-            cpu_watts=ground.config.metrics.cpu_watts,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

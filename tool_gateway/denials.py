@@ -157,20 +157,6 @@ def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     )
 
 
-def session_frozen(why: str) -> Denied:
-    """Return the denial of every call of a session that was paused."""
-    return Denied(
-        reason=DenialReason.SESSION_FROZEN,
-        remedy=Remedy(
-            action=RemedyAction.ASK_ADMINISTRATOR,
-            text=(
-                f"This session is paused: {why}. Stop here; an administrator can resume it, and "
-                "a new session can go on."
-            ),
-        ),
-    )
-
-
 # What the caller can put right without anybody's help.
 _FOR_THE_CALLER_ALONE = (DenialReason.TURN_UNKNOWN,)
 _CHEAPER_HELPS = (

@@ -19,7 +19,9 @@ from governor.loops import (
     judge_before,
     opaque,
 )
-from tool_gateway.denials import loop_detected, session_frozen
+from tool_gateway import telemetry
+from tool_gateway.denials import loop_detected
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.job import Job, Progress, Repeat, Served
 from tool_gateway.loop_texts import loop_json, reminder, served_note
 from tool_gateway.ports import Clock, SessionPausing
@@ -60,7 +62,8 @@ class _Trace:
 class LoopWatch:
     """Remembers the calls of each session, as far as loops are told from them.
 
-    All of it is this process's memory: a restart forgets it, and then a loop begins anew.
+    All of it is this process's memory: a restart forgets it, and then a loop begins anew. That
+    a session is paused is the ledger's to remember.
     """
 
     def __init__(self, *, clock: Clock, pausing: SessionPausing) -> None:
@@ -71,9 +74,6 @@ class LoopWatch:
 
     async def checked(self, job: Job) -> Job:
         """Return the job with what its session's earlier calls mean for it."""
-        why = self._pausing.why_paused(job.call.chain.session)
-        if why is not None:
-            return replace(job, repeat=Repeat(denied=session_frozen(why)))
         rule = job.rule.loops
         trace = self._trace_of(job.call.chain.session)
         key = job.call.idempotency
@@ -97,12 +97,21 @@ class LoopWatch:
                 return replace(repeat, loop=None)
             trace.history.note(entry.answered_like(loop.like))
             return replace(repeat, served=kept[0])
-        trace.history.note(entry.answered_like(loop.like))
         if loop.measure is Measure.PAUSE:
-            why = f"it called {job.call.tool} in a loop ({loop.count} times)"
-            await self._pausing.pause(job.call.chain, why=why)
+            try:
+                is_new = await self._pausing.pause(
+                    job.call.chain.session, now_ms=self._clock.now_ms()
+                )
+            except (LedgerUnavailableError, LedgerOverloadedError):
+                telemetry.count_failure("pause")
+                loop = replace(loop, measure=Measure.DENY)  # the next repeat tries again
+            else:
+                if not is_new:
+                    # The ledger denies this call like every other of the session.
+                    return replace(repeat, loop=None)
+        trace.history.note(entry.answered_like(loop.like))
         denied = loop_detected(loop, tool=job.call.tool, within_ms=rule.within_ms)
-        return replace(repeat, denied=denied)
+        return replace(repeat, loop=loop, denied=denied)
 
     def noted(self, job: Job, progress: Progress) -> ToolResult:
         """Remember how a call that ran was answered; return its result, with a reminder if due."""

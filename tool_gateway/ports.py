@@ -287,12 +287,13 @@ class SessionNaming(Protocol):
 class SessionPausing(Protocol):
     """Where a session is stopped until an administrator has looked at it."""
 
-    async def pause(self, chain: ScopeChain, *, why: str) -> None:
-        """Let no further call of the session start."""
-        ...
+    async def pause(self, session: SessionId, *, now_ms: int) -> bool:
+        """Have the ledger deny every call of the session; False if it does so already.
 
-    def why_paused(self, session: SessionId) -> str | None:
-        """Return why nothing of the session may start, None where the ledger decides."""
+        Raises:
+            LedgerUnavailableError: that cannot be kept, so the session goes on.
+            LedgerOverloadedError: as above.
+        """
         ...
 
 

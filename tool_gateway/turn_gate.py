@@ -10,6 +10,7 @@ from governor.call import CallKind, CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import SessionId, TaskClass, TurnId
+from governor.refusal import turn_unknown
 from governor.scope import ScopeChain
 from governor.turn_control import (
     EXTEND_TOOL,
@@ -22,7 +23,6 @@ from governor.turn_control import (
     outlook_of,
     reminder,
     turn_limit_denied,
-    turn_unknown_denied,
 )
 from governor.turn_policy import TurnMode, TurnPolicy
 from governor.turn_progress import CallPrint
@@ -72,7 +72,7 @@ class TurnGate:
         if request.target.name in FREE_TOOLS:
             return await self._books.admit(_riding(request, session))
         if request.turn is None:
-            return turn_unknown_denied()
+            return turn_unknown()
         denied = await self._enter(session, request.turn)
         if denied is not None:
             return denied

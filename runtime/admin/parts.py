@@ -10,12 +10,9 @@ from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
 from tool_gateway.approver import Approver
 from tool_gateway.freezing import SessionFreezer
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
-# What a core takes at work, about: it labels an estimate, and can be set.
-CPU_WATTS = 10
 
 
 class Clock(Protocol):
@@ -36,8 +33,7 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type. `cpu_watts` is the power at
-    which CPU time is taken where nothing meters energy.
+    keys. `metrics` returns Prometheus' text with its media type.
     """
 
     store: Store
@@ -45,12 +41,10 @@ class AdminParts:
     running: RunningCalls
     approver: Approver
     freezer: SessionFreezer
-    paused: PausedSessions
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
     known: KnownTargets
     prices: PriceSource
-    cpu_watts: int = CPU_WATTS
     body_bytes_max: int = BODY_BYTES_MAX

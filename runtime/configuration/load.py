@@ -48,6 +48,8 @@ _FIXES = {
     "greater_than_equal": "write a number that is large enough",
     "less_than_equal": "write a smaller number",
 }
+# Keys that there were, and what stands in their place.
+_MOVED = {"metrics": "metrics.cpu_watts is energy.watts_per_core now"}
 _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
 # What pydantic adds to a path that nobody wrote into the file.
@@ -123,7 +125,7 @@ def _explained(fault: ErrorDetails) -> str:
         fault["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     )
     if kind == "extra_forbidden":
-        return f"{where}: there is no such key; {_nearest(keys)}"
+        return f"{where}: there is no such key; {_MOVED.get(where) or _nearest(keys)}"
     if kind == "missing":
         return f"{where}: is required; {_FIXES[kind]}"
     value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {fault['input']!r:.80}"

@@ -114,7 +114,7 @@ class UnifiedCost(Table):
 
 
 class Energy(Table):
-    """What one busy core draws; without it energy is not estimated."""
+    """What one busy core draws; without it no call is charged energy, and metrics take 10 W."""
 
     watts_per_core: Annotated[Decimal, Field(gt=0, le=10_000)] | None = None
 
@@ -274,13 +274,6 @@ class TaskClassTable(Table):
     agent: str
 
 
-class Metrics(Table):
-    """What metrics are worked out with."""
-
-    # Where no meter says how much energy a call took, its CPU time is taken at this power.
-    cpu_watts: Annotated[int, Field(gt=0, le=100_000)] = 10
-
-
 class BudgetTable(Table):
     """A budget that is made at the first start; afterwards the admin API owns it."""
 
@@ -406,7 +399,6 @@ class Config(Table):
     turns: TurnTermsTable = TurnTermsTable()
     turn_rule: tuple[TurnRuleTable, ...] = ()
     task_class: tuple[TaskClassTable, ...] = ()
-    metrics: Metrics = Metrics()
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
     pricing: Pricing = Pricing()

@@ -15,7 +15,7 @@ from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
 from governor.rate import Rate
-from governor.refusal import clock_stepped_back
+from governor.refusal import clock_stepped_back, session_frozen
 from governor.session import SessionState
 from governor.turn_control import TurnStanding, turn_limit_denied
 from governor.turn_policy import TurnTerms
@@ -29,7 +29,6 @@ from tool_gateway.denials import (
     loop_detected,
     overloaded,
     policy_denied,
-    session_frozen,
 )
 
 
@@ -115,7 +114,7 @@ DENIED = {
     "turn": (short(balance("turns", unit=Unit.TURNS), turn=None), "Flyball-Turn"),
     "unmeasurable": (short(balance("cpu", unit=Unit.CPU_MS)), "best_effort"),
     "closed": (short(session=SessionState.CLOSED), "new session"),
-    "frozen": (session_frozen("it went round in circles"), "resume"),
+    "frozen": (session_frozen(), "resume"),
     "policy": (policy_denied("none", "t"), "another tool"),
     "isolation": (isolation_unavailable("no cgroup"), "flyball doctor"),
     "ledger": (ledger_unavailable(), "Try again"),

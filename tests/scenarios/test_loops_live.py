@@ -1,5 +1,7 @@
 """An agent that goes round in circles, through a real sidecar and a real server."""
 
+import signal
+
 import pytest
 from scenarios.process import SidecarProcess, denial_of, text_of
 
@@ -19,6 +21,10 @@ tracker = "line"
 id = "each"
 scope = "session"
 limits = { tool_calls = 10 }
+"""
+PAUSING = """
+[default]
+loops = { remind = 0, serve = 0, deny = 0, pause = 2 }
 """
 
 
@@ -57,9 +63,7 @@ async def test_the_status_tool_says_what_remains_in_words(sidecar: SidecarProces
 
 
 @pytest.mark.requirement("loop.pause-stops-session")
-@pytest.mark.parametrize(
-    "sidecar", ["[default]\nloops = { remind = 0, serve = 0, deny = 0, pause = 2 }"], indirect=True
-)
+@pytest.mark.parametrize("sidecar", [PAUSING], indirect=True)
 async def test_a_paused_session_goes_on_once_an_administrator_has_resumed_it(
     sidecar: SidecarProcess,
 ) -> None:
@@ -72,4 +76,20 @@ async def test_a_paused_session_goes_on_once_an_administrator_has_resumed_it(
 
     reasons = [(denial_of(answer) or {}).get("reason") for answer in (*again, paused, other)]
     assert reasons == [None, "loop_detected", "session_frozen", None]
+    assert session["frozen_by"] == "loop breaker"
     assert resumed.json()["was_paused"]
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+@pytest.mark.parametrize("sidecar", [PAUSING], indirect=True)
+async def test_a_paused_session_stays_paused_over_sigkill(sidecar: SidecarProcess) -> None:
+    async with sidecar.agent("circles") as client:
+        again = [await client.call_tool("worker__echo", {"text": "x"}) for _ in range(2)]
+    sidecar.signal(signal.SIGKILL)
+    sidecar.wait()
+    sidecar.start()
+    async with sidecar.agent("circles") as client:
+        other = await client.call_tool("worker__echo", {"text": "other"})
+
+    reasons = [(denial_of(answer) or {}).get("reason") for answer in (*again, other)]
+    assert reasons == [None, "loop_detected", "session_frozen"]

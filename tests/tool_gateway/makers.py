@@ -27,6 +27,7 @@ from governor.limits import ExecutionLimits
 from governor.policy import Match, Policy, ToolRule
 from governor.reservation import Reservation
 from governor.scope import ScopeChain
+from governor.session import SessionState
 from governor.settlement import forward, release, settle
 from governor.turn_policy import TurnPolicy
 from governor.usage import Usage
@@ -43,7 +44,6 @@ from tool_gateway.errors import (
 )
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import ApprovalDesk, Archived, Clock, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
@@ -95,6 +95,7 @@ class FakeLedger:
     forwarded: list[ReservationId] = field(default_factory=list)
     keys: dict[str, tuple[str, Reservation]] = field(default_factory=dict)
     turns: set[TurnId | None] = field(default_factory=set)
+    frozen: set[SessionId] = field(default_factory=set)
     settling: anyio.Event = field(default_factory=anyio.Event)
     may_settle: anyio.Event | None = None
 
@@ -107,7 +108,9 @@ class FakeLedger:
             return Replayed(original=self.books.live.get(original.reservation_id, original))
         balances = self.books.balances(request.chain, request.now_ms)
         is_turn_new = request.turn is not None and request.turn not in self.turns
-        decision = admit(request, balances, is_turn_new=is_turn_new)
+        is_frozen = request.chain.session in self.frozen
+        session = SessionState.FROZEN if is_frozen else SessionState.OPEN
+        decision = admit(request, balances, is_turn_new=is_turn_new, session=session)
         if isinstance(decision, Reserved):
             self.turns.add(request.turn)
             self._note(decision)
@@ -115,6 +118,12 @@ class FakeLedger:
                 key = request.idempotency
                 self.keys[key.key] = (key.payload_hash, decision.reservation)
         return decision
+
+    async def pause(self, session: SessionId, *, now_ms: int) -> bool:
+        self._fail_if_down("pause")
+        is_new = session not in self.frozen
+        self.frozen.add(session)
+        return is_new
 
     async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
         self._fail_if_down("forward")
@@ -277,7 +286,6 @@ class House:
         self.backend = FakeBackend(behave)
         self.running = RunningCalls()
         self.entry = ENTRY
-        self.paused = PausedSessions()
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
@@ -299,7 +307,8 @@ class House:
             policy=lambda: self.policy,
             running=self.running,
             arguments_kept=kept,
-            loops=LoopWatch(clock=self.clock, pausing=self.paused),
+            # Of the ledgers that tests bring along, none has to pause a session.
+            loops=LoopWatch(clock=self.clock, pausing=self.ledger),
             admin_contact=contact,
             turnstile=self.turnstile,
         )

@@ -15,7 +15,12 @@ from governor.tracker import LINE_CHARS_MAX, Tracker
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, ENTRY, RULE, House, a_call
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+    UpstreamFailedError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.loop_watch import SESSIONS_MAX
 from tool_gateway.results import (
     BUDGET_META,
@@ -264,15 +269,45 @@ async def test_a_paused_session_starts_nothing_until_it_is_resumed() -> None:
     *_, pausing = await times(house, 12)
     (stopped,) = await times(house, 1, path="/else")
 
-    assert house.paused.resume(CHAIN.session)
+    house.ledger.frozen.remove(CHAIN.session)
     house.clock.at_ms += 300_000
     (resumed,) = await times(house, 1, path="/else")
 
     assert denial(pausing)["reason"] == "loop_detected"
+    assert "files__read was made 12 times" in str(denial(pausing)["remedy"])
+    assert "files__read was made 12 times" in str(house.ledger.records[11].detail)
     assert denial(stopped)["reason"] == "session_frozen"
-    assert "files__read in a loop (12 times)" in str(denial(stopped)["remedy"])
+    assert "an administrator can resume it" in str(denial(stopped)["remedy"])
     assert not resumed.is_error
-    assert not house.paused.resume(CHAIN.session)
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+async def test_a_loop_that_goes_on_after_it_was_resumed_is_paused_again() -> None:
+    house = breaking_house()
+    await times(house, 12)
+    house.ledger.frozen.remove(CHAIN.session)
+
+    (again,) = await times(house, 1)
+
+    assert measure(again) == "pause"
+    assert house.ledger.frozen == {CHAIN.session}
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+@pytest.mark.parametrize("error", [LedgerUnavailableError, LedgerOverloadedError])
+async def test_a_loop_that_cannot_be_paused_is_denied_until_it_can(error: type[Exception]) -> None:
+    house = breaking_house()
+    await times(house, 11)
+    house.ledger.down, house.ledger.error = {"pause"}, error
+    (denied,) = await times(house, 1)
+    house.ledger.down = set()
+
+    (pausing,) = await times(house, 1)
+
+    assert (denial(denied)["reason"], measure(denied)) == ("loop_detected", "deny")
+    assert "paused" not in str(denial(denied)["remedy"])
+    assert measure(pausing) == "pause"
+    assert len(house.backend.ran) == 3
 
 
 async def test_a_rule_that_is_off_watches_nothing_and_parts_the_others() -> None:

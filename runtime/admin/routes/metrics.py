@@ -32,4 +32,6 @@ async def read_productivity(
         cursor=query.cursor,
         limit=query.limit,
     )
-    return page_of(found, partial(productivity_out, cpu_watts=parts.cpu_watts))
+    return page_of(
+        found, partial(productivity_out, milliwatts_per_core=parts.policy().milliwatts_per_core)
+    )

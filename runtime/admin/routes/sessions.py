@@ -7,6 +7,7 @@ import anyio
 from fastapi import APIRouter, Query
 
 from governor.ids import SessionId
+from runtime.adapters import LOOP_BREAKER
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
@@ -48,15 +49,16 @@ async def list_sessions(
 @ROUTES.get("/{session_id}", summary="Read a session and its bill", responses=problems(404))
 async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOut:
     """Return the session with what it was charged so far, its turns and what they brought."""
-    store = parts.store
+    store, policy = parts.store, parts.policy()
     session = await store.sessions.get(session_id)
     return session_with_bill_out(
         session,
         await store.calls.bill(session_id),
-        prices=parts.policy().unified,
+        prices=policy.unified,
         turns=turns_out(await store.turns.view(session_id)),
         productivity=figures_out(
-            await store.productivity.of_session(session_id), cpu_watts=parts.cpu_watts
+            await store.productivity.of_session(session_id),
+            milliwatts_per_core=policy.milliwatts_per_core,
         ),
     )
 
@@ -122,7 +124,7 @@ async def freeze_session(parts: Parts, by: By, session_id: SessionId) -> FrozenO
 async def resume_session(parts: Parts, by: By, session_id: SessionId) -> ResumedOut:
     """Admit the session's calls again and let its commands go on where they were.
 
-    A session that was paused for going round in circles goes on as well.
+    It does not matter whether an administrator or the loop breaker had paused it.
     """
     with anyio.CancelScope(shield=True):
         paused = await parts.store.sessions.resume(session_id, by=by, now_ms=parts.clock.now_ms())
@@ -130,5 +132,5 @@ async def resume_session(parts: Parts, by: By, session_id: SessionId) -> Resumed
     return ResumedOut(
         session=session_out(paused.session),
         commands_resumed=sum(thawed),
-        was_paused=parts.paused.resume(session_id),
+        was_paused=paused.before.frozen_by == LOOP_BREAKER.name,
     )

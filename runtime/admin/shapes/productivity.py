@@ -4,9 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from governor.estimate import energy_mj
 from governor.ids import PrincipalId, SessionId, TaskClass, TenantId
 from memory_store.productivity import Figures, Grouping, ProductivityLine, SessionFacts
 from runtime.admin.shapes.fields import EpochMs, Out, Paging
+
+# What a core takes at work, about, where nobody said what it draws: it labels an estimate.
+_MILLIWATTS_PER_CORE = 10_000
 
 
 class ProductivityQuery(Paging):
@@ -24,7 +28,8 @@ class EnergyOut(Out):
     """Energy in millijoules, reckoned from processor time.
 
     `charged_estimate` is what the calls were charged, at `energy.watts_per_core`;
-    `cpu_estimate` is their processor time at `metrics.cpu_watts`, where they were charged none.
+    `cpu_estimate` is their processor time at the same power, 10 W if it is not set, where they
+    were charged none.
     """
 
     mj: int
@@ -83,11 +88,11 @@ class ProductivityOut(FiguresOut):
     session: SessionFactsOut | None
 
 
-def figures_out(figures: Figures, *, cpu_watts: int) -> FiguresOut:
+def figures_out(figures: Figures, *, milliwatts_per_core: int | None) -> FiguresOut:
     """Return the figures with what follows from them."""
     is_charged = figures.energy_mj > 0
-    # A watt for a millisecond is a millijoule.
-    energy_mj = figures.energy_mj if is_charged else figures.cpu_ms * cpu_watts
+    milliwatts = milliwatts_per_core or _MILLIWATTS_PER_CORE
+    mj = figures.energy_mj if is_charged else energy_mj(figures.cpu_ms, milliwatts)
     return FiguresOut(
         sessions=figures.sessions,
         tool_calls=figures.tool_calls,
@@ -108,16 +113,16 @@ def figures_out(figures: Figures, *, cpu_watts: int) -> FiguresOut:
         else None,
         cpu_ms=figures.cpu_ms,
         energy=EnergyOut(
-            mj=energy_mj,
-            mj_per_session=_share(energy_mj, figures.sessions),
+            mj=mj,
+            mj_per_session=_share(mj, figures.sessions),
             source="charged_estimate" if is_charged else "cpu_estimate",
         ),
     )
 
 
-def productivity_out(line: ProductivityLine, *, cpu_watts: int) -> ProductivityOut:
+def productivity_out(line: ProductivityLine, *, milliwatts_per_core: int | None) -> ProductivityOut:
     """Return one line."""
-    figures = figures_out(line.figures, cpu_watts=cpu_watts)
+    figures = figures_out(line.figures, milliwatts_per_core=milliwatts_per_core)
     session = None if line.session is None else _session_out(line.session)
     return ProductivityOut(**dict(figures), key=line.key, session=session)
 

@@ -24,7 +24,10 @@ class SessionFilters(Paging):
 
 
 class SessionOut(Out):
-    """One run of an agent; `name` is what the agent calls it."""
+    """One run of an agent; `name` is what the agent calls it.
+
+    `frozen_by` is an administrator, or `loop breaker` where it went round in circles.
+    """
 
     id: SessionId
     tenant: TenantId
@@ -81,7 +84,7 @@ class FrozenOut(Out):
 class ResumedOut(Out):
     """A session after it was resumed, and how many of its local commands go on.
 
-    `was_paused` tells whether it had been held for going round in circles.
+    `was_paused` tells whether it had been frozen for going round in circles.
     """
 
     session: SessionOut

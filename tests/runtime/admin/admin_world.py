@@ -31,7 +31,6 @@ from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.freezing import SessionFreezer
-from tool_gateway.pausing import PausedSessions
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
@@ -123,7 +122,6 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             arguments_kept=ArgumentsKept.REDACTED,
         ),
         freezer=SessionFreezer(running=running, commands=commands or Commands()),
-        paused=PausedSessions(),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),

@@ -2,9 +2,10 @@ import anyio
 import pytest
 
 from governor.denial import DenialReason, Denied
+from governor.events import Reserved
 from governor.ids import CallId, SessionId
-from governor.scope import ScopeChain
 from memory_store.sessions import session_id_for
+from runtime.adapters import StorePausing
 from tests.runtime.admin.admin_world import ADMIN, AGENT, SESSION, TENANT, World
 from tool_gateway.running import RunningCalls
 
@@ -60,8 +61,10 @@ async def test_sessions_are_listed_by_agent_tenant_and_whether_they_are_open(
 @pytest.mark.requirement("loop.pause-stops-session")
 async def test_a_paused_session_is_resumed_once(world: World) -> None:
     await world.run_call("call-1")
-    chain = ScopeChain(tenant=TENANT, agent=AGENT, session=SESSION)
-    await world.parts.paused.pause(chain, why="it went round in circles")
+    pausing = StorePausing(world.parts.store.sessions)
+    assert await pausing.pause(SESSION, now_ms=world.clock.now_ms())
+    shown = (await world.get(f"/sessions/{SESSION}")).json()
+    denied = await world.admit("call-2")
 
     first, second, unknown = [
         await world.post(f"/sessions/{session}/resume") for session in (SESSION, SESSION, "ses_404")
@@ -69,8 +72,32 @@ async def test_a_paused_session_is_resumed_once(world: World) -> None:
 
     assert (first.json()["was_paused"], second.json()["was_paused"]) == (True, False)
     assert first.json()["session"]["id"] == SESSION
-    assert world.parts.paused.why_paused(SESSION) is None
+    assert (shown["frozen_by"], shown["frozen_at_ms"]) == ("loop breaker", world.clock.now_ms())
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_FROZEN
+    assert isinstance(await world.admit("call-3"), Reserved)
     assert unknown.status_code == 404
+
+
+@pytest.mark.requirement("loop.pause-stops-session")
+async def test_what_an_administrator_froze_was_not_paused_for_a_loop(world: World) -> None:
+    await world.run_call("call-1")
+    await world.post(f"/sessions/{SESSION}/freeze")
+
+    is_new = await StorePausing(world.parts.store.sessions).pause(SESSION, now_ms=0)
+    resumed = await world.post(f"/sessions/{SESSION}/resume")
+
+    assert not is_new
+    assert not resumed.json()["was_paused"]
+
+
+async def test_a_session_that_was_ended_is_not_paused(world: World) -> None:
+    await world.run_call("call-1")
+    await world.post(f"/sessions/{SESSION}/kill")
+
+    is_new = await StorePausing(world.parts.store.sessions).pause(SESSION, now_ms=0)
+
+    assert not is_new
 
 
 async def test_killing_a_session_stops_its_running_calls_and_no_others(world: World) -> None:

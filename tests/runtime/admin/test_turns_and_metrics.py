@@ -3,6 +3,8 @@ import pytest
 from governor.ids import TaskClass
 from governor.scope import ScopeChain
 from governor.turn_policy import TurnMode
+from memory_store.productivity import Figures
+from runtime.admin.shapes.productivity import figures_out
 from tests.runtime.admin.admin_world import AGENT, SESSION, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +74,26 @@ async def test_productivity_is_paged_and_says_what_it_is_made_of(world: World) -
         assert line["energy"] == {"mj": 0, "mj_per_session": 0.0, "source": "cpu_estimate"}
     (line,) = (await world.get(METRICS, params={"by": "session"})).json()["items"]
     assert (line["session"]["task_class"], line["session"]["turns_limit"]) == ("bug", 3)
+
+
+@pytest.mark.requirement("energy.is-an-estimate")
+@pytest.mark.parametrize(
+    ("charged_mj", "milliwatts", "shown"),
+    [
+        (0, None, (1_030, "cpu_estimate")),
+        (0, 7_031, (725, "cpu_estimate")),  # rounded up
+        (700, 7_031, (700, "charged_estimate")),
+    ],
+)
+def test_energy_is_what_was_charged_else_cpu_time_at_the_draw_of_a_core(
+    charged_mj: int, milliwatts: int | None, shown: tuple[int, str]
+) -> None:
+    figures = Figures(sessions=2, cpu_ms=103, energy_mj=charged_mj)
+
+    energy = figures_out(figures, milliwatts_per_core=milliwatts).energy
+
+    assert (energy.mj, energy.source) == shown
+    assert energy.mj_per_session == energy.mj / 2
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def test_the_first_rule_replaces_the_house_s_terms_and_agents_have_a_class() -> 
         ("[turns]\nextention = 3", "extension"),
         ('[[turn_rule]]\nagent = "a"\nsolve_price = 0', "turn_rule[0].solve_price"),
         ('[[task_class]]\nname = "x"', "task_class[0].agent"),
-        ("[metrics]\ncpu_watts = 0", "metrics.cpu_watts"),
+        ("[energy]\nwatts_per_core = 0", "energy.watts_per_core"),
+        ("[metrics]\ncpu_watts = 10", "metrics.cpu_watts is energy.watts_per_core now"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(text: str, told: str) -> None:
