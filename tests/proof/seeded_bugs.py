@@ -88,6 +88,8 @@ BUGS = (
             ),
         ),
         found_by=_OVERSPEND,
+        # It shows only where a budget runs dry within one transaction.
+        scale=0.5,
     ),
     SeededBug(
         name="double_settle",

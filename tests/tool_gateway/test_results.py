@@ -171,7 +171,8 @@ def test_what_remains_is_shown_as_the_settlement_leaves_it() -> None:
     warned = balance(limit=10, settled=8, reserved=1)
     settled = Settled(
         reservation=reserved.reservation,
-        freed=(), charged=(),
+        freed=(),
+        charged=(),
         standing=(warned,),
         warned=(Warned(warned, 8),),
     )
