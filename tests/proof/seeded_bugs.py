@@ -35,6 +35,10 @@ class SeededBug:
 
 
 _OVERSPEND = "tests/proof/test_overspend.py::test_not_one_unit_is_spent_above_any_budget[sqlite-64]"
+_STAMPEDE = (
+    "tests/contracts/test_ledger_contract.py"
+    "::test_of_64_concurrent_calls_exactly_as_many_are_admitted_as_fit[sqlite]"
+)
 _BEYOND = (
     "tests/proof/test_overspend.py"
     "::test_what_is_spent_beyond_the_holds_is_recorded_to_the_unit[sqlite]"
@@ -87,9 +91,7 @@ BUGS = (
                 ),
             ),
         ),
-        found_by=_OVERSPEND,
-        # It shows only where a budget runs dry within one transaction.
-        scale=0.5,
+        found_by=_STAMPEDE,
     ),
     SeededBug(
         name="double_settle",
@@ -116,8 +118,7 @@ BUGS = (
                 new='                table.ended_at_ms.is_(None), table.state == "held",\n',
             ),
         ),
-        found_by=_MODEL,
-        scale=0.1,
+        found_by=_OVERSPEND,
     ),
     SeededBug(
         name="float_money",
@@ -185,7 +186,8 @@ BUGS = (
             ),
         ),
         found_by=_REPLICAS,
-        scale=0.3,
+        # Two have to meet, each with what the other wants.
+        scale=1.0,
     ),
     SeededBug(
         name="deaf_to_other_replicas",
