@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from governor.errors import InvalidBudgetError
 
+# Further back a clock has stepped, and nothing is admitted until it has caught up.
+CLOCK_BACK_MS_MAX = 5_000
 _BUCKETS_MAX = 1_000
 
 
@@ -115,7 +117,8 @@ class Sliding:
     """The last `length_ms`, in `buckets` parts.
 
     Use is added up part by part and leaves part by part, so up to one part more than the
-    length counts: never less than what was used within it.
+    length counts: never less than what was used within it. What a clock booked before it
+    stepped back a little counts as well, or the window would be open a second time.
 
     Raises:
         InvalidBudgetError: there is no length, or it does not divide into the parts.
@@ -148,9 +151,12 @@ class Sliding:
         return self.start_ms(now_ms) + self.bucket_ms + self.length_ms
 
     def older_ms(self, now_ms: int) -> tuple[int, ...]:
-        """Return when each earlier part that still counts began, the oldest first."""
-        start_ms = self.start_ms(now_ms)
-        return tuple(start_ms - back * self.bucket_ms for back in range(self.buckets, 0, -1))
+        """Return when each other part that counts began, the oldest first."""
+        start_ms, part_ms = self.start_ms(now_ms), self.bucket_ms
+        # A part that begins a whole length from now shares no stretch of that length with it.
+        ahead = min(self.buckets, -(-CLOCK_BACK_MS_MAX // part_ms))
+        earlier = range(start_ms - self.length_ms, start_ms, part_ms)
+        return (*earlier, *range(start_ms + part_ms, start_ms + (ahead + 1) * part_ms, part_ms))
 
 
 Window = Lifetime | Fixed | Calendar | Sliding

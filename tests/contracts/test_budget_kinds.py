@@ -262,6 +262,22 @@ async def test_a_match_narrows_a_budget_to_its_calls(
     assert [isinstance(tool_call, Denied), isinstance(chat, Denied)] == bound
 
 
+@pytest.mark.parametrize("buckets", [1, 6, 600])
+async def test_a_clock_that_steps_back_does_not_open_a_sliding_window_again(
+    stage: Stage, buckets: int
+) -> None:
+    await stage.put_budget(budget({COST: 10}, window=Sliding(length_ms=6_000, buckets=buckets)))
+    assert await spend(stage, 10, now_ms=30_500)
+
+    denials = [
+        await stage.ledger.admit(request({COST: 1}, now_ms=30_500 - back_ms, expires_at_ms=99_999))
+        for back_ms in (0, 499, 500, 501, 4_999, 5_000, 5_001)
+    ]
+
+    reasons = [denied.reason for denied in denials if isinstance(denied, Denied)]
+    assert reasons == [*[DenialReason.BUDGET_EXHAUSTED] * 6, DenialReason.CLOCK_STEPPED_BACK]
+
+
 HISTORY = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), min_size=1, max_size=25)
 KINDS = pytest.mark.parametrize("kind", ["memory", "sql"])
 LIMIT, WINDOW_MS, BURST = 10, 600, 4

@@ -4,28 +4,31 @@ import itertools
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from proof.facts import Key, check
-from proof.reference import Reference, Rule
+from proof.reference import Reference
+from proof.reference_rules import Kind, Rule
 from proof.stores import Stage, StoreFactory
 from proof.values import budget_of, chain_of, record_for, request_of, units_of, usage_of
 
+from governor.budget import BudgetKind
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import ReservationId, TenantId
 from governor.scope import ScopeKind
-from governor.window import Fixed
+from governor.window import Fixed, Lifetime, Sliding, Window
 from memory_store.errors import SessionOwnerError
 
 TTL_MS = 100
+_BUDGETS_MAX = 6
 _SCOPES = (ScopeKind.TENANT, ScopeKind.AGENT, ScopeKind.SESSION)
 
 _index = st.integers(0, 30)
@@ -33,9 +36,9 @@ _admit = st.tuples(
     st.just("admit"),
     st.sampled_from([(0, 0), (0, 1), (1, 2), (1, 2), (1, 0)]),
     st.integers(0, 9),
-    st.sampled_from(["t1", "t2", "t3", None]),
+    st.sampled_from(["t1", "t2", "t3", "t1", "t2", "t3", None]),
     st.sampled_from([None, None, None, ("k1", "h1"), ("k1", "h2"), ("k2", "h1")]),
-    st.sampled_from([0, 0, 0, 0, -4_000, -6_000]),
+    st.sampled_from([0, 0, 0, 0, -40, -4_000, -6_000]),
 )
 _operation = st.one_of(
     _admit,
@@ -44,6 +47,33 @@ _operation = st.one_of(
     st.tuples(st.just("settle"), _index, st.integers(0, 14)),
     st.tuples(st.just("release"), _index),
     st.tuples(st.just("wait"), st.integers(1, 60)),
+)
+
+_level = st.integers(0, 2)
+_units = st.sampled_from(["cost_microusd", "cost_microusd", "tool_calls", "turns"])
+# What stands beside the plain allowances, which every history has.
+_budget = st.one_of(
+    st.builds(
+        Rule,
+        level=_level,
+        limits=st.dictionaries(_units, st.integers(3, 40), min_size=1),
+        kind=st.just(Kind.RATE),
+        window_ms=st.sampled_from([70, 200, 400]),
+        burst=st.none() | st.integers(1, 40),
+    ),
+    st.builds(
+        Rule,
+        level=_level,
+        limits=st.fixed_dictionaries({"tool_calls": st.integers(1, 4)}),
+        kind=st.just(Kind.SLOTS),
+    ),
+    st.builds(
+        Rule,
+        level=_level,
+        limits=st.dictionaries(_units, st.integers(1, 20), min_size=1),
+        window_ms=st.sampled_from([60, 120, 600]),
+        parts=st.integers(1, 4),
+    ),
 )
 
 # Long batches are what the writer stores together under load.
@@ -88,12 +118,19 @@ class LedgerMachine(RuleBasedStateMachine):
         self.made: list[str] = []
         self.looks = 0
         self.now_ms = world.latest_ms + 100_000
+
+    @initialize(others=st.lists(_budget, min_size=1, max_size=3), times=st.sampled_from([1, 20]))
+    def begin(self, others: list[Rule], times: int) -> None:
+        """Govern by plain allowances and a few others; wide ones leave the say to those."""
         for level, limits, window_ms in (
             (0, {"cost_microusd": 40}, None),
             (1, {"cost_microusd": 15, "turns": 3}, 200),
             (2, {"tool_calls": 5}, None),
         ):
-            self._put(level, Rule(level=level, limits=limits, window_ms=window_ms))
+            wide = {unit: limit * times for unit, limit in limits.items()}
+            self._add(Rule(level=level, limits=wide, window_ms=window_ms))
+        for budget in others:
+            self._add(budget)
 
     @rule(operations=st.lists(_operation, min_size=1, max_size=5) | _MANY)
     def play(self, operations: list[tuple[Any, ...]]) -> None:
@@ -123,13 +160,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self.world.steps += 1
         self._compare()
 
-    @rule(level=st.integers(0, 2), limit=st.integers(1, 50))
-    def change_budget(self, level: int, limit: int) -> None:
-        old = self.reference.rules[f"{self.tenant}_{level}"]
-        unit = next(iter(old.limits))
-        self._put(
-            level, Rule(level=level, limits={**old.limits, unit: limit}, window_ms=old.window_ms)
-        )
+    @rule(index=_index, limit=st.integers(1, 50), another=st.none() | _budget)
+    def change_budgets(self, index: int, limit: int, another: Rule | None) -> None:
+        """Change a limit or add a budget; what is held already does not feel it."""
+        rules = self.reference.rules
+        name = sorted(rules)[index % len(rules)]
+        unit = next(iter(rules[name].limits))
+        if another is not None and len(rules) < _BUDGETS_MAX:
+            self._add(another)
+        else:
+            self._put(name, replace(rules[name], limits={**rules[name].limits, unit: limit}))
         self.world.steps += 1
 
     @precondition(lambda self: self.reference.owners)
@@ -144,16 +184,21 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         check(self.world.call(lambda: self.world.stage.facts(self.tenant)))
+        assert not self.reference.passed_too_fast()
 
-    def _put(self, level: int, one: Rule) -> None:
-        name = f"{self.tenant}_{level}"
-        self.reference.rules[name] = one
+    def _add(self, budget: Rule) -> None:
+        self._put(f"{self.tenant}_{len(self.reference.rules)}", budget)
+
+    def _put(self, name: str, one: Rule) -> None:
+        self.reference.put(name, one)
         budget = budget_of(
             name,
             self.tenant,
-            _SCOPES[level],
+            _SCOPES[one.level],
             units_of(one.limits),
-            window=None if one.window_ms is None else Fixed(one.window_ms),
+            window=_window(one),
+            kind=_KINDS[one.kind],
+            burst=one.burst,
         )
         self.world.call(lambda: self.world.stage.put_budget(budget))
 
@@ -178,11 +223,11 @@ class LedgerMachine(RuleBasedStateMachine):
                 used = {"cost_microusd": operation[2]}
                 usage = usage_of(units_of(used))
                 record = record_for(call_id, chain, ended_at_ms=self.now_ms, usage=usage)
-                wanted = reference.settle(name, used)
+                wanted = reference.settle(name, used, now_ms=self.now_ms)
                 return lambda: ledger.settle(reservation_id, usage, record), wanted
             case _:
                 record = record_for(call_id, chain, ended_at_ms=self.now_ms, usage=None)
-                wanted = reference.release(name)
+                wanted = reference.release(name, now_ms=self.now_ms)
                 return lambda: ledger.release(reservation_id, record), wanted
 
     def _plan_admission(
@@ -232,10 +277,24 @@ class LedgerMachine(RuleBasedStateMachine):
             lambda: ledger.balances(tenant=TenantId(self.tenant), now_ms=self.now_ms)
         )
         for view in views:
-            start_ms = view.window.start_ms(self.now_ms)
-            account = (view.budget_id, view.subject, view.unit.value, start_ms)
+            account = (view.budget_id, view.subject, view.unit.value)
             said = (view.used, view.reserved, view.overrun)
-            assert said == self.reference.standing(account), account
+            assert said == self.reference.shown(*account, self.now_ms), account
+
+
+_KINDS = {
+    Kind.ALLOWANCE: BudgetKind.ALLOWANCE,
+    Kind.RATE: BudgetKind.RATE,
+    Kind.SLOTS: BudgetKind.CONCURRENCY,
+}
+
+
+def _window(one: Rule) -> Window:
+    if one.window_ms is None:
+        return Lifetime()
+    if one.parts is None:
+        return Fixed(one.window_ms)
+    return Sliding(length_ms=one.window_ms, buckets=one.parts)
 
 
 async def _together(acts: list[Callable[[], Awaitable[Any]]]) -> list[Any]:

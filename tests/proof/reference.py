@@ -1,25 +1,26 @@
 """What a ledger must answer, said once more in the plainest way: sums over lists.
 
 It shares no line with the governor: no balance is ever kept, every question adds up the
-holds and charges of all calls again. It is slow and obvious on purpose.
+holds and charges of all calls again; only of a rate it is kept when its bucket is full. It is
+slow and obvious on purpose.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from proof.reference_rules import Bucket, Kind, Rule, Taken
 
 # How far a clock may step back before admissions are refused.
 BACK_MS_MAX = 5_000
 
 Account = tuple[str, str, str, int]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One budget: a level of the chain (0 tenant, 1 agent, 2 session) and its limits."""
-
-    level: int
-    limits: Mapping[str, int]
-    window_ms: int | None
+_REASONS = {
+    Kind.ALLOWANCE: "budget_exhausted",
+    Kind.RATE: "rate_exhausted",
+    Kind.SLOTS: "concurrency_exhausted",
+}
 
 
 @dataclass(kw_only=True)
@@ -30,6 +31,9 @@ class Call:
     agent: str
     session: str
     holds: dict[Account, int]
+    slots: set[Account]
+    taken: dict[Account, Taken]
+    created_at_ms: int
     expires_at_ms: int
     turn: str | None
     opens_turn: bool
@@ -41,6 +45,10 @@ class Call:
     def is_live(self) -> bool:
         return self.state in ("held", "forwarded")
 
+    def charge(self, account: Account, used: int) -> int:
+        """Return what is charged where `used` was used: a slot is only ever given back."""
+        return 0 if account in self.slots else used
+
 
 @dataclass
 class Reference:
@@ -51,6 +59,36 @@ class Reference:
     calls: dict[str, Call] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
+    buckets: dict[Account, Bucket] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    def put(self, name: str, rule: Rule) -> None:
+        if name in self.rules:
+            self.changed.add(name)
+        self.rules[name] = rule
+
+    def passed_too_fast(self) -> list[str]:
+        """Return where more passed in some time than a budget that never changed lets pass."""
+        uses: dict[tuple[str, str, str], list[tuple[int, int]]] = defaultdict(list)
+        for call in self.calls.values():
+            for account, held in call.holds.items():
+                used = held if call.is_live else min(held, call.charges[account])
+                uses[account[:3]].append((call.created_at_ms, used))
+        return [
+            f"{name} of {subject}: {unit} {most}"
+            for (name, subject, unit), amounts in uses.items()
+            if name not in self.changed
+            and (rule := self.rules[name]).has_pace
+            and (most := rule.most_in_a_span(unit, amounts)) > rule.most_at_once(unit)
+        ]
+
+    def shown(self, name: str, subject: str, unit: str, now_ms: int) -> tuple[int, int, int]:
+        """Return how one budget stands for one subject."""
+        rule = self.rules[name]
+        if rule.kind is Kind.RATE:
+            bucket = self.buckets.get((name, subject, unit, rule.start_ms(unit, now_ms)), Bucket())
+            return bucket.used(rule.ms_per_unit(unit), now_ms), 0, 0
+        return self._counted(rule, (name, subject, unit, rule.start_ms(unit, now_ms)), now_ms)
 
     def standing(self, account: Account) -> tuple[int, int, int]:
         """Return what is charged, held and overrun on an account."""
@@ -62,6 +100,19 @@ class Reference:
                 else:
                     settled += call.charges[account]
                     overrun += max(0, call.charges[account] - call.holds[account])
+        return settled, reserved, overrun
+
+    def _counted(self, rule: Rule, account: Account, now_ms: int) -> tuple[int, int, int]:
+        """Return the standing of every part of the window that still counts."""
+        if rule.parts is None:
+            return self.standing(account)
+        booked = {one for call in self.calls.values() for one in call.holds}
+        parts = [
+            self.standing(one)
+            for one in booked
+            if one[:3] == account[:3] and rule.counts(one[3], now_ms)
+        ]
+        settled, reserved, overrun = (sum(part[of] for part in parts) for of in range(3))
         return settled, reserved, overrun
 
     def admit(
@@ -88,22 +139,32 @@ class Reference:
             for call in self.calls.values()
         )
         wanted = {**wanted, **({"turns": 1} if opens else {})}
-        holds = {}
-        short = False
-        for account, limit in self._accounts(agent, session, now_ms):
-            unit = account[2]
+        holds, short, slots, taken = {}, [], set(), {}
+        for account, rule in self._accounts(agent, session, now_ms):
+            name, _, unit, _ = account
             if unit == "turns" and turn is None:
                 return ("denied", "turn_unknown")
-            holds[account] = wanted.get(unit, 0)
-            settled, reserved, _ = self.standing(account)
-            short = short or (unit in wanted and settled + reserved + holds[account] > limit)
+            is_slot = rule.kind is Kind.SLOTS
+            holds[account] = 1 if is_slot else wanted.get(unit, 0)
+            if is_slot:
+                slots.add(account)
+            if rule.kind is Kind.RATE:
+                taken[account] = Taken(holds[account], rule.ms_per_unit(unit), now_ms)
+            if (is_slot or unit in wanted) and not self._affords(account, holds[account], now_ms):
+                short.append((-rule.level, name, account, rule.kind))
         if short:
-            return ("denied", "budget_exhausted")
+            # Who is denied by several is told of the narrowest.
+            return ("denied", _REASONS[min(short)[3]])
+        for account, amount in taken.items():
+            self.buckets.setdefault(account, Bucket()).take(amount)
         self.calls[reservation_id] = Call(
             reservation_id=reservation_id,
             agent=agent,
             session=session,
             holds=holds,
+            slots=slots,
+            taken=taken,
+            created_at_ms=now_ms,
             expires_at_ms=expires_at_ms,
             turn=turn,
             opens_turn=opens,
@@ -128,20 +189,22 @@ class Reference:
         call.state = "forwarded"
         return ("forwarded",)
 
-    def settle(self, reservation_id: str, used: Mapping[str, int]) -> tuple[object, ...]:
+    def settle(
+        self, reservation_id: str, used: Mapping[str, int], *, now_ms: int
+    ) -> tuple[object, ...]:
         call = self.calls[reservation_id]
         charges = {
             account: held if account[2] == "turns" else used.get(account[2], held)
             for account, held in call.holds.items()
         }
-        return self._end(call, "settled", charges)
+        return self._end(call, "settled", charges, now_ms)
 
-    def release(self, reservation_id: str) -> tuple[object, ...]:
+    def release(self, reservation_id: str, *, now_ms: int) -> tuple[object, ...]:
         call = self.calls[reservation_id]
         charges = {
             account: held if account[2] == "turns" else 0 for account, held in call.holds.items()
         }
-        ended = self._end(call, "released", charges)
+        ended = self._end(call, "released", charges, now_ms)
         if ended[0] == "released":
             call.key = None
         return ended
@@ -155,26 +218,35 @@ class Reference:
         ]
         for call in due:
             left = call.state == "forwarded"
-            self._end(call, "expired", {one: held * left for one, held in call.holds.items()})
+            charges = {one: held * left for one, held in call.holds.items()}
+            self._end(call, "expired", charges, now_ms)
             if not left:
                 call.key = None
                 call.opens_turn = False
         return {call.reservation_id for call in due}
 
-    def _end(self, call: Call, state: str, charges: dict[Account, int]) -> tuple[object, ...]:
+    def _end(
+        self, call: Call, state: str, used: dict[Account, int], now_ms: int
+    ) -> tuple[object, ...]:
         if not call.is_live:
             return ("raised", "InvalidTransitionError")
-        call.state, call.charges = state, charges
-        return (state, charges)
+        call.state = state
+        call.charges = {account: call.charge(account, amount) for account, amount in used.items()}
+        for account, taken in call.taken.items():
+            self.buckets[account].correct(taken, call.charges[account], now_ms)
+        return (state, call.charges)
 
-    def _accounts(self, agent: str, session: str, now_ms: int) -> list[tuple[Account, int]]:
+    def _affords(self, account: Account, amount: int, now_ms: int) -> bool:
+        name, _, unit, _ = account
+        rule = self.rules[name]
+        if rule.kind is Kind.RATE:
+            bucket = self.buckets.get(account, Bucket())
+            return bucket.has(amount, rule.ms_per_unit(unit), rule.most_at_once(unit), now_ms)
+        settled, reserved, _ = self._counted(rule, account, now_ms)
+        return settled + reserved + amount <= rule.limits[unit]
+
+    def _accounts(self, agent: str, session: str, now_ms: int) -> Iterator[tuple[Account, Rule]]:
         subjects = (self.tenant, agent, session)
-        return [
-            ((name, subjects[rule.level], unit, _start(rule.window_ms, now_ms)), limit)
-            for name, rule in self.rules.items()
-            for unit, limit in rule.limits.items()
-        ]
-
-
-def _start(window_ms: int | None, now_ms: int) -> int:
-    return 0 if window_ms is None else now_ms // window_ms * window_ms
+        for name, rule in self.rules.items():
+            for unit in rule.limits:
+                yield (name, subjects[rule.level], unit, rule.start_ms(unit, now_ms)), rule

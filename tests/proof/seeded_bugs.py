@@ -224,6 +224,54 @@ BUGS = (
         found_by=_OVERSPEND,
     ),
     SeededBug(
+        name="slot_kept",
+        edits=(
+            Edit(
+                file="governor/budget.py",
+                old="    BudgetKind.CONCURRENCY: Booking.SLOT,\n",
+                new="    BudgetKind.CONCURRENCY: Booking.SPEND,\n",
+            ),
+        ),
+        found_by=_MODEL,
+        scale=0.1,
+    ),
+    SeededBug(
+        name="rate_not_corrected",
+        edits=(
+            Edit(
+                file="governor/rate.py",
+                old="arrival + max(moved, -left)",
+                new="arrival + max(moved, 0)",
+            ),
+        ),
+        found_by=_MODEL,
+        scale=1,
+    ),
+    SeededBug(
+        name="rate_given_back_twice",
+        edits=(
+            Edit(
+                file="governor/rate.py",
+                old="arrival + max(moved, -left)",
+                new="arrival + moved",
+            ),
+        ),
+        found_by=_MODEL,
+        scale=1,
+    ),
+    SeededBug(
+        name="oldest_part_dropped",
+        edits=(
+            Edit(
+                file="governor/window.py",
+                old="range(start_ms - self.length_ms, start_ms, part_ms)",
+                new="range(start_ms - self.length_ms + part_ms, start_ms, part_ms)",
+            ),
+        ),
+        found_by=_MODEL,
+        scale=1,
+    ),
+    SeededBug(
         name="overrun_forgotten",
         edits=(
             Edit(

@@ -14,6 +14,7 @@ from typing import Protocol
 from proof.book_rows import read_facts
 from proof.facts import Facts, Hold, Key, Standing
 
+from governor.account import Booking
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.ids import ReservationId, SessionId
@@ -139,7 +140,12 @@ def facts_of_double(ledger: MemoryLedger) -> Facts:
                 agent=hold.chain.agent,
                 key=keys.get(hold.reservation_id, (None, None))[1],
                 is_carve=False,
-                lines=tuple((Key(*line.key), line.amount) for line in hold.lines),
+                # On a rate nothing is held: what passed is booked at once.
+                lines=tuple(
+                    (Key(*line.key), line.amount)
+                    for line in hold.lines
+                    if line.booking is not Booking.RATE
+                ),
             )
             for hold in holds
         ],

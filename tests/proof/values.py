@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts, Unit
-from governor.budget import Budget
+from governor.budget import Budget, BudgetKind
 from governor.call import CallRecord, CallStatus, Idempotency
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain, ScopeKind
@@ -29,6 +29,8 @@ def budget_of(
     *,
     window: Window | None = None,
     subject: str | None = None,
+    kind: BudgetKind = BudgetKind.ALLOWANCE,
+    burst: int | None = None,
 ) -> Budget:
     return Budget(
         budget_id=BudgetId(budget_id),
@@ -37,6 +39,8 @@ def budget_of(
         subject=subject,
         limits=Amounts(limits),
         window=Lifetime() if window is None else window,
+        kind=kind,
+        burst=burst,
     )
 
 
