@@ -13,23 +13,20 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from proof.facts import Key, check
+from proof.model_budgets import OTHERS, as_set
 from proof.reference import Reference
-from proof.reference_rules import Kind, Rule
+from proof.reference_rules import Rule
 from proof.stores import Stage, StoreFactory
-from proof.values import budget_of, chain_of, record_for, request_of, units_of, usage_of
+from proof.values import chain_of, record_for, request_of, units_of, usage_of
 
-from governor.budget import BudgetKind
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.ids import ReservationId, TenantId
-from governor.scope import ScopeKind
-from governor.window import Fixed, Lifetime, Sliding, Window
 from memory_store.errors import SessionOwnerError
 
 TTL_MS = 100
 _BUDGETS_MAX = 6
-_SCOPES = (ScopeKind.TENANT, ScopeKind.AGENT, ScopeKind.SESSION)
 
 _index = st.integers(0, 30)
 _admit = st.tuples(
@@ -47,33 +44,6 @@ _operation = st.one_of(
     st.tuples(st.just("settle"), _index, st.integers(0, 14)),
     st.tuples(st.just("release"), _index),
     st.tuples(st.just("wait"), st.integers(1, 60)),
-)
-
-_level = st.integers(0, 2)
-_units = st.sampled_from(["cost_microusd", "cost_microusd", "tool_calls", "turns"])
-# What stands beside the plain allowances, which every history has.
-_budget = st.one_of(
-    st.builds(
-        Rule,
-        level=_level,
-        limits=st.dictionaries(_units, st.integers(3, 40), min_size=1),
-        kind=st.just(Kind.RATE),
-        window_ms=st.sampled_from([70, 200, 400]),
-        burst=st.none() | st.integers(1, 40),
-    ),
-    st.builds(
-        Rule,
-        level=_level,
-        limits=st.fixed_dictionaries({"tool_calls": st.integers(1, 4)}),
-        kind=st.just(Kind.SLOTS),
-    ),
-    st.builds(
-        Rule,
-        level=_level,
-        limits=st.dictionaries(_units, st.integers(1, 20), min_size=1),
-        window_ms=st.sampled_from([60, 120, 600]),
-        parts=st.integers(1, 4),
-    ),
 )
 
 # Long batches are what the writer stores together under load.
@@ -119,7 +89,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.looks = 0
         self.now_ms = world.latest_ms + 100_000
 
-    @initialize(others=st.lists(_budget, min_size=1, max_size=3), times=st.sampled_from([1, 20]))
+    @initialize(others=st.lists(OTHERS, min_size=1, max_size=3), times=st.sampled_from([1, 20]))
     def begin(self, others: list[Rule], times: int) -> None:
         """Govern by plain allowances and a few others; wide ones leave the say to those."""
         for level, limits, window_ms in (
@@ -160,7 +130,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.world.steps += 1
         self._compare()
 
-    @rule(index=_index, limit=st.integers(1, 50), another=st.none() | _budget)
+    @rule(index=_index, limit=st.integers(1, 50), another=st.none() | OTHERS)
     def change_budgets(self, index: int, limit: int, another: Rule | None) -> None:
         """Change a limit or add a budget; what is held already does not feel it."""
         rules = self.reference.rules
@@ -191,15 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _put(self, name: str, one: Rule) -> None:
         self.reference.put(name, one)
-        budget = budget_of(
-            name,
-            self.tenant,
-            _SCOPES[one.level],
-            units_of(one.limits),
-            window=_window(one),
-            kind=_KINDS[one.kind],
-            burst=one.burst,
-        )
+        budget = as_set(one, name, self.tenant)
         self.world.call(lambda: self.world.stage.put_budget(budget))
 
     def _plan(self, operation: tuple[Any, ...]) -> tuple[Callable[[], Awaitable[Any]], Any] | None:
@@ -280,21 +242,6 @@ class LedgerMachine(RuleBasedStateMachine):
             account = (view.budget_id, view.subject, view.unit.value)
             said = (view.used, view.reserved, view.overrun)
             assert said == self.reference.shown(*account, self.now_ms), account
-
-
-_KINDS = {
-    Kind.ALLOWANCE: BudgetKind.ALLOWANCE,
-    Kind.RATE: BudgetKind.RATE,
-    Kind.SLOTS: BudgetKind.CONCURRENCY,
-}
-
-
-def _window(one: Rule) -> Window:
-    if one.window_ms is None:
-        return Lifetime()
-    if one.parts is None:
-        return Fixed(one.window_ms)
-    return Sliding(length_ms=one.window_ms, buckets=one.parts)
 
 
 async def _together(acts: list[Callable[[], Awaitable[Any]]]) -> list[Any]:

@@ -233,7 +233,7 @@ BUGS = (
             ),
         ),
         found_by=_MODEL,
-        scale=0.1,
+        scale=1,
     ),
     SeededBug(
         name="rate_not_corrected",
