@@ -276,6 +276,14 @@ _STATED: dict[str, dict[str, str]] = {
             "at all, and the process goes on."
         ),
         "proof.full-disk": "A full disk loses nothing acknowledged; with room again work goes on.",
+        "proof.stalled-disk": (
+            "While a disk does not answer nobody is told that anything is stored; once it does, "
+            "what was accepted is done and work goes on."
+        ),
+        "proof.read-only-disk": (
+            "While a disk cannot be written nothing is admitted or leaves and nothing that was "
+            "said is undone; once it can be, work goes on."
+        ),
         "proof.finds-seeded-bugs": "Each seeded bug makes the proof fail that must find it.",
     },
     _CONTENTION: {

@@ -56,6 +56,11 @@ SYSTEM_PARTS = (
         package="git",
         needed_by="tests that run the git MCP server; test_tidy (lists what is tracked)",
     ),
+    SystemPart(
+        program="mkfs.ext4",
+        package="e2fsprogs",
+        needed_by="tests on a disk that hangs or refuses to be written",
+    ),
 )
 
 # The beginnings of the skip reasons that CI accepts, each with why no CI machine can run the
@@ -65,6 +70,8 @@ EXPECTED_SKIPS: tuple[str, ...] = (
     "runs where the sidecar is not root",
     # A checkout or an interpreter below a private folder is out of another user's reach.
     "no Python 3.11 that another user can run",
+    # A container is often given no loop device; a driver that behaves so is tested everywhere.
+    "no disk can be mounted from a file here",
 )
 
 

@@ -1,4 +1,4 @@
-"""A driver whose n-th operation fails, below everything that the store is made of.
+"""A driver of which an operation fails, or that hangs or refuses, below all the store is made of.
 
 It stands in for `sqlite3.connect`, so whatever the store does with its connections (its own
 statements, SQLAlchemy's, BEGIN and COMMIT) is counted and can be made to fail.
@@ -23,10 +23,12 @@ class Failure(StrEnum):
     IOERR = "disk I/O error"
     BUSY = "database is locked"
     CORRUPT = "database disk image is malformed"
+    READONLY = "attempt to write a readonly database"
     # The work was done and the word of it was lost.
     DONE_AND_UNSAID = "disk I/O error (10)"
 
 
+_STOPPED_SECONDS_MAX = 30
 _ENDS_TRANSACTION = (Failure.FULL, Failure.IOERR)
 
 
@@ -39,14 +41,43 @@ class Driver:
     count: int = 0
     failed: str | None = None
     ever_failed: set[str] = field(default_factory=set)
+    writing: list[sqlite3.Connection] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _syncs: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._syncs.set()
 
     def arm(self, failing: int | None, failure: Failure) -> None:
         with self._lock:
             self.failing, self.failure = failing, failure
             self.count, self.failed = 0, None
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let every COMMIT wait, as if for a disk that does not answer."""
+        self._syncs.clear()
+        try:
+            yield
+        finally:
+            self._syncs.set()
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Have SQLite itself refuse every write, as to a file that may only be read."""
+        try:
+            self._say_to_writers("PRAGMA query_only = ON")
+            yield
+        finally:
+            self._say_to_writers("PRAGMA query_only = OFF")
+
+    def _say_to_writers(self, pragma: str) -> None:
+        for connection in self.writing:
+            sqlite3.Connection.execute(connection, pragma).close()
+
     def run(self, connection: sqlite3.Connection, what: str, act: Callable[[], Any]) -> Any:
+        if what == "COMMIT":
+            assert self._syncs.wait(_STOPPED_SECONDS_MAX), "the disk was never let go on"
         if not self._is_next(what):
             return act()
         if self.failure is Failure.DONE_AND_UNSAID:
@@ -116,6 +147,8 @@ def failing_driver() -> Iterator[Driver]:
             *arguments, **{**options, "factory": FailingConnection}
         )
         connection.driver = driver
+        if "mode=rwc" in str(arguments[0]):
+            driver.writing.append(connection)
         return connection
 
     with pytest.MonkeyPatch.context() as patch:
