@@ -276,6 +276,10 @@ _STATED: dict[str, dict[str, str]] = {
             "at all, and the process goes on."
         ),
         "proof.full-disk": "A full disk loses nothing acknowledged; with room again work goes on.",
+        "proof.clock-steps": (
+            "A clock that jumps while holds are live ends none of them twice and opens no window "
+            "a second time, wherever it stands afterwards."
+        ),
         "proof.stalled-disk": (
             "While a disk does not answer nobody is told that anything is stored; once it does, "
             "what was accepted is done and work goes on."

@@ -6,7 +6,7 @@ and held against the limits at once.
 """
 
 import random
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +54,7 @@ class Witness:
     """Everything that the real ledger ever stated, over all lives of the process."""
 
     limits: Mapping[tuple[str, str], int]
+    spans_ms: Mapping[str, int]
     fold: dict[Key, Standing] = field(default_factory=dict)
     live: dict[str, str] = field(default_factory=dict)
     ended: Counter[str] = field(default_factory=Counter)
@@ -61,8 +62,11 @@ class Witness:
     settled: set[str] = field(default_factory=set)
     released: set[str] = field(default_factory=set)
     records: dict[CallId, CallRecord] = field(default_factory=dict)
+    held_at_ms: dict[tuple[str, str], dict[str, tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
 
-    def reserved(self, reserved: Reserved) -> None:
+    def reserved(self, reserved: Reserved, now_ms: int) -> None:
         reservation = reserved.reservation
         self.live[reservation.reservation_id] = reservation.call_id
         for line in reservation.lines:
@@ -72,6 +76,18 @@ class Witness:
             assert now.settled + now.reserved <= limit or not line.amount, (
                 f"{key}: {now} of {limit}"
             )
+            if key.budget_id in self.spans_ms:
+                self._slide(key, reservation.reservation_id, now_ms, line.amount)
+
+    def _slide(self, key: Key, name: str, now_ms: int, amount: int) -> None:
+        """Hold what stands within one length of now against the limit, wherever it is booked."""
+        uses = self.held_at_ms[key.budget_id, key.unit]
+        uses[name] = (now_ms, amount)
+        for ends_ms, _ in uses.values():
+            length_ms = self.spans_ms[key.budget_id]
+            within = sum(used for at, used in uses.values() if 0 <= ends_ms - at < length_ms)
+            limit = self.limits[key.budget_id, key.unit]
+            assert within <= limit or not amount, f"{key}: {within} of {limit} up to {ends_ms}"
 
     def end(self, ended: Ended, status: CallStatus = CallStatus.EXPIRED) -> None:
         reservation = ended.reservation
@@ -89,6 +105,10 @@ class Witness:
         for charge in ended.charges:
             key = Key(*charge.key)
             self.fold[key] = self.fold[key].plus(charge.charged, -charge.held, charge.overrun)
+            if key.budget_id in self.spans_ms:
+                uses = self.held_at_ms[key.budget_id, key.unit]
+                # What goes above its hold is an overrun, here as anywhere.
+                uses[name] = (uses[name][0], min(charge.charged, charge.held))
             is_due = key.unit == Unit.TURNS or not is_free
             assert is_due or not charge.charged, f"{name} never left and was charged {key}"
             limit = self.limits[key.budget_id, key.unit]
@@ -167,7 +187,7 @@ class SimulatedLedger:
         async def act() -> Reserved | Denied | Replayed | KeyReused:
             decision = await self._inner.admit(request)
             if isinstance(decision, Reserved):
-                self._witness.reserved(decision)
+                self._witness.reserved(decision, request.now_ms)
             return decision
 
         decision: Reserved | Denied | Replayed | KeyReused

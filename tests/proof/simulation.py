@@ -6,7 +6,7 @@ twice and nothing stays held.
 """
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,14 +17,14 @@ from proof.stores import Stage
 from proof.values import budget_of, chain_of
 
 from governor.amounts import Amounts, Unit
-from governor.budget import Budget
+from governor.budget import Budget, BudgetKind
 from governor.call import CallStatus, Idempotency, Isolated, ToolCall
 from governor.ids import CallId, TurnId
 from governor.limits import ExecutionLimits
 from governor.policy import Match, ToolRule
 from governor.scope import ScopeChain, ScopeKind
 from governor.usage import Usage
-from governor.window import Fixed
+from governor.window import Fixed, Sliding
 from tests.tool_gateway.makers import ENTRY, LIMITS, TOOL, FakeArchive, House
 from tool_gateway.errors import (
     LedgerOverloadedError,
@@ -40,6 +40,7 @@ from tool_gateway.running import RunningCalls
 PRICE = 7
 CLIENTS, CALLS_EACH, TRIES_MAX = 4, 3, 3
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+SLIDING_MS = (3_000, 12_000, 6 * HOUR_MS)
 REAP_SECONDS = 5.0
 RULE = ToolRule(name="any", match=Match(), allow=True, limits=LIMITS, cost_microusd=PRICE)
 COST = Unit.COST_MICROUSD
@@ -160,7 +161,7 @@ class World:
                 case 0:
                     self.clock.offset_ms += self.rng.choice([HOUR_MS, DAY_MS])
                 case 1:
-                    self.clock.offset_ms -= self.rng.choice([1_000, HOUR_MS, DAY_MS])
+                    self.clock.offset_ms -= self.rng.choice([1_000, 2_500, HOUR_MS, DAY_MS])
                 case 2:
                     running.stop_all(why="an administrator")
                 case _:
@@ -214,11 +215,14 @@ class World:
         assert all(one.reserved == 0 for one in mine.values())
         fold = {key: one for key, one in self.witness.fold.items() if any(one)}
         assert fold == {key: one for key, one in mine.items() if any(one)}
-        charged: Counter[tuple[str, Unit]] = Counter()
+        charged: dict[tuple[str, Unit], Counter[str]] = defaultdict(Counter)
         for key, standing in mine.items():
-            charged[key.subject, Unit(key.unit)] += standing.settled
+            if key.budget_id != f"{self.prefix}_n":
+                charged[key.subject, Unit(key.unit)][key.budget_id] += standing.settled
         for place, spent in self._given().items():
-            assert charged[place] >= spent, f"{place}: {spent} given, {charged[place]} charged"
+            # Each budget for itself: what one charged is no excuse for another.
+            least = min(charged[place].values(), default=0)
+            assert least >= spent, f"{place}: {spent} given, {least} charged"
         twice = [name for name, times in self.upstream.reached.items() if times > 1]
         assert not twice, f"ran twice: {twice}"
         free = self.witness.released & self.upstream.reached.keys()
@@ -246,6 +250,20 @@ def _budgets(prefix: str, rng: random.Random) -> Sequence[Budget]:
         budget_of(f"{prefix}_t", prefix, ScopeKind.TENANT, limits),
         budget_of(f"{prefix}_a", prefix, ScopeKind.AGENT, limits, window=Fixed(HOUR_MS)),
         budget_of(f"{prefix}_s", prefix, ScopeKind.SESSION, {**limits, **narrow}),
+        budget_of(
+            f"{prefix}_w",
+            prefix,
+            ScopeKind.TENANT,
+            {COST: rng.randint(PRICE, PRICE * calls)},
+            window=Sliding(length_ms=rng.choice(SLIDING_MS), buckets=6),
+        ),
+        budget_of(
+            f"{prefix}_n",
+            prefix,
+            ScopeKind.AGENT,
+            {Unit.TOOL_CALLS: rng.randint(1, CLIENTS)},
+            kind=BudgetKind.CONCURRENCY,
+        ),
     ]
 
 
@@ -263,7 +281,10 @@ async def play(seed: int, stage: Stage) -> Counter[str]:
         clock=clock,
         upstream=CountingUpstream(rng, rng.random() < 0.5, clock),
         witness=Witness(
-            {(b.budget_id, unit.value): limit for b in budgets for unit, limit in b.limits}
+            {(b.budget_id, unit.value): limit for b in budgets for unit, limit in b.limits},
+            spans_ms={
+                b.budget_id: b.window.length_ms for b in budgets if isinstance(b.window, Sliding)
+            },
         ),
         prefix=prefix,
         faults=Faults() if rng.random() < 0.9 else Faults(refused=200, unsaid=200, stalled=50),
