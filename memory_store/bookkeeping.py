@@ -303,7 +303,9 @@ class Bookkeeping:
         reservation = ended.reservation
         assert record.call_id == reservation.call_id, "the record is of another call"
         self.holds.move(live, reservation, ended_at_ms=record.ended_at_ms)
-        elapsed_ms = record.ended_at_ms - live.hold.created_at_ms
+        # What a rate brought back by the latest admission may have passed since, wherever the
+        # clock stands now.
+        elapsed_ms = max(record.ended_at_ms, self._latest_ms) - live.hold.created_at_ms
         self.accounts.end(live.chart.accounts, ended, elapsed_ms=elapsed_ms)
         if live.chart.draws:
             self._draw_down(live, ended)

@@ -238,7 +238,8 @@ class MemoryLedger:
         self._replace(ended.reservation)
         for charge in ended.charges:
             began_ms = self._holds[ended.reservation.reservation_id].created_at_ms
-            _book(self._accounts[charge.key], charge, elapsed_ms=record.ended_at_ms - began_ms)
+            elapsed_ms = max(record.ended_at_ms, self._latest_ms) - began_ms
+            _book(self._accounts[charge.key], charge, elapsed_ms=elapsed_ms)
         self.records.append(record)
 
     def _expire(self, hold: Hold, now_ms: int) -> Expired:

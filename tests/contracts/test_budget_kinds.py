@@ -278,6 +278,20 @@ async def test_a_clock_that_steps_back_does_not_open_a_sliding_window_again(
     assert reasons == [*[DenialReason.BUDGET_EXHAUSTED] * 6, DenialReason.CLOCK_STEPPED_BACK]
 
 
+async def test_a_clock_that_steps_back_gives_no_rate_back_twice(stage: Stage) -> None:
+    rate = budget({COST: 10}, kind=BudgetKind.RATE, window=Fixed(10_000), burst=10)
+    await stage.put_budget(rate)
+    first = request({COST: 10}, now_ms=100_000, expires_at_ms=200_000)
+    assert isinstance(await stage.ledger.admit(first), Reserved)
+
+    # Ten seconds on, time itself has brought everything back, and it passes again.
+    assert await spend(stage, 10, now_ms=110_000)
+    ending = record(first, ended_at_ms=105_000)
+    await stage.ledger.settle(first.reservation_id, used({COST: 0}), ending)
+
+    assert not await spend(stage, 1, now_ms=110_000)
+
+
 HISTORY = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), min_size=1, max_size=25)
 KINDS = pytest.mark.parametrize("kind", ["memory", "sql"])
 LIMIT, WINDOW_MS, BURST = 10, 600, 4

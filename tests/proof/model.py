@@ -29,6 +29,7 @@ TTL_MS = 100
 _BUDGETS_MAX = 6
 
 _index = st.integers(0, 30)
+_back_ms = st.sampled_from([0, 0, -40, -100])
 _admit = st.tuples(
     st.just("admit"),
     st.sampled_from([(0, 0), (0, 1), (1, 2), (1, 2), (1, 0)]),
@@ -41,8 +42,8 @@ _operation = st.one_of(
     _admit,
     _admit,
     st.tuples(st.just("forward"), _index),
-    st.tuples(st.just("settle"), _index, st.integers(0, 14)),
-    st.tuples(st.just("release"), _index),
+    st.tuples(st.just("settle"), _index, _back_ms, st.integers(0, 14)),
+    st.tuples(st.just("release"), _index, _back_ms),
     st.tuples(st.just("wait"), st.integers(1, 60)),
 )
 
@@ -177,19 +178,22 @@ class LedgerMachine(RuleBasedStateMachine):
         call, reservation_id = reference.calls[name], ReservationId(name)
         chain = chain_of(self.tenant, call.agent, call.session)
         call_id = f"call_{name.removeprefix('res_')}"
+        ended_at_ms = self.now_ms + (0 if operation[0] == "forward" else operation[2])
+        # What an admission saw is known to have passed, whatever the clock says now.
+        latest_ms = max(ended_at_ms, self.world.latest_ms)
         match operation[0]:
             case "forward":
                 at_ms = self.now_ms
                 return lambda: ledger.forward(reservation_id, now_ms=at_ms), reference.forward(name)
             case "settle":
-                used = {"cost_microusd": operation[2]}
+                used = {"cost_microusd": operation[3]}
                 usage = usage_of(units_of(used))
-                record = record_for(call_id, chain, ended_at_ms=self.now_ms, usage=usage)
-                wanted = reference.settle(name, used, now_ms=self.now_ms)
+                record = record_for(call_id, chain, ended_at_ms=ended_at_ms, usage=usage)
+                wanted = reference.settle(name, used, now_ms=latest_ms)
                 return lambda: ledger.settle(reservation_id, usage, record), wanted
             case _:
-                record = record_for(call_id, chain, ended_at_ms=self.now_ms, usage=None)
-                wanted = reference.release(name, now_ms=self.now_ms)
+                record = record_for(call_id, chain, ended_at_ms=ended_at_ms, usage=None)
+                wanted = reference.release(name, now_ms=latest_ms)
                 return lambda: ledger.release(reservation_id, record), wanted
 
     def _plan_admission(
