@@ -5,6 +5,7 @@ session, sub-session) and three units: twelve accounts, each its own acknowledge
 After each round the books are added up and held against the pairs that were acknowledged.
 """
 
+import argparse
 import os
 import statistics
 import tempfile
@@ -47,7 +48,7 @@ LIMIT = 2**40
 LEVELS = 4
 
 
-async def main() -> None:
+async def main(rounds: int) -> None:
     """Print the tables."""
     spare_what_lasts()
     print(machine())
@@ -56,10 +57,11 @@ async def main() -> None:
     print("|---|---|---|---|---|---|")
     for durability in Durability:
         for clients in CLIENTS:
-            await _row(f"Flyball, {durability.value}", clients, _ours(durability, clients))
+            name = f"Flyball, {durability.value}"
+            await _row(name, clients, _ours(durability, clients), rounds)
     for peer in PEERS:
         for clients in CLIENTS:
-            await _row(peer.name, clients, _theirs(peer, clients))
+            await _row(peer.name, clients, _theirs(peer, clients), rounds)
 
 
 @dataclass(slots=True)
@@ -70,9 +72,11 @@ class Round:
     admit_ms: list[float] = field(default_factory=list)
 
 
-async def _row(name: str, clients: int, run: Callable[[Path], Awaitable[Round]]) -> None:
+async def _row(
+    name: str, clients: int, run: Callable[[Path], Awaitable[Round]], rounds: int
+) -> None:
     rates, middles, tails, syncs = [], [], [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             syncs.append(fsync_p50_ms(Path(folder)))
             one = await run(Path(folder, "state"))
@@ -247,4 +251,6 @@ def fsync_p50_ms(folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of three seconds for each row")
+    anyio.run(main, parser.parse_args().rounds)

@@ -101,15 +101,18 @@ class Balance(NamedTuple):
         """Return what is neither settled nor held; negative after an overrun."""
         return self.account.limit - self.settled - self.reserved
 
-    def affords(self, amount: int, now_ms: int) -> bool:
-        """Tell whether `amount` more may be held at `now_ms`."""
+    def affords(self, amount: int, now_ms: int, *, on_credit: bool = True) -> bool:
+        """Tell whether `amount` more may be held at `now_ms`.
+
+        Where the account may owe, one call may cross its limit; not `on_credit`, none may.
+        """
         account = self.account
         if account.booking is Booking.DRAW:
             return True
         if account.rate is not None:
             return amount <= account.rate.level(self.settled, now_ms)
         remaining = account.limit - self.settled - self.reserved
-        return amount <= remaining or (account.may_owe and remaining > 0)
+        return amount <= remaining or (account.may_owe and on_credit and remaining > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,8 @@ def admit(
     if blind and (denied := _blind_denial(request, blind)) is not None:
         return denied
     wanted, now_ms = amount.by_unit, request.now_ms
+    # A debt is what one call may make; carved out, it would be as many as the carve has room for.
+    on_credit = request.target.kind is not CallKind.SUB_SESSION
 
     postings, held = [], []
     # What an observing budget cannot count it would have denied.
@@ -82,7 +84,7 @@ def admit(
         if (
             needed is not None
             and (settled + reserved + needed > account.limit or booking is _RATE)
-            and not balance.affords(needed, now_ms)
+            and not balance.affords(needed, now_ms, on_credit=on_credit)
         ):
             short.append((balance, needed))
         postings.append(posting)

@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from governor.errors import InvalidAmountError
 
-# Sums of two such amounts still fit the signed 64-bit integers of SQLite and PostgreSQL.
+# Half of what the signed 64-bit integers of SQLite and PostgreSQL hold: a limit and one call
+# beside it fit. What a balance adds up over time is refused when it would not (`UnstorableError`).
 AMOUNT_MAX = 2**62
 
 

@@ -87,6 +87,12 @@ class Budget:
         if self.scope is ScopeKind.SUB_SESSION:
             message = "scope: a sub-session's allowance is carved out when it is opened"
             raise InvalidBudgetError(message)
+        if Unit.TURNS in self.limits and not self.match.takes_everything:
+            message = (
+                "limits.turns: the first call of a turn pays for all of it, whatever it calls; "
+                "count turns in a budget without `match`"
+            )
+            raise InvalidBudgetError(message)
         _check_kind(self)
         _check_warnings(self.warn_at_permille)
 

@@ -42,7 +42,7 @@ def release(reservation: Reservation) -> Released:
     The turn stays charged: the exchange that caused the call took place, and later calls
     of the same turn ride on it.
     """
-    used = [line.amount if line.key.unit is Unit.TURNS else 0 for line in reservation.lines]
+    used = _turns_alone(reservation)
     return Released(
         reservation=reservation.after(ReservationEvent.RELEASE),
         freed=_freed(reservation, used),
@@ -54,15 +54,23 @@ def expire(reservation: Reservation) -> Expired:
     """Return what a reservation costs that nobody ended in time.
 
     One that was forwarded is charged in full, because crashing would otherwise be free
-    use; one that never left is refunded.
+    use; one that never left is refunded, but for the turn: other calls may ride on it.
     """
     was_forwarded = reservation.state is ReservationState.FORWARDED
-    used = [amount if was_forwarded else 0 for amount in reservation.held]
+    used = list(reservation.held) if was_forwarded else _turns_alone(reservation)
     return Expired(
         reservation=reservation.after(ReservationEvent.EXPIRE),
         freed=_freed(reservation, used),
         charged=_charged(reservation.postings, used),
     )
+
+
+def _turns_alone(reservation: Reservation) -> list[int]:
+    """Return what is held in turns, and nothing of any other unit."""
+    return [
+        amount if posting.key.unit is _TURNS else 0
+        for posting, amount in zip(reservation.postings, reservation.held, strict=True)
+    ]
 
 
 def _freed(reservation: Reservation, used: Sequence[int]) -> tuple[int, ...]:

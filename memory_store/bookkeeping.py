@@ -29,6 +29,7 @@ from governor.ids import ReservationId, TenantId
 from governor.refusal import clock_stepped_back
 from governor.reservation import ReservationState
 from governor.usage import Usage
+from governor.window import CLOCK_BACK_MS_MAX
 from memory_store import notice_rows
 from memory_store.call_rows import call_row, insert_calls
 from memory_store.chart import Chart, Charts
@@ -49,8 +50,6 @@ from memory_store.records import (
 from memory_store.statement import Value, fetched
 from memory_store.turns import About, Turns, tenants_of
 
-# Clocks of one host are read in several threads, so a little back is not a step.
-CLOCK_BACK_MS_MAX = 5_000
 # A named tuple is made twice as fast as a tuple as by its name; there is one for each account.
 _make = tuple.__new__
 
@@ -176,11 +175,9 @@ class Bookkeeping:
 
     def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate on every budget of the chain, or say why not."""
-        if self.breach is not None:
-            raise LedgerBreachError(self.breach)
-        back_ms = self._latest_ms - request.now_ms
-        if back_ms > CLOCK_BACK_MS_MAX:
-            return clock_stepped_back(back_ms=back_ms)
+        refused = self.refused(now_ms=request.now_ms)
+        if refused is not None:
+            return refused
         session = self.sessions.seen(self.driver, self.accounts, request)
         if request.idempotency is not None:
             known = self.holds.under_key(
@@ -190,11 +187,21 @@ class Bookkeeping:
                 original, payload_hash = known
                 is_same = payload_hash == request.idempotency.payload_hash
                 return Replayed(original=original) if is_same else KeyReused(original=original)
-        self._latest_ms = max(self._latest_ms, request.now_ms)
         described = self.accounts_of(request, session)
         place = (request.chain.session, request.target)
         chart = self.charts.at(place, described, self.accounts, self.driver)
         return self.hold(request, session, chart)
+
+    def refused(self, *, now_ms: int) -> Denied | None:
+        """Return why nothing at all is held at `now_ms`, None if something may be.
+
+        Raises:
+            LedgerBreachError: the books do not add up.
+        """
+        if self.breach is not None:
+            raise LedgerBreachError(self.breach)
+        back_ms = self._latest_ms - now_ms
+        return clock_stepped_back(back_ms=back_ms) if back_ms > CLOCK_BACK_MS_MAX else None
 
     def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte."""
@@ -233,9 +240,7 @@ class Bookkeeping:
         record = expired_record(was, now_ms=now_ms)
         self._end(live, expired, record, charged_when_expired(was))
         if was.reservation.state is ReservationState.HELD:
-            # It never left and is refunded, so the next call of its turn pays for it.
             self.flush()
-            self.holds.free_turn(self.driver, reservation_id)
             self.holds.free_key(self.driver, reservation_id)
         return expired
 
@@ -263,6 +268,7 @@ class Bookkeeping:
         self, request: AdmissionRequest, session: LiveSession, chart: Chart
     ) -> Reserved | Denied:
         """Hold the estimate on every account of `chart`, or on none."""
+        self._latest_ms = max(self._latest_ms, request.now_ms)
         decision = admit(
             request,
             self._balances(chart),

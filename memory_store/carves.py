@@ -20,7 +20,7 @@ from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.chart import Chart, drawn
-from memory_store.errors import AlreadyExistsError, LedgerBreachError, SessionOwnerError
+from memory_store.errors import AlreadyExistsError, SessionOwnerError
 from memory_store.live_accounts import LiveAccount
 from memory_store.live_holds import LiveHold
 from memory_store.live_sessions import LiveSession
@@ -63,8 +63,9 @@ def spawn(book: Bookkeeping, request: SpawnRequest) -> ScopeChain | Denied:
     if not any(limit for _, limit in request.limits):
         message = "limits: name at least one unit, and more than 0 of it"
         raise InvalidBudgetError(message)
-    if book.breach is not None:
-        raise LedgerBreachError(book.breach)
+    refused = book.refused(now_ms=request.now_ms)
+    if refused is not None:
+        return refused
     parent = _parent(book, request)
     chain = ScopeChain(
         tenant=parent.tenant,
@@ -77,7 +78,10 @@ def spawn(book: Bookkeeping, request: SpawnRequest) -> ScopeChain | Denied:
     accounts = [
         account
         for account in book.accounts_of(carving, parent)
-        if account.key.unit in request.limits and account.booking in (Booking.SPEND, Booking.DRAW)
+        # What was carved out of a sliding window would leave it before it is used.
+        if account.key.unit in request.limits
+        and account.booking in (Booking.SPEND, Booking.DRAW)
+        and not account.older
     ]
     decision = book.hold(carving, parent, drawn(accounts, book.accounts, book.driver))
     if isinstance(decision, Denied):

@@ -19,6 +19,8 @@ from memory_store.journal import NO_HASH, chained
 from memory_store.tables import balances, journal, reservations, sessions, turns_taken
 
 _ROWS_AT_ONCE = 5_000
+# A row of the journal is all that one transaction booked: some ten kilobytes under load.
+_JOURNAL_ROWS_AT_ONCE = 200
 _IDS_AT_ONCE = 500
 # One that is wrong is enough to stop; the rest is for whoever looks.
 _BREACHES_MAX = 20
@@ -27,22 +29,56 @@ Amounts = list[int]  # settled, reserved, overrun
 
 
 @dataclass(slots=True)
+class _Walk:
+    """A way along the journal: the last row, and the number and hash of each tenant's last."""
+
+    seq: int = 0
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def rows(self, connection: Connection) -> list[Row[Any]]:
+        """Return some of the rows that follow, none at the end."""
+        some = select(journal).limit(_JOURNAL_ROWS_AT_ONCE)
+        if not is_shared(connection):
+            newer = some.where(journal.c.seq > self.seq).order_by(journal.c.seq)
+            return list(connection.execute(newer))
+        # A row may be numbered before one of another tenant and be stored after it.
+        rows: list[Row[Any]] = []
+        for tenant in connection.scalars(select(turns_taken.c.tenant)).all():
+            number, _ = self.heads.get(tenant, (0, NO_HASH))
+            of_tenant = some.where(journal.c.tenant == tenant, journal.c.number > number)
+            rows += connection.execute(of_tenant.order_by(journal.c.number))
+            if len(rows) >= _JOURNAL_ROWS_AT_ONCE:
+                break
+        return rows
+
+    def over(self, row: Row[Any]) -> Iterator[str]:
+        """Go over the next row, and say if it does not follow."""
+        number, before = self.heads.get(row.tenant, (0, NO_HASH))
+        expected = chained(before, row.tenant, number + 1, row.at_ms, row.entries)
+        if (row.number, row.hash) != (number + 1, expected):
+            yield f"journal: row {row.seq} of {row.tenant} breaks the chain"
+        self.heads[row.tenant] = (row.number, row.hash)
+        self.seq = row.seq
+
+
+@dataclass(slots=True)
 class Conservation:
     """Folds the journal from where it left off, and compares.
 
     Of each account it keeps three numbers, and of each tenant the last hash. Accounts that
-    were booked to since the last time are compared each time, all others in turn.
+    were booked to since the last time are compared each time, all others in turn; and so the
+    chain is followed where it is new, and what was followed is looked through again in turn.
     """
 
-    _seq: int = 0
     _after: int = 0
-    _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _ahead: _Walk = field(default_factory=_Walk)
+    _again: _Walk = field(default_factory=_Walk)
     _fold: dict[int, Amounts] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
 
     def breaches(self, connection: Connection) -> list[str]:
         """Return what does not add up, in words; `connection` reads as of one instant."""
         touched: set[int] = set()
-        found = list(self._follow(connection, touched))
+        found = [*self._follow(connection, touched), *self._look_again(connection)]
         held = held_amounts(connection)
         stored = self._in_turn(connection)
         for part in batched(sorted((touched | held.keys()) - stored.keys()), _IDS_AT_ONCE):
@@ -71,35 +107,22 @@ class Conservation:
 
     def _follow(self, connection: Connection, touched: set[int]) -> Iterator[str]:
         """Fold the rows that are new, and yield where the chain is broken."""
-        while True:
-            rows = self._newer(connection)
+        while rows := self._ahead.rows(connection):
             for row in rows:
-                number, before = self._heads.get(row.tenant, (0, NO_HASH))
-                expected = chained(before, row.tenant, number + 1, row.at_ms, row.entries)
-                if (row.number, row.hash) != (number + 1, expected):
-                    yield f"journal: row {row.seq} of {row.tenant} breaks the chain"
-                self._heads[row.tenant] = (row.number, row.hash)
-                self._seq = row.seq
+                yield from self._ahead.over(row)
                 for entry in row.entries.split("\n"):
                     touched.update(fold_entry(self._fold, entry))
-            if len(rows) < _ROWS_AT_ONCE:
-                return
 
-    def _newer(self, connection: Connection) -> list[Row[Any]]:
-        """Return some of the rows that follow."""
-        some = select(journal).limit(_ROWS_AT_ONCE)
-        if not is_shared(connection):
-            newer = some.where(journal.c.seq > self._seq).order_by(journal.c.seq)
-            return list(connection.execute(newer))
-        # A row may be numbered before one of another tenant and be stored after it.
-        rows: list[Row[Any]] = []
-        for tenant in connection.scalars(select(turns_taken.c.tenant)).all():
-            number, _ = self._heads.get(tenant, (0, NO_HASH))
-            of_tenant = some.where(journal.c.tenant == tenant, journal.c.number > number)
-            rows += connection.execute(of_tenant.order_by(journal.c.number))
-            if len(rows) >= _ROWS_AT_ONCE:
-                break
-        return rows
+    def _look_again(self, connection: Connection) -> Iterator[str]:
+        """Yield where some rows that were followed before are no longer what they were."""
+        rows = self._again.rows(connection)
+        for row in rows:
+            yield from self._again.over(row)
+        if not rows:
+            for tenant, head in self._ahead.heads.items():
+                if self._again.heads.get(tenant) != head:
+                    yield f"journal: the last rows of {tenant} are gone"
+            self._again = _Walk()
 
 
 def fold_entry(fold: dict[int, Amounts], entry: str) -> list[int]:

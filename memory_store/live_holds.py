@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, null, select, update
+from sqlalchemy import bindparam, insert, null, select, update
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
@@ -66,7 +66,6 @@ _TURN = Statement(
         turns.c.session_id == bindparam("session_id"), turns.c.turn == bindparam("turn")
     )
 )
-_FREE_TURN = Statement(delete(turns).where(turns.c.reservation_id == bindparam("reservation_id")))
 _FREE_KEY = Statement(
     update(reservations)
     .where(reservations.c.reservation_id == bindparam("of_reservation_id"))
@@ -288,10 +287,6 @@ class LiveHolds:
         if self._relined:
             _RELINE.run_many(driver, [_lines_row(live) for live in self._relined.values()])
         self._flushed()
-
-    def free_turn(self, driver: Driver, reservation_id: ReservationId) -> None:
-        """Let the turn that a stored reservation opened be opened again."""
-        _FREE_TURN.run(driver, {"reservation_id": reservation_id})
 
     def free_key(self, driver: Driver, reservation_id: ReservationId) -> None:
         """Let the key of a stored reservation be used again: its call never ran."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from governor.amounts import NOTHING, Amounts, Unit
+from governor.amounts import Amounts, Unit
 from governor.call import CallRecord, CallStatus
 from governor.ids import TurnId
 from governor.reservation import Reservation, ReservationState
@@ -60,7 +60,7 @@ def charged_when_released(amount: Amounts) -> Amounts:
 def charged_when_expired(hold: Hold) -> Amounts:
     """Return what `hold` costs that nobody ended: all of it, once it was forwarded."""
     was_forwarded = hold.reservation.state is ReservationState.FORWARDED
-    return hold.amount if was_forwarded else NOTHING
+    return hold.amount if was_forwarded else charged_when_released(hold.amount)
 
 
 def expired_record(hold: Hold, *, now_ms: int) -> CallRecord:

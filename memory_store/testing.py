@@ -28,8 +28,8 @@ from governor.scope import ScopeChain
 from governor.session import SessionState
 from governor.target import CallTarget
 from governor.usage import Usage
+from governor.window import CLOCK_BACK_MS_MAX
 from memory_store.accounts import BalanceView
-from memory_store.bookkeeping import CLOCK_BACK_MS_MAX
 from memory_store.errors import AlreadyExistsError, SessionOwnerError, UnknownReservationError
 from memory_store.records import Hold, expired_record
 from memory_store.standing import BALANCES_MAX, Asked, views
@@ -246,9 +246,7 @@ class MemoryLedger:
         expired = settlement.expire(hold.reservation)
         self._end(expired, expired_record(hold, now_ms=now_ms))
         if hold.reservation.state is ReservationState.HELD:
-            opened_by = hold.reservation.reservation_id
-            self._turns = {turn: by for turn, by in self._turns.items() if by != opened_by}
-            self._free_key(opened_by)
+            self._free_key(hold.reservation.reservation_id)
         return expired
 
     def _free_key(self, reservation_id: ReservationId) -> None:

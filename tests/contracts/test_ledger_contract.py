@@ -221,6 +221,23 @@ async def test_an_expired_hold_that_never_left_is_refunded(stage: Stage) -> None
     assert (view.used, view.reserved) == (0, 0)
 
 
+@pytest.mark.requirement("crash.unforwarded-is-refunded")
+async def test_a_turn_stays_charged_when_the_call_that_opened_it_expires(stage: Stage) -> None:
+    await stage.put_budget(budget({COST: 100, Unit.TURNS: 1}))
+    opened = request({COST: 30}, turn="t1", expires_at_ms=5_000)
+    riding = request({COST: 10}, turn="t1", expires_at_ms=9_000)
+    await stage.ledger.admit(opened)
+    await stage.ledger.admit(riding)
+    await stage.ledger.settle(riding.reservation_id, used({COST: 10}), record(riding))
+
+    await stage.ledger.expire_due(now_ms=5_000)
+
+    second = await stage.ledger.admit(request({COST: 1}, turn="t2", now_ms=5_001))
+    assert isinstance(second, Denied)
+    view = await balance_of(stage)
+    assert (view.used, view.reserved) == (10, 0)
+
+
 async def test_an_expired_hold_that_was_forwarded_is_charged_in_full(stage: Stage) -> None:
     await stage.put_budget(budget({COST: 100}))
     asked = request({COST: 30}, expires_at_ms=5_000)

@@ -50,7 +50,7 @@ async def test_a_released_call_keeps_its_turn(stage: Stage) -> None:
     assert isinstance(await stage.ledger.admit(request({}, turn="t1")), Reserved)
 
 
-async def test_a_turn_whose_first_call_never_left_is_paid_by_the_next(stage: Stage) -> None:
+async def test_a_turn_whose_first_call_never_left_stays_paid(stage: Stage) -> None:
     await stage.put_budget(budget({Unit.TURNS: 1}))
     await stage.ledger.admit(request({}, turn="t1"))
     await stage.ledger.expire_due(now_ms=10_000)
@@ -58,7 +58,7 @@ async def test_a_turn_whose_first_call_never_left_is_paid_by_the_next(stage: Sta
     decision = await stage.ledger.admit(request({}, turn="t1"))
 
     assert isinstance(decision, Reserved)
-    assert decision.amount.of(Unit.TURNS) == 1
+    assert decision.amount.of(Unit.TURNS) == 0
 
 
 async def test_a_turns_budget_denies_a_call_whose_turn_is_unknown(stage: Stage) -> None:

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.account import BalanceKey
-from governor.amounts import NOTHING
+from governor.amounts import NOTHING, Amounts, Unit
 from governor.budget import Budget, accounts_for
 from governor.errors import InvalidBudgetError
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.scope import Scope, ScopeChain, ScopeKind
+from governor.target import TargetMatch
 from governor.window import Lifetime
 from tests.governor.makers import CHAIN, FIXED_HOUR, TARGET, TENANT, balance, budget
 
@@ -38,6 +39,19 @@ def test_a_budget_that_limits_nothing_is_refused() -> None:
             subject=None,
             limits=NOTHING,
             window=Lifetime(),
+        )
+
+
+def test_turns_of_some_calls_alone_cannot_be_counted() -> None:
+    with pytest.raises(InvalidBudgetError, match=r"limits\.turns"):
+        Budget(
+            budget_id=BudgetId("some"),
+            tenant=TENANT,
+            scope=ScopeKind.TENANT,
+            subject=None,
+            limits=Amounts({Unit.TURNS: 3}),
+            window=Lifetime(),
+            match=TargetMatch(tool="git__*"),
         )
 
 

@@ -77,6 +77,29 @@ async def test_a_breach_stops_admission_and_lets_settlements_through(
         assert isinstance(settled, Settled)
 
 
+@pytest.mark.requirement("ledger.conservation")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE journal SET entries = replace(entries, '30', '31') WHERE number = 2",
+        "DELETE FROM journal WHERE number = 2",
+        "DELETE FROM journal WHERE number = (SELECT max(number) FROM journal)",
+    ],
+)
+async def test_what_was_followed_before_is_looked_through_again(
+    store: Store, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_store.conservation._JOURNAL_ROWS_AT_ONCE", 2)
+    await _in_use(store)
+    await store.ledger.expire_due(now_ms=99_000)
+    assert await store.breaches() == []
+    await store.writer.run(lambda connection: connection.execute(text(change)).close())
+
+    found = [await store.breaches() for _ in range(6)]
+
+    assert any("journal" in words for breaches in found for words in breaches)
+
+
 async def test_a_breach_among_very_many_accounts_is_found_in_turn(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

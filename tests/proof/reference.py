@@ -218,11 +218,12 @@ class Reference:
         ]
         for call in due:
             left = call.state == "forwarded"
-            charges = {one: held * left for one, held in call.holds.items()}
+            charges = {
+                one: held if left or one[2] == "turns" else 0 for one, held in call.holds.items()
+            }
             self._end(call, "expired", charges, now_ms)
             if not left:
                 call.key = None
-                call.opens_turn = False
         return {call.reservation_id for call in due}
 
     def _end(

@@ -298,8 +298,8 @@ BUGS = (
         edits=(
             Edit(
                 file="governor/settlement.py",
-                old="amount if was_forwarded else 0 for amount",
-                new="0 for amount",
+                old="list(reservation.held) if was_forwarded else ",
+                new="",
             ),
         ),
         found_by=_STORIES,
