@@ -46,6 +46,7 @@ from memory_store.ledger import SqlLedger
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
 from runtime.sub_sessions import SubSessions
+from tool_gateway.discovery.answers import found_in, query_in
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -55,7 +56,7 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
     SubSessionRefusedError,
 )
-from tool_gateway.ports import Archived, Slice, TurnsKnown
+from tool_gateway.ports import Archived, PastCall, Slice, TurnsKnown
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
@@ -282,6 +283,30 @@ def _refusals() -> Iterator[None]:
         InvalidScopeError,
     ) as error:
         raise SubSessionRefusedError(str(error)) from error
+
+
+class StoreUses:
+    """The store's call records as what the gateway learns from which tool helped."""
+
+    def __init__(self, calls: CallLog) -> None:
+        """Take the call log."""
+        self._calls = calls
+
+    async def latest(self, *, calls_max: int, with_words_of: str) -> tuple[PastCall, ...]:
+        """Return the latest calls that went well, in the order of their ends."""
+        with _ledger_words():
+            good = await self._calls.latest_good(limit=calls_max, in_full=with_words_of)
+        return tuple(
+            PastCall(
+                tenant=call.tenant,
+                session=call.session,
+                tool=call.name,
+                ended_at_ms=call.ended_at_ms,
+                words=query_in(call.arguments or ""),
+                found=found_in(call.detail or ""),
+            )
+            for call in good
+        )
 
 
 class StoreTurns:

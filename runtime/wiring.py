@@ -27,6 +27,7 @@ from runtime.adapters import (
     StorePausing,
     StoreSubSessions,
     StoreTurns,
+    StoreUses,
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
@@ -35,6 +36,7 @@ from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import open_caller_of
+from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
     budgets_of,
@@ -76,6 +78,8 @@ from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.discovery.answers import Answers
+from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
@@ -174,7 +178,7 @@ async def open_sidecar(
         )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
         fleet = UpstreamFleet(specs, placement=local, stock=stock)
-        gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
+        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
         front = McpFront(
             gateway,
             version=VERSION,
@@ -265,9 +269,21 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
     )
 
 
-def _gateway(
+async def _finder(ground: _Ground, stock: Stock) -> Finder:
+    finder = Finder(
+        stock=stock,
+        policy=lambda: ground.policy,
+        clock=ground.clock,
+        terms=list_terms_of(ground.config.tools),
+    )
+    await finder.learn(StoreUses(ground.store.calls))
+    return finder
+
+
+async def _gateway(
     ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
 ) -> Gateway:
+    finder = await _finder(ground, stock)
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
@@ -287,6 +303,7 @@ def _gateway(
         turns=ground.turns,
         policy=lambda: ground.policy,
         spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
+        answers=Answers(finder),
     )
     return Gateway(
         stock=stock,
@@ -301,6 +318,7 @@ def _gateway(
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
         clock=ground.clock,
+        finder=finder,
     )
 
 

@@ -25,6 +25,7 @@ _SESSIONS = "sub-sessions"
 _HOUSE = "house rules"
 _PROOF = "the proof"
 _CONTENTION = "admission under contention"
+_MANY_TOOLS = "too many tools"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -306,6 +307,26 @@ _STATED: dict[str, dict[str, str]] = {
         "contention.no-hold-waits": "A call that waits for its turn holds nothing of any budget.",
         "contention.deadline-is-kept": (
             "A call that cannot start before its deadline is refused, with when to try again."
+        ),
+    },
+    _MANY_TOOLS: {
+        "tools.only-allowed-are-found": (
+            "Searches and descriptions show only what the policy allows to the caller, and tell "
+            "nothing of the rest."
+        ),
+        "tools.call-is-governed-alike": (
+            "A tool that is called by name through tools_call meets the rule, the budgets and the "
+            "record that it would meet if it were called by itself."
+        ),
+        "tools.list-is-cut-by-relevance": (
+            "A list beyond its bound is cut to what the session is about, else to what helped "
+            "before; what is kept stays, and the order is the same again."
+        ),
+        "tools.learned-from-success": (
+            "The words of a search lead to a tool that it found once that was called with success."
+        ),
+        "tools.learned-per-tenant": (
+            "What is learned of past use is bounded and never reaches another tenant."
         ),
     },
     _HOUSE: {

@@ -1,4 +1,4 @@
-"""The built-in tools: archived results, the caller's own budgets, more turns, sub-sessions."""
+"""The built-in tools: archived results, one's own budgets, turns, sub-sessions, other tools."""
 
 import base64
 import json
@@ -15,6 +15,8 @@ from governor.usage import OF_THE_MACHINE
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.discovery import definitions as discovery
+from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -132,7 +134,7 @@ ENTRIES = (
             is_bounded=True,
             definition=definition,
         )
-        for definition in DEFINITIONS
+        for definition in (*DEFINITIONS, *discovery.DEFINITIONS)
     ),
 )
 
@@ -151,6 +153,7 @@ class Builtins:
         turns: TurnGate,
         policy: PolicySource,
         spawning: Spawning,
+        answers: Answers,
     ) -> None:
         """Take the ports."""
         self._archive = archive
@@ -158,6 +161,7 @@ class Builtins:
         self._turns = turns
         self._policy = policy
         self._spawning = spawning
+        self._answers = answers
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -171,6 +175,8 @@ class Builtins:
             return await self._extend(call)
         if call.tool in (CLOSE, SPAWN):
             return await self._spawning.run(call)
+        if call.tool in discovery.NAMES:
+            return await self._answers.run(call)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

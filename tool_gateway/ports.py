@@ -320,6 +320,33 @@ class SubSessionStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCall:
+    """A tool call that went well, as far as it tells which tool helped.
+
+    Of a search there are its `words`, where records keep them, and the tools that it `found`.
+    """
+
+    tenant: TenantId
+    session: SessionId
+    tool: str
+    ended_at_ms: int
+    words: str = ""
+    found: tuple[str, ...] = ()
+
+
+class UseHistory(Protocol):
+    """Where it is kept which tools were called with success."""
+
+    async def latest(self, *, calls_max: int, with_words_of: str) -> tuple[PastCall, ...]:
+        """Return the latest calls in the order of their ends, with the words of one tool's.
+
+        Raises:
+            LedgerUnavailableError: the records cannot be read now.
+        """
+        ...
+
+
 class PolicySource(Protocol):
     """Where the policy in force is asked for, at each call."""
 

@@ -10,15 +10,16 @@ from tool_gateway.results import COST_META, OUR_META, ToolResult
 
 
 def entries_of(
-    upstream: UpstreamName, tools: Iterable[mcp_types.Tool], *, prefixed: bool
+    upstream: UpstreamName, tools: Iterable[mcp_types.Tool], *, prefixed: bool, about: str = ""
 ) -> tuple[ToolEntry, ...]:
-    """Return the catalogue entries of an upstream's tools."""
+    """Return the catalogue entries of an upstream's tools; `about` is what it says of itself."""
     return tuple(
         ToolEntry(
             exposed=exposed_name(upstream, tool.name, prefixed=prefixed),
             original=tool.name,
             backend=upstream,
             definition=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
+            about=about,
         )
         for tool in tools
     )

@@ -16,6 +16,7 @@ from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.table import Amount, Name, Positive, Table
+from runtime.configuration.tools import ToolsTable
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
@@ -394,6 +395,7 @@ class Config(Table):
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
+    tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
     turns: TurnTermsTable = TurnTermsTable()

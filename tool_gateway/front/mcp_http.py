@@ -83,11 +83,15 @@ class McpFront:
         ctx: ServerRequestContext[Any],
         params: mcp_types.PaginatedRequestParams | None,
     ) -> mcp_types.ListToolsResult:
-        caller, _ = _request_of(ctx)
+        caller, headers = _request_of(ctx)
+        try:
+            context = read_context(headers, dict(ctx.meta or {}))
+        except InvalidContextError as error:
+            raise MCPError(self._code_of(error), str(error)) from error
         return mcp_types.ListToolsResult(
             tools=[
                 tool_for_client(listed.entry, with_output_schema=listed.with_output_schema)
-                for listed in self._gateway.tools_for(caller)
+                for listed in await self._gateway.listed_for(caller, context)
             ]
         )
 

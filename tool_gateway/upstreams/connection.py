@@ -38,6 +38,7 @@ STEADY_SECONDS = 10.0
 TOOL_PAGES_MAX = 100
 END_SECONDS_MAX = 30.0
 DETAIL_CHARS_MAX = 300
+ABOUT_CHARS_MAX = 2_000
 
 
 class UpstreamState(StrEnum):
@@ -274,7 +275,8 @@ class UpstreamConnection:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return entries_of(self.name, tools, prefixed=self.spec.prefixed)
+        about = (client.instructions or "")[:ABOUT_CHARS_MAX]
+        return entries_of(self.name, tools, prefixed=self.spec.prefixed, about=about)
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):

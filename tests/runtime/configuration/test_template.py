@@ -48,6 +48,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.local == defaults.local
     assert stated.guidance == defaults.guidance
     assert stated.contention == defaults.contention
+    assert stated.tools == defaults.tools
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 
@@ -74,6 +75,8 @@ def test_every_example_is_valid_once_uncommented() -> None:
         "searches-per-minute",
         "at-once",
     ]
+    assert config.tools.list_tokens_max == 8000
+    assert [rule.agent for rule in config.tools.list_rule] == ["small-*"]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
     assert [rule.tier for rule in config.tier_rule] == ["high"]
