@@ -328,6 +328,10 @@ _STATED: dict[str, dict[str, str]] = {
         "tools.learned-per-tenant": (
             "What is learned of past use is bounded and never reaches another tenant."
         ),
+        "eval.tools": (
+            "Tool search is measured per step over files of tools and requests; a fault names its "
+            "file and line."
+        ),
     },
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
