@@ -2,7 +2,7 @@
 
 The tools are made up from a seed: names of two to four words, descriptions of thirty, five
 parameters each with a sentence, on fifty servers, out of words whose frequencies fall off as in
-a language. Requests are eight words, half of them of one tool's own.
+a language. Requests are eight words, six of them of one tool's own.
 """
 
 import platform
@@ -10,16 +10,19 @@ import random
 import statistics
 import time
 
+from governor.ids import SessionId, TenantId
 from governor.retrieval.thesaurus import CONCEPTS
 from tool_gateway.discovery.index import ToolIndex
 from tool_gateway.discovery.texts import ToolText
+from tool_gateway.discovery.uses import PastUses
 
 TOOLS = 1_000
 SERVERS = 50
 REQUESTS = 400
 ROUNDS = 5
 WORDS = 4_000
-GOAL_MS = 5.0
+FOUND_MIN = 0.9
+TENANT, SESSION = TenantId("acme"), SessionId("one")
 
 
 def vocabulary(chance: random.Random) -> list[str]:
@@ -27,6 +30,27 @@ def vocabulary(chance: random.Random) -> list[str]:
     syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
     made_up = {"".join(chance.choices(syllables, k=chance.randint(2, 4))) for _ in range(WORDS)}
     return [*sorted(CONCEPTS), *sorted(made_up)]
+
+
+def practised(tools: list[ToolText], chance: random.Random) -> PastUses:
+    """Return a memory in which every tool was found and used four times."""
+    uses = PastUses()
+    for tool in tools * 4:
+        request = " ".join(chance.sample(tool.description.split(), 8))
+        uses.note_search(SESSION, request=request, found=[tool.name])
+        uses.note_success(TENANT, SESSION, tool=tool.name, now_ms=0)
+    return uses
+
+
+def recalling(uses: PastUses, requests: list[str]) -> list[float]:
+    """Return the milliseconds that past use takes to be asked for each request."""
+    took = []
+    for request in requests:
+        began = time.perf_counter_ns()
+        uses.fitting(TENANT, request, now_ms=1)
+        uses.usual(TENANT, now_ms=1)
+        took.append((time.perf_counter_ns() - began) / 1e6)
+    return took
 
 
 def main() -> None:
@@ -53,21 +77,25 @@ def main() -> None:
                 schema={"type": "object", "properties": properties},
             )
         )
-    requests = []
-    for _ in range(REQUESTS):
-        own = chance.choice(tools)
-        requests.append(" ".join(some(4) + chance.sample(own.description.split(), 4)))
+    owns = [chance.randrange(TOOLS) for _ in range(REQUESTS)]
+    requests = [
+        " ".join(some(2) + chance.sample(tools[own].description.split(), 6)) for own in owns
+    ]
 
-    builds, p50s, p99s = [], [], []
+    uses = practised(tools, chance)
+    builds, p50s, p99s, recalled = [], [], [], []
     for _ in range(ROUNDS):
         began = time.perf_counter_ns()
         index = ToolIndex(tools)
         builds.append((time.perf_counter_ns() - began) / 1e6)
-        took = []
-        for request in requests:
+        took, found = [], 0
+        for own, request in zip(owns, requests, strict=True):
             began = time.perf_counter_ns()
-            assert index.search(request, limit=5)
+            hits = index.search(request, limit=5)
             took.append((time.perf_counter_ns() - began) / 1e6)
+            found += any(hit.number == own for hit in hits)
+        assert found >= FOUND_MIN * REQUESTS, f"found {found} of {REQUESTS}"
+        recalled.append(statistics.median(recalling(uses, requests)))
         took.sort()
         p50s.append(took[len(took) // 2])
         p99s.append(took[int(len(took) * 0.99)])
@@ -76,11 +104,11 @@ def main() -> None:
     for what, figures in (
         ("a search, p50", p50s),
         ("a search, p99", p99s),
+        ("past use of every tool, asked beside it, p50", recalled),
         ("making the index", builds),
     ):
         middle = statistics.median(figures)
         print(f"| {what} | {middle:.2f} ({min(figures):.2f}-{max(figures):.2f}) |")
-    assert statistics.median(p50s) <= GOAL_MS, "a search takes longer than it may"
 
 
 if __name__ == "__main__":

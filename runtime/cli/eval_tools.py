@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from runtime.clock import SystemClock
-from runtime.evaluate.tools import Measured, measure, own_search, plain_bm25
+from runtime.evaluate.tools import (
+    Measured,
+    learned_recalls,
+    measure,
+    own_search,
+    plain_bm25,
+)
 from runtime.evaluate.tools_files import read_corpus, read_requests
 
 HELP = (
     "Measure tool search on a catalogue and requests with known tools. Nothing is learned from "
     "the requests."
 )
-_COLUMNS = ("recall@1", "recall@5", "recall@10", "ndcg@10", "mean_tools_shown", "p50_ms")
+_SCORES = ("recall@1", "recall@5", "recall@10", "ndcg@10")
+_COLUMNS = (*_SCORES, "mean_tools_shown", "p50_ms")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a request a line: query and gold; or a task: steps, tools, gold, missing, aligned",
     )
     parser.add_argument("--baseline", action="store_true", help="compare with plain BM25")
+    parser.add_argument(
+        "--learned",
+        action="store_true",
+        help="measure each line again once the other lines have been worked on",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap; default: 0")
 
 
@@ -51,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.baseline:
         plain = measure(plain_bm25(corpus), requests.steps, timer=timer)
         shape["baseline"] = _compared(ours, plain, seed=seed)
+    if arguments.learned:
+        learned = learned_recalls(corpus, requests.steps).shape(seed=seed)
+        shape["learned"] = {key: learned[key] for key in _SCORES}
     if arguments.json:
         sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n")
     else:
@@ -76,6 +91,8 @@ def _text(shape: dict[str, Any], *, tools: int, left_out: int) -> str:
         f"  {'':<12}" + "".join(f"{column:>18}" for column in _COLUMNS),
         _line("flyball", shape),
     ]
+    if "learned" in shape:
+        lines.append(_line("learned", shape["learned"]))
     baseline = shape.get("baseline")
     if baseline is not None:
         lines.append(_line("plain BM25", baseline))
@@ -90,4 +107,5 @@ def _text(shape: dict[str, Any], *, tools: int, left_out: int) -> str:
 
 
 def _line(name: str, shape: dict[str, Any]) -> str:
-    return f"  {name:<12}" + "".join(f"{shape[column]:>18.3f}" for column in _COLUMNS)
+    figures = (f"{shape[column]:>18.3f}" for column in _COLUMNS if column in shape)
+    return f"  {name:<12}" + "".join(figures)

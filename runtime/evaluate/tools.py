@@ -7,24 +7,28 @@ resamples requests with what both searches made of them.
 
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from statistics import fmean, median
 from typing import Any
 
+from governor.ids import SessionId, TenantId
 from governor.retrieval.fields import FieldTerms, WeightedFields
 from runtime.evaluate.tools_files import Corpus, Step
 from tool_gateway.discovery.definitions import LIMIT_DEFAULT
+from tool_gateway.discovery.finder import FITTING_WEIGHT, USUAL_WEIGHT
 from tool_gateway.discovery.index import ToolIndex
 from tool_gateway.discovery.texts import ToolText
+from tool_gateway.discovery.uses import PastUses
 
 DEPTH = 10
 RESAMPLES = 10_000
 _RECALLS = (1, 5, 10)
 _JUDGED_AT = 5
 _NS_PER_MS = 1_000_000
+_ONE = TenantId("one")
 
 Search = Callable[[str], Sequence[str]]
 Timer = Callable[[], int]
@@ -96,6 +100,53 @@ def own_search(corpus: Corpus) -> Search:
     """Return the search that `tools_search` does, without past use."""
     index = ToolIndex(corpus.texts)
     return lambda request: [corpus.ids[hit.number] for hit in index.search(request, limit=DEPTH)]
+
+
+def learned_recalls(corpus: Corpus, steps: Sequence[Step]) -> Measured:
+    """Return how the search does on each line once the other lines have been worked on.
+
+    What is learned of a step is what the sidecar would learn: that a search was answered, and
+    that one of the tools it showed was then called with success.
+    """
+    index, by_line = ToolIndex(corpus.texts), defaultdict[int, list[Step]](list)
+    for step in steps:
+        by_line[step.line].append(step)
+    shown = {step.request: _shown(index, corpus, step.request) for step in steps}
+    ranked: dict[tuple[int, str], Sequence[str]] = {}
+    for line in by_line:
+        uses = PastUses()
+        for other in steps:
+            if other.line != line:
+                _relive(uses, other, shown[other.request])
+        for step in by_line[line]:
+            ranked[line, step.request] = _lifted(index, corpus, uses, step.request)
+    ordered = iter([ranked[step.line, step.request] for step in steps])
+    return measure(lambda _: next(ordered), steps, timer=lambda: 0)
+
+
+def _shown(index: ToolIndex, corpus: Corpus, request: str) -> list[str]:
+    return [corpus.ids[hit.number] for hit in index.search(request, limit=LIMIT_DEFAULT)]
+
+
+def _relive(uses: PastUses, step: Step, shown: Sequence[str]) -> None:
+    session = SessionId(step.request)
+    uses.note_search(session, request=step.request, found=shown)
+    for group in step.wanted:
+        used = next((tool for tool in shown if tool in group), min(group))
+        uses.note_success(_ONE, session, tool=used, now_ms=0)
+
+
+def _lifted(index: ToolIndex, corpus: Corpus, uses: PastUses, request: str) -> list[str]:
+    numbers = {tool: number for number, tool in enumerate(corpus.ids)}
+    fitting = uses.fitting(_ONE, request, now_ms=0)
+    usual = uses.usual(_ONE, now_ms=0)
+    hits = index.search(
+        request,
+        limit=DEPTH,
+        lifts={numbers[tool]: FITTING_WEIGHT * share for tool, share in fitting.items()},
+        nudges={numbers[tool]: USUAL_WEIGHT * share for tool, share in usual.items()},
+    )
+    return [corpus.ids[hit.number] for hit in hits]
 
 
 _PLAIN_WORD = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]")

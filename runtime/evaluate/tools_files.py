@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,9 +30,13 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One request and the tools that answer it: one of each group is needed."""
+    """One request and the tools that answer it: one of each group is needed.
+
+    `line` is where the file has it; the steps of one task share it.
+    """
 
     request: str
+    line: int = 0
     wanted: tuple[frozenset[str], ...]
 
 
@@ -82,7 +86,7 @@ def read_requests(path: Path, corpus: Corpus) -> Requests:
             strange = sorted(frozenset().union(*step.wanted) - known)
             if strange:
                 raise ToolsFileError(f"{where}: gold: no tool of the corpus is {strange[0]!r:.80}")
-            steps.append(step)
+            steps.append(replace(step, line=number))
     if not steps:
         raise ToolsFileError(f"{path}: no line has a step with a tool of its own")
     return Requests(steps=tuple(steps), left_out=left_out)

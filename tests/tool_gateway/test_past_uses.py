@@ -67,6 +67,30 @@ def test_only_a_tool_that_was_found_gets_the_words() -> None:
     assert 0 < fitting["chart"] < 1
 
 
+@pytest.mark.requirement("tools.learned-from-success")
+def test_a_search_in_other_words_teaches_the_first_words_too() -> None:
+    uses = PastUses()
+    uses.note_search(ONE, request="gizmo", found=[])
+    uses.note_search(ONE, request="figures", found=["chart", "mail"])
+    uses.note_success(ACME, ONE, tool="chart", now_ms=0)
+    uses.note_search(ONE, request="letters", found=["mail"])
+    uses.note_success(ACME, ONE, tool="mail", now_ms=0)
+
+    for request, tools in (("gizmo", {"chart"}), ("figures", {"chart"}), ("letters", {"mail"})):
+        assert set(uses.fitting(ACME, request, now_ms=0)) == tools
+
+
+def test_a_word_that_leads_to_many_tools_says_less_than_one_that_leads_to_one() -> None:
+    uses = PastUses()
+    for number in range(5):
+        uses.note_search(ONE, request=f"get thing{'abcde'[number]}", found=[f"tool_{number}"])
+        used(uses, f"tool_{number}")
+
+    fitting = uses.fitting(ACME, "get thinga", now_ms=0)
+
+    assert fitting["tool_0"] > 3 * fitting["tool_1"] > 0
+
+
 def test_a_search_explains_a_few_calls_of_its_own_session() -> None:
     uses = PastUses()
     uses.note_search(ONE, request="figures", found=["chart", "late"])

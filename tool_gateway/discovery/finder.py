@@ -31,8 +31,8 @@ from tool_gateway.stock import Stock
 PAST_CALLS_MAX = 5_000
 # What led to a tool before can lift it by a third of the best match; how often it is used
 # decides only between tools that fit about equally well.
-_FITTING_WEIGHT = 0.35
-_USUAL_WEIGHT = 0.05
+FITTING_WEIGHT = 0.35
+USUAL_WEIGHT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +183,11 @@ class Finder:
 
     def _fitting(self, shelf: _Shelf, tenant: TenantId, request: str) -> dict[int, float]:
         known = self._uses.fitting(tenant, request, now_ms=self._clock.now_ms())
-        return _weighed(shelf, known, _FITTING_WEIGHT)
+        return _weighed(shelf, known, FITTING_WEIGHT)
 
     def _usual(self, shelf: _Shelf, tenant: TenantId) -> dict[int, float]:
         known = self._uses.usual(tenant, now_ms=self._clock.now_ms())
-        return _weighed(shelf, known, _USUAL_WEIGHT)
+        return _weighed(shelf, known, USUAL_WEIGHT)
 
     def _is_findable(self, entry: ToolEntry, chain: ScopeChain, policy: Policy) -> bool:
         if entry.exposed in definitions.NAMES:
@@ -197,7 +197,7 @@ class Finder:
     async def _current(self) -> _Shelf:
         """Return the index of the catalogue in force, made anew after that was swapped.
 
-        A thousand tools take most of a second, which other calls should not wait for.
+        A thousand tools take about a second, which other calls should not wait for.
         """
         async with self._making:
             catalog = self._stock.catalog

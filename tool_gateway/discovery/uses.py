@@ -6,7 +6,7 @@ the start it is fed from the latest call records; where those keep only hashes o
 words begin at nothing, and the sums are known all the same.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -50,11 +50,17 @@ class _Use:
 
 @dataclass(slots=True)
 class _Search:
-    """The latest search of a session: its words, what it found, how many calls it explains."""
+    """The latest search of a session: its words, what it found, how many calls it explains.
+
+    `before` are the words of the search before it, if that one led to no call: whoever asks
+    again in other words wants the same, and it is the first words that need to be learned.
+    """
 
     words: frozenset[str]
+    before: frozenset[str]
     found: frozenset[str]
     followers: int = FOLLOWERS_MAX
+    has_led: bool = False
 
 
 class PastUses:
@@ -68,7 +74,9 @@ class PastUses:
     def note_search(self, session: SessionId, *, request: str, found: Collection[str]) -> None:
         """Remember what a session asked for and which tools it was shown."""
         words = frozenset(sorted(terms_of(request).stems)[:WORDS_MAX])
-        self._searches[session] = _Search(words=words, found=frozenset(found))
+        last = self._searches.get(session)
+        before = frozenset[str]() if last is None or last.has_led else last.words
+        self._searches[session] = _Search(words=words, before=before, found=frozenset(found))
         self._searches.move_to_end(session)
         if len(self._searches) > SESSIONS_MAX:
             self._searches.popitem(last=False)
@@ -92,7 +100,10 @@ class PastUses:
         search.followers -= 1
         if search.followers <= 0:
             del self._searches[session]
-        return search.words if tool in search.found else frozenset()
+        if tool not in search.found:
+            return frozenset()
+        search.has_led = True
+        return search.words | search.before
 
     def usual(self, tenant: TenantId, *, now_ms: int) -> Mapping[str, float]:
         """Return how much each tool of the tenant was used with success, from 0 to below 1."""
@@ -103,13 +114,18 @@ class PastUses:
 
     def fitting(self, tenant: TenantId, request: str, *, now_ms: int) -> Mapping[str, float]:
         """Return how well the words fit those that led to each tool before, from 0 to below 1."""
-        asked = sorted(terms_of(request).stems)
-        fits = {}
-        for tool, use in self._tenants.get(tenant, {}).items():
-            known = [use.words[word] for word in asked if word in use.words]
-            if known:
-                left = use.share_at(now_ms)
-                fits[tool] = sum(_saturated(weight * left) for weight in known) / len(asked)
+        tools: Mapping[str, _Use] = self._tenants.get(tenant, {})
+        asked = frozenset(terms_of(request).stems)
+        known = {tool: words for tool, use in tools.items() if (words := asked & use.words.keys())}
+        # A word that leads everywhere leads nowhere.
+        leading = Counter(word for words in known.values() for word in words)
+        worth = {word: 1 / (1 + leading[word]) for word in asked}
+        whole, fits = sum(worth[word] for word in sorted(asked)), {}
+        for tool, words in known.items():
+            use = tools[tool]
+            left = use.share_at(now_ms)
+            fit = sum(worth[word] * _saturated(use.words[word] * left) for word in sorted(words))
+            fits[tool] = fit / whole
         return fits
 
 

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.cli import eval as command
-from runtime.evaluate.tools import interval, measure, own_search, plain_bm25
+from runtime.evaluate.tools import (
+    interval,
+    learned_recalls,
+    measure,
+    own_search,
+    plain_bm25,
+)
 from runtime.evaluate.tools_files import Corpus, Step
 from runtime.settings import Settings
 from tests.runtime.evaluate.test_eval_command import arguments_of
@@ -136,3 +142,27 @@ def test_the_table_names_both_searches_and_their_difference(
     assert "2 steps over 2 tools:" in told
     assert "plain BM25" in told
     assert "It is +0.500 above plain BM25" in told
+
+
+def test_a_line_learns_from_the_other_lines_and_not_from_itself() -> None:
+    corpus = a_corpus("delete_picture", "send_mail")
+    wanted = (frozenset({"delete_picture"}),)
+    steps = [
+        Step(request="delete gizmo", wanted=wanted, line=1),
+        Step(request="gizmo", wanted=wanted, line=2),
+        Step(request="gadget", wanted=wanted, line=3),
+    ]
+
+    measured = learned_recalls(corpus, steps)
+
+    assert list(measure(own_search(corpus), steps, timer=ticking).recalls[1]) == [1, 0, 0]
+    assert list(measured.recalls[1]) == [1, 1, 0]
+
+
+def test_what_is_learned_is_measured_beside(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.run(arguments_of(*words, "--json", "--learned"), Settings())
+
+    learned = json.loads(capsys.readouterr().out)["learned"]
+    assert learned == {"recall@1": 1, "recall@5": 1, "recall@10": 1, "ndcg@10": 1}

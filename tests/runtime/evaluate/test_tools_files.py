@@ -40,12 +40,13 @@ def test_a_step_wants_the_tool_that_stands_beside_it(tmp_path: Path) -> None:
 
     reading, writing = frozenset({"a::read", "b::read"}), frozenset({"a::write"})
     assert found.steps == (
-        Step(request="read it", wanted=(reading,)),
-        Step(request="read it again", wanted=(reading,)),
-        Step(request="write it", wanted=(writing,)),
+        Step(request="read it", wanted=(reading,), line=1),
+        Step(request="read it again", wanted=(reading,), line=1),
+        Step(request="write it", wanted=(writing,), line=1),
         Step(
             request="read and write\u2028both",
             wanted=(frozenset({"a::read"}), frozenset({"a::write"})),
+            line=4,
         ),
     )
     assert found.left_out == 1 + 2 + 1
