@@ -1,9 +1,10 @@
 """What general English words for tools and the things they handle have in common.
 
 Each line is a group of words that one person says where another says the other. A word may stand
-in several groups. The groups were written by hand from general English (what programs do, and
-the files, places, times and sums they do it to), not from any benchmark's queries; a second,
-longer list brought nothing more, so this one stays short.
+in several groups. The groups were written by hand from general English: what programs do, and
+the files, places, times and sums they do it to. What they are worth, and what was known of the
+requests that search is measured on, stands in `benchmarks/RESULTS.md`. A list half again as long
+brought nothing more, so this one stays short.
 """
 
 from collections import defaultdict

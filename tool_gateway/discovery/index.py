@@ -9,11 +9,9 @@ of the same name, on another server, stands back a little, so that a short list 
 different tools; it is never hidden.
 
 How the weights were chosen: names and first sentences above the rest, servers and parameters
-below, as principles; then the size of each step on request sets other than the one that is
-reported in `benchmarks/RESULTS.md` (330 tools of another catalogue with 48 requests, with and
-without the product's name in them, and whole tasks whose steps are not in the reported set).
-Left out because they brought nothing there: scores of whole servers, feedback from the first
-results, latent topics of the catalogue, pairs of neighbouring words.
+below, as principles; then the size of each step on requests other than those that
+`benchmarks/RESULTS.md` reports, which says which they were, what each step is worth and what was
+left out because it brought nothing.
 """
 
 import re
