@@ -96,11 +96,16 @@ class Finder:
         """Remember a call that ended; only one that went well says that the tool was right."""
         if tool in definitions.NAMES:
             return
-        self._trails.note(chain.session, redact_text(step_of(tool, arguments)))
+        self._note_step(chain.session, step_of(tool, arguments))
         if is_ok:
             self._uses.note_success(
                 chain.tenant, chain.session, tool=tool, now_ms=self._clock.now_ms()
             )
+
+    def _note_step(self, session: SessionId, step: str) -> None:
+        """Remember a step where lists are cut; nobody else asks what a session is about."""
+        if self._terms.cuts_any:
+            self._trails.note(session, redact_text(step))
 
     async def search(self, chain: ScopeChain, request: str, *, limit: int) -> list[ToolEntry]:
         """Return the tools that fit the request best, of those that the caller may use."""
@@ -114,7 +119,7 @@ class Finder:
             is_open=lambda number: self._is_findable(shelf.entries[number], chain, policy),
         )
         found = [shelf.entries[hit.number] for hit in hits]
-        self._trails.note(chain.session, redact_text(request))
+        self._note_step(chain.session, request)
         self._uses.note_search(
             chain.session, request=request, found=[entry.exposed for entry in found]
         )

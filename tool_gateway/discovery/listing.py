@@ -38,6 +38,12 @@ class ListTerms:
                 return rule.tokens_max
         return self.tokens_max
 
+    @property
+    def cuts_any(self) -> bool:
+        """Tell whether there is a caller whose list could be cut."""
+        bounds = (self.tokens_max, *(rule.tokens_max for rule in self.rules))
+        return any(bound is not None for bound in bounds)
+
     def keeps(self, name: str) -> bool:
         """Tell whether a tool stays in every list."""
         return any(fnmatchcase(name, pattern) for pattern in self.keep)
