@@ -5,11 +5,12 @@ import statistics
 import time
 
 from ebpf.pressure import PressureReader
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.gate import GateTerms
 from governor.ids import CallId, PrincipalId, SessionId, TenantId, ToolName
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from runtime.clock import SystemClock
 from runtime.configuration.contention import ContentionTable, contention_of
 from tool_gateway.contention import Contention

@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, case, cast, func, select
 
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallRecord, CallStatus, Enforcement, Isolated
+from governor.call import CallRecord, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from governor.usage import Usage
 from memory_store.errors import NotFoundError
 from memory_store.paging import Page, clamped, key_of, page_of

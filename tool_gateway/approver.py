@@ -8,10 +8,11 @@ import anyio
 
 from governor.admission import AdmissionRequest
 from governor.approval import Approval, ApprovalState, Asked, denial_of
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ApprovalId
+from governor.target import CallKind
 from tool_gateway import telemetry
 from tool_gateway.books import OVERLOAD_RETRY_MS, SETTLE_SECONDS_MAX, Books
 from tool_gateway.denials import ledger_unavailable, overloaded

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field, replace
 
 from governor.amounts import NOTHING, Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
+from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
 from governor.ids import ArchiveId, CallId, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
+from governor.target import CallKind
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
+from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
 from governor.limits import Isolation
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver

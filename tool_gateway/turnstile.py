@@ -12,13 +12,14 @@ from typing import Self
 
 import anyio
 
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.denial import Denied
 from governor.fairness.adaptive import Ending
 from governor.fairness.claim import Priority
 from governor.fairness.gate import Gate
 from governor.fairness.shedding import Pressure
 from governor.fairness.tree import Waiting
+from governor.target import CallKind
 from tool_gateway import telemetry
 from tool_gateway.contention import Contention, Standings
 from tool_gateway.denials import contended

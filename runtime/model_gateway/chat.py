@@ -6,13 +6,13 @@ from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
+from governor.call import CallRecord, CallStatus, Idempotency, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
 from governor.pricing import PriceList
 from governor.scope import ScopeChain
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
 from governor.tracker import Tracker
 from governor.usage import Usage

@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass
 
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, ToolCall
+from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction
 from governor.pricing import ModelPrice
+from governor.target import CallKind
 from governor.tiers import ModelTier
 from governor.usage import Usage
 from runtime.model_gateway.answers import Answer

@@ -4,10 +4,10 @@ import pytest
 from contracts.builders import AGENT, COST, SESSION, TENANT, budget, chain, record, request, used
 
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallStatus, Enforcement, Isolated
+from governor.call import CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, TurnId
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from memory_store.audit import Actor
 from memory_store.errors import InvalidCursorError, NotFoundError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import Priority, Urgency
 from governor.fairness.gate import GateTerms
@@ -17,6 +17,7 @@ from governor.fairness.shedding import Pressure, Thresholds
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Match
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import FakeClock, House, a_call
 from tool_gateway import telemetry
