@@ -61,7 +61,7 @@ class SqlLedger:
             may_be_dropped=True,
         )
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte: from now on expiry charges it.
 
         Raises:

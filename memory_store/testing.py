@@ -106,7 +106,7 @@ class MemoryLedger:
             self._store(request, decision, accounts)
         return decision
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte."""
         self._replace(settlement.forward(self._hold(reservation_id).reservation))
 

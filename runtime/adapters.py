@@ -88,10 +88,10 @@ class StoreLedger:
         with _ledger_words():
             return await self._ledger.admit(request)
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte."""
         with _ledger_words():
-            await self._ledger.forward(reservation_id, now_ms=now_ms)
+            await self._ledger.forward(reservation_id)
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord

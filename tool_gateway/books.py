@@ -54,7 +54,7 @@ class Books:
     async def forward(self, reservation_id: ReservationId) -> bool:
         """Mark the hold before the first upstream byte; False means that nothing may leave."""
         try:
-            await self._ledger.forward(reservation_id, now_ms=self._clock.now_ms())
+            await self._ledger.forward(reservation_id)
         except _MISSED:
             telemetry.count_failure("forward")
             return False

@@ -58,7 +58,7 @@ class Ledger(Protocol):
         """Hold the estimate on every budget of the chain, or say why not."""
         ...
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         """Mark the hold before the first upstream byte."""
         ...
 

@@ -194,7 +194,7 @@ async def test_of_concurrent_calls_with_one_key_exactly_one_is_reserved(stage: S
 async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> None:
     released, unforwarded = request({COST: 1}, key=("r", "h")), request({COST: 1}, key=("u", "h"))
     await stage.ledger.admit(released)
-    await stage.ledger.forward(released.reservation_id, now_ms=1_001)
+    await stage.ledger.forward(released.reservation_id)
     await stage.ledger.release(
         released.reservation_id, record(released, status=CallStatus.RELEASED)
     )
@@ -209,7 +209,7 @@ async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> Non
 async def test_a_key_whose_call_may_have_run_is_kept(stage: Stage) -> None:
     forwarded = request({COST: 1}, key=("f", "h"))
     await stage.ledger.admit(forwarded)
-    await stage.ledger.forward(forwarded.reservation_id, now_ms=1_001)
+    await stage.ledger.forward(forwarded.reservation_id)
     await stage.ledger.expire_due(now_ms=20_000)
 
     again = await stage.ledger.admit(request({COST: 1}, key=("f", "h")))

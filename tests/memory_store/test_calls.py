@@ -84,7 +84,7 @@ async def test_an_expired_call_gets_a_record(store: Store) -> None:
     )
     for asked in (left, stayed):
         await store.ledger.admit(asked)
-    await store.ledger.forward(left.reservation_id, now_ms=1_100)
+    await store.ledger.forward(left.reservation_id)
 
     await store.ledger.expire_due(now_ms=99_000)
 

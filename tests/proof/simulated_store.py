@@ -194,9 +194,9 @@ class SimulatedLedger:
         decision = await self._run(act, may_be_dropped=True)
         return decision
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         async def act() -> None:
-            await self._inner.forward(reservation_id, now_ms=now_ms)
+            await self._inner.forward(reservation_id)
             self._witness.forwarded.add(reservation_id)
 
         await self._run(act)

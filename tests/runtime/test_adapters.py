@@ -67,7 +67,7 @@ def archive_that(error: Exception) -> StoreArchive:
 
 LEDGER_WAYS: dict[str, Callable[[StoreLedger], Awaitable[object]]] = {
     "admit": lambda ledger: ledger.admit(None),
-    "forward": lambda ledger: ledger.forward(HOLD, now_ms=1),
+    "forward": lambda ledger: ledger.forward(HOLD),
     "settle": lambda ledger: ledger.settle(HOLD, None, None),
     "release": lambda ledger: ledger.release(HOLD, None),
     "record": lambda ledger: ledger.record(None),

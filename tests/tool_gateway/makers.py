@@ -125,7 +125,7 @@ class FakeLedger:
         self.frozen.add(session)
         return is_new
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> None:
         self._fail_if_down("forward")
         self.forwarded.append(reservation_id)
         self.books.live[reservation_id] = forward(self.books.live[reservation_id])
