@@ -15,12 +15,12 @@ from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import Reserved
 from governor.ids import ApprovalId
-from governor.refusal import session_closed, session_frozen
+from governor.refusal import session_denied
 from governor.reservation import Reservation, ReservationState
 from memory_store.approval_rows import approval_of, approvals, columns_of
 from memory_store.audit import Actor, note
 from memory_store.errors import NotFoundError
-from memory_store.freezing import is_frozen
+from memory_store.freezing import state_of
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.tables import reservations, sessions
@@ -197,13 +197,9 @@ def _take(
     connection: Connection, approval_id: ApprovalId, now_ms: int
 ) -> Reserved | Approval | Denied:
     before = _get(connection, approval_id)
-    closed_at_ms = connection.scalars(
-        select(sessions.c.closed_at_ms).where(sessions.c.session_id == before.chain.session)
-    ).one()
-    if closed_at_ms is not None:
-        return session_closed()
-    if is_frozen(connection, before.chain.session):
-        return session_frozen()
+    denied = session_denied(state_of(connection, before.chain.session))
+    if denied is not None:
+        return denied
     held = connection.execute(
         select(reservations.c.state, reservations.c.expires_at_ms).where(
             reservations.c.reservation_id == before.reservation_id

@@ -10,13 +10,14 @@ from sqlalchemy import ColumnElement, Connection, exists, select, update
 
 from governor.amounts import Amounts
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.session import SessionState
 from governor.target import CallKind
 from memory_store.advisory import Duty, is_free
 from memory_store.audit import Actor, note
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.carves import close_below
 from memory_store.errors import NotFoundError, SessionEndedError
-from memory_store.freezing import below, is_frozen, put_off, take_up
+from memory_store.freezing import below, put_off, state_of, take_up
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import amounts_of
@@ -208,7 +209,9 @@ def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int)
         take_up(book.connection, lower, frozen_for_ms=now_ms - before.frozen_at_ms)
         columns = {"frozen_at_ms": None, "frozen_by": None}
         after = _changed(book, before, "session.resume", columns, by=by, now_ms=now_ms)
-    affected = tuple(one for one in lower if not is_frozen(book.connection, one))
+    affected = tuple(
+        one for one in lower if state_of(book.connection, one) is not SessionState.FROZEN
+    )
     return Paused(before=before, session=after, affected=affected)
 
 
