@@ -61,14 +61,17 @@ class SqlLedger:
             may_be_dropped=True,
         )
 
-    async def forward(self, reservation_id: ReservationId) -> None:
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
         """Mark the hold before the first upstream byte: from now on expiry charges it.
+
+        Where its session, or one above it, was frozen or closed since the admission, nothing
+        is marked and the denial returned: the hold is to be released.
 
         Raises:
             UnknownReservationError: there is no such reservation.
             InvalidTransitionError: it was forwarded or ended before.
         """
-        await self._writer.book(
+        return await self._writer.book(
             lambda book: book.forward(reservation_id),
             about=About(reservation=reservation_id),
             is_owed=True,

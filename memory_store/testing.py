@@ -22,7 +22,7 @@ from governor.events import (
     Warned,
 )
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
-from governor.refusal import clock_stepped_back
+from governor.refusal import clock_stepped_back, session_denied
 from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
 from governor.session import SessionState
@@ -106,9 +106,13 @@ class MemoryLedger:
             self._store(request, decision, accounts)
         return decision
 
-    async def forward(self, reservation_id: ReservationId) -> None:
-        """Mark the hold before the first upstream byte."""
-        self._replace(settlement.forward(self._hold(reservation_id).reservation))
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, unless its session is open no more."""
+        forwarded = settlement.forward(self._hold(reservation_id).reservation)
+        denied = session_denied(self._sessions[forwarded.chain.session].state)
+        if denied is None:
+            self._replace(forwarded)
+        return denied
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord

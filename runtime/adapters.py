@@ -88,10 +88,10 @@ class StoreLedger:
         with _ledger_words():
             return await self._ledger.admit(request)
 
-    async def forward(self, reservation_id: ReservationId) -> None:
-        """Mark the hold before the first upstream byte."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, or say why nothing may leave any more."""
         with _ledger_words():
-            await self._ledger.forward(reservation_id)
+            return await self._ledger.forward(reservation_id)
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord

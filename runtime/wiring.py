@@ -253,7 +253,6 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
             books=books,
             turns=turns,
             clock=clock,
-            running=running,
             arguments_kept=kept,
         ),
         archive=StoreArchive(store.archive),

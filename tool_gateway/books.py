@@ -51,14 +51,13 @@ class Books:
                     telemetry.note_notice(kind="would_deny", unit=short.unit.value)
             return decision
 
-    async def forward(self, reservation_id: ReservationId) -> bool:
-        """Mark the hold before the first upstream byte; False means that nothing may leave."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte; a denial means that nothing may leave."""
         try:
-            await self._ledger.forward(reservation_id)
+            return await self._ledger.forward(reservation_id)
         except _MISSED:
             telemetry.count_failure("forward")
-            return False
-        return True
+            return ledger_unavailable()
 
     async def end(self, reservation_id: ReservationId, record: CallRecord) -> Settled | None:
         """End the hold: settled at the record's usage, released where it has none.

@@ -97,19 +97,22 @@ class Progress:
     meter: Meter = field(default_factory=Meter)
     outcome: Outcome | None = None
     detail: str = "the client went away"
-    never_left: bool = False
+    # Nothing leaves for the backend before the mark of the hold is stored.
+    never_left: bool = True
+    began_ms: int | None = None
+    denial: DenialReason | None = None
     result: ToolResult | None = None
     archive_id: ArchiveId | None = None
 
     def note_served(self, served: Served) -> None:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
-        self.never_left, self.result = True, served.result
+        self.result = served.result
 
-    def note_turned_away(self, denied: Denied, entry: ToolEntry) -> None:
-        """Note that there was no place for the call, and that nothing left for its backend."""
-        self.status, self.detail = CallStatus.RELEASED, denied.remedy.text
-        self.never_left = True
+    def note_denied(self, denied: Denied, entry: ToolEntry) -> None:
+        """Note that the call was denied, before anything of it left for its backend."""
+        self.status, self.detail = CallStatus.DENIED, denied.remedy.text
+        self.denial = denied.reason
         self.result = denial_result(denied, has_output_schema=entry.has_output_schema)
 
 
@@ -121,7 +124,6 @@ def record_of(
     arguments: str,
     estimate: Amounts,
     usage: Usage | None,
-    denial: DenialReason | None,
 ) -> CallRecord:
     """Return what is kept of a call; `arguments` is already as the privacy setting wants it."""
     outcome = progress.outcome
@@ -140,7 +142,7 @@ def record_of(
         policy_version=job.policy.version,
         estimate=estimate,
         usage=usage,
-        denial=denial,
+        denial=progress.denial,
         detail=progress.detail,
         isolated=job.isolated if outcome is None else outcome.isolated,
         result_bytes=None if outcome is None else outcome.result.size_bytes,

@@ -30,7 +30,7 @@ from tool_gateway.results import LOOP_META, ToolResult
 SESSIONS_MAX = 512
 RESULTS_BYTES_MAX = 128 * 1024
 # A call that never reached its backend or was cut off has said nothing about progress.
-_SAYS_NOTHING = (CallStatus.RELEASED, CallStatus.CANCELLED)
+_SAYS_NOTHING = (CallStatus.RELEASED, CallStatus.CANCELLED, CallStatus.DENIED)
 
 
 @dataclass(slots=True)

@@ -58,8 +58,8 @@ class Ledger(Protocol):
         """Hold the estimate on every budget of the chain, or say why not."""
         ...
 
-    async def forward(self, reservation_id: ReservationId) -> None:
-        """Mark the hold before the first upstream byte."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, or say why nothing may leave any more."""
         ...
 
     async def settle(

@@ -206,6 +206,25 @@ async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> Non
     assert all(isinstance(decision, Reserved) for decision in again)
 
 
+@pytest.mark.requirement("session.closed-denies")
+async def test_a_hold_whose_session_was_ended_is_not_marked_and_can_be_released(
+    stage: Stage,
+) -> None:
+    asked = request({COST: 1})
+    await stage.put_budget(budget({COST: 1}))
+    await stage.ledger.admit(asked)
+    await stage.close_session(asked.chain.session)
+
+    denied = await stage.ledger.forward(asked.reservation_id)
+    released = await stage.ledger.release(
+        asked.reservation_id, record(asked, status=CallStatus.DENIED)
+    )
+
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_CLOSED
+    assert [charge.charged for charge in released.charges] == [0]
+
+
 async def test_a_key_whose_call_may_have_run_is_kept(stage: Stage) -> None:
     forwarded = request({COST: 1}, key=("f", "h"))
     await stage.ledger.admit(forwarded)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from governor.amounts import Amounts
 from governor.denial import DenialReason, Denied
 from governor.ids import PrincipalId, ReservationId, SessionId
+from governor.scope import ScopeChain
 from memory_store import sessions
 from memory_store.audit import Actor
 from memory_store.carves import SpawnRequest
@@ -170,6 +171,25 @@ async def test_a_frozen_session_stays_frozen_over_a_restart_and_holds_nothing_an
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("session.frozen-denies")
+async def test_a_hold_of_a_session_that_is_frozen_from_above_is_not_marked_meanwhile(
+    store: Store,
+) -> None:
+    below = await spawned(store)
+    asked = request({COST: 1}, of=below)
+    await store.ledger.admit(asked)
+    await store.sessions.freeze(SESSION, by=ADMIN, now_ms=4_000)
+
+    denied = await store.ledger.forward(asked.reservation_id)
+    await store.sessions.resume(SESSION, by=ADMIN, now_ms=5_000)
+    marked = await store.ledger.forward(asked.reservation_id)
+
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_FROZEN
+    assert marked is None
+
+
+@pytest.mark.anyio
 async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> None:
     await store.ledger.admit(request({COST: 1}))
     asked = SpawnRequest(
@@ -189,3 +209,21 @@ async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> No
 
     with pytest.raises(NotFoundError):
         await store.sessions.get(asked.parent)
+
+
+async def spawned(store: Store, name: str = "below", *, now_ms: int = 1_000) -> ScopeChain:
+    chain = await store.ledger.spawn(
+        SpawnRequest(
+            session_id=SessionId(f"ses_{name}"),
+            reservation_id=ReservationId(f"carve_{name}"),
+            tenant=TENANT,
+            agent=AGENT,
+            parent=SESSION,
+            parent_name="one",
+            name=name,
+            limits=Amounts({COST: 10}),
+            now_ms=now_ms,
+        )
+    )
+    assert isinstance(chain, ScopeChain)
+    return chain

@@ -25,6 +25,7 @@ from governor.ids import (
 )
 from governor.limits import ExecutionLimits
 from governor.policy import Match, Policy, ToolRule
+from governor.refusal import session_frozen
 from governor.reservation import Reservation
 from governor.scope import ScopeChain
 from governor.session import SessionState
@@ -125,10 +126,13 @@ class FakeLedger:
         self.frozen.add(session)
         return is_new
 
-    async def forward(self, reservation_id: ReservationId) -> None:
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
         self._fail_if_down("forward")
+        if self.books.live[reservation_id].chain.session in self.frozen:
+            return session_frozen()
         self.forwarded.append(reservation_id)
         self.books.live[reservation_id] = forward(self.books.live[reservation_id])
+        return None
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -295,7 +299,6 @@ class House:
             books=self.books,
             turns=self.turns,
             clock=self.clock,
-            running=self.running,
             arguments_kept=kept,
         )
         self.pipeline = Pipeline(

@@ -97,7 +97,7 @@ async def report_outcome(parts: Parts, by: By, session_id: SessionId, asked: Out
 
 @ROUTES.post("/{session_id}/kill", summary="End a session", responses=problems(404))
 async def kill_session(parts: Parts, by: By, session_id: SessionId) -> KilledOut:
-    """Deny every further call of the session and stop those that run."""
+    """Deny every further call of the session, and stop those that run or wait to."""
     try:
         # Closed first: a call admitted in between would be missed by the stop.
         session = await parts.store.sessions.close(session_id, by=by, now_ms=parts.clock.now_ms())

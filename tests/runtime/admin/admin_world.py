@@ -118,7 +118,6 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             books=books,
             turns=a_gate(books, clock),
             clock=clock,
-            running=running,
             arguments_kept=ArgumentsKept.REDACTED,
         ),
         freezer=SessionFreezer(running=running, commands=commands or Commands()),

@@ -107,7 +107,7 @@ async def test_killing_a_session_stops_its_running_calls_and_no_others(world: Wo
     async def call(number: int, session: SessionId) -> None:
         await world.admit(f"call-{number}", session=session)
         with world.parts.running.track(CallId(f"call-{number}"), session) as running:
-            with running.scope:
+            with running.stoppable():
                 started[number].set()
                 await anyio.sleep_forever()
             ended.append(f"{number}: {running.stopped_why}")
