@@ -60,6 +60,14 @@ class Paused:
     affected: tuple[SessionId, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A session that is closed, and all that were ever below it, itself first."""
+
+    session: SessionView
+    affected: tuple[SessionId, ...]
+
+
 def session_id_for(agent: PrincipalId, name: str) -> SessionId:
     """Return the id of the session that `agent` calls `name`.
 
@@ -148,8 +156,10 @@ class SessionBook:
             total += closed
         return total
 
-    async def close(self, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
-        """Deny every further call of the session; one that is closed stays as it is.
+    async def close(self, session_id: SessionId, *, by: Actor, now_ms: int) -> Closed:
+        """Deny every further call of the session and all below it; say which those are.
+
+        One that is closed stays as it is.
 
         Raises:
             NotFoundError: no call was ever seen of it.
@@ -248,7 +258,7 @@ def _audited(view: SessionView) -> dict[str, object]:
     return {"frozen_at_ms": view.frozen_at_ms, "frozen_by": view.frozen_by}
 
 
-def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
+def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Closed:
     """Close the session and all below it; what sub-sessions did not use goes back."""
     book.flush()
     session = _session(book.connection, session_id)
@@ -256,7 +266,11 @@ def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) 
         _close_one(book.connection, one, by=by, now_ms=now_ms)
         book.sessions.forget_one(one)
     book.turns.move(session.tenant)
-    return _session(book.connection, session_id)
+    return Closed(
+        session=_session(book.connection, session_id),
+        # Those that were closed before may have calls that run yet.
+        affected=tuple(below(book.connection, session_id)),
+    )
 
 
 def _close_one(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: int) -> None:

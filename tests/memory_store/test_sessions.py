@@ -47,8 +47,8 @@ async def test_a_session_is_known_from_its_first_call(store: Store) -> None:
 async def test_a_session_is_closed_once_and_says_by_whom(store: Store) -> None:
     await store.ledger.admit(request({COST: 1}))
 
-    closed = await store.sessions.close(SESSION, by=ADMIN, now_ms=5_000)
-    again = await store.sessions.close(SESSION, by=Actor(name="eve"), now_ms=6_000)
+    closed = (await store.sessions.close(SESSION, by=ADMIN, now_ms=5_000)).session
+    again = (await store.sessions.close(SESSION, by=Actor(name="eve"), now_ms=6_000)).session
 
     assert (closed.closed_at_ms, closed.closed_by) == (5_000, "root")
     assert again == closed
