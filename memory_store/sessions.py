@@ -6,7 +6,16 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, exists, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    exists,
+    select,
+    union,
+    update,
+)
 
 from governor.amounts import Amounts
 from governor.ids import PrincipalId, SessionId, TenantId
@@ -134,8 +143,8 @@ class SessionBook:
     async def close_idle(self, *, prefix: str, before_ms: int, by: Actor, now_ms: int) -> int:
         """Close the sessions whose name begins with `prefix` and that rest since `before_ms`.
 
-        One rests if it was not seen and none of its calls ran since. Returns how many were
-        closed, some at a time, so that calls are admitted in between.
+        One rests if neither it nor a sub-session was seen, and none of their calls ran, since.
+        Returns how many were closed, some at a time, so that calls are admitted in between.
         """
         # Looked for beside the writer, because no index leads to them by name.
         query = (
@@ -316,20 +325,44 @@ def _close_idle(
 
 
 def _is_idle(before_ms: int) -> ColumnElement[bool]:
-    """Tell of a session whether it is open and at rest since `before_ms`."""
-    live = select(reservations.c.session).where(
+    """Tell of a session whether it is open, and it and all below it at rest since `before_ms`."""
+    return (
+        sessions.c.closed_at_ms.is_(None)
+        & _rests(sessions, before_ms)
+        & sessions.c.session_id.not_in(_at_work(before_ms))
+    )
+
+
+def _rests(one: FromClause, before_ms: int) -> ColumnElement[bool]:
+    """Tell whether a session was not seen, and none of its calls ended, since `before_ms`."""
+    has_ended_since = exists().where(
+        calls.c.session == one.c.session_id, calls.c.ended_at_ms >= before_ms
+    )
+    return (one.c.last_seen_at_ms < before_ms) & ~has_ended_since
+
+
+def _at_work(before_ms: int) -> Select[tuple[str]]:
+    """Return the sessions whose calls run, and those above a session that does not rest.
+
+    Asked once for all that may be idle: it begins at the live holds and at the open
+    sub-sessions, and goes up from there.
+    """
+    child, above = sessions.alias("child"), sessions.alias("above")
+    with_live_calls = select(reservations.c.session.label("session_id")).where(
         reservations.c.ended_at_ms.is_(None),
         reservations.c.kind != CallKind.SUB_SESSION.value,
     )
-    has_ended_since = exists().where(
-        calls.c.session == sessions.c.session_id, calls.c.ended_at_ms >= before_ms
+    active_children = select(child.c.session_id).where(
+        child.c.parent.is_not(None),
+        child.c.closed_at_ms.is_(None),
+        ~_rests(child, before_ms),
     )
-    return (
-        sessions.c.closed_at_ms.is_(None)
-        & (sessions.c.last_seen_at_ms < before_ms)
-        & sessions.c.session_id.not_in(live)
-        & ~has_ended_since
+    first = union(with_live_calls, active_children).subquery("first")
+    at_work = select(first.c.session_id).cte("at_work", recursive=True)
+    parents = select(above.c.parent).where(
+        above.c.session_id == at_work.c.session_id, above.c.parent.is_not(None)
     )
+    return select(at_work.union(parents).c.session_id)
 
 
 def _session(connection: Connection, session_id: SessionId) -> SessionView:

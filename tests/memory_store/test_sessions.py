@@ -110,6 +110,40 @@ async def test_however_many_sessions_rest_all_are_closed(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("work", ["seen", "runs", "ended"])
+async def test_a_session_does_not_rest_while_one_far_below_it_works(
+    store: Store, work: str
+) -> None:
+    top = replace(request({COST: 1}), session_name="implicit_1")
+    await store.ledger.admit(top)
+    await store.ledger.settle(top.reservation_id, used({COST: 1}), record(top))
+    child = await spawned(store, "child")
+    grandchild = await spawned(store, "grandchild", parent=child.session)
+    asked = request(
+        {COST: 1},
+        of=grandchild,
+        now_ms=60_000 if work == "seen" else 1_500,
+        expires_at_ms=90_000,
+    )
+    await store.ledger.admit(asked)
+    if work != "runs":
+        ended = record(asked, ended_at_ms=60_000)
+        await store.ledger.settle(asked.reservation_id, used({COST: 1}), ended)
+
+    async def close_idle(before_ms: int) -> int:
+        return await store.sessions.close_idle(
+            prefix="implicit_", before_ms=before_ms, by=Actor(name="idle"), now_ms=95_000
+        )
+
+    at_work = await close_idle(60_000)
+    await store.ledger.expire_due(now_ms=90_000)
+    at_rest = await close_idle(95_000)
+
+    assert (at_work, at_rest) == (0, 1)
+    assert (await store.sessions.page(is_open=True)).items == ()
+
+
+@pytest.mark.anyio
 async def test_sessions_are_filtered_and_paged_from_the_latest(store: Store) -> None:
     for number in range(5):
         of = chain(session=f"ses_{number}")
@@ -211,18 +245,18 @@ async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> No
         await store.sessions.get(asked.parent)
 
 
-async def spawned(store: Store, name: str = "below", *, now_ms: int = 1_000) -> ScopeChain:
+async def spawned(store: Store, name: str = "below", *, parent: SessionId = SESSION) -> ScopeChain:
     chain = await store.ledger.spawn(
         SpawnRequest(
             session_id=SessionId(f"ses_{name}"),
             reservation_id=ReservationId(f"carve_{name}"),
             tenant=TENANT,
             agent=AGENT,
-            parent=SESSION,
+            parent=parent,
             parent_name="one",
             name=name,
             limits=Amounts({COST: 10}),
-            now_ms=now_ms,
+            now_ms=1_000,
         )
     )
     assert isinstance(chain, ScopeChain)
