@@ -154,10 +154,14 @@ class StoreApprovals:
         with _ledger_words():
             return await self._book.get(approval_id)
 
-    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+    async def take(
+        self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
+    ) -> Reserved | Approval | Denied:
         """Use a yes, once, and return its hold, else why there is none."""
         with _ledger_words():
-            return await self._book.take(approval_id, now_ms=now_ms)
+            return await self._book.take(
+                approval_id, now_ms=now_ms, hold_expires_at_ms=hold_expires_at_ms
+            )
 
     async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
         """Give up a question that nobody has answered."""

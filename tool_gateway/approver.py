@@ -185,7 +185,12 @@ class Approver:
         taken: Reserved | Approval | Denied | None = None
         # Shielded: what is taken must reach the run, which ends it whatever happens.
         with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
-            taken = await self._desk.take(approval.approval_id, now_ms=self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            taken = await self._desk.take(
+                approval.approval_id,
+                now_ms=now_ms,
+                hold_expires_at_ms=now_ms + job.rule.limits.wall_ms + KEPT_GRACE_MS,
+            )
         match taken:
             case None:
                 raise LedgerUnavailableError

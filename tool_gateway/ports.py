@@ -107,7 +107,9 @@ class ApprovalDesk(Protocol):
         """Return an approval that was opened."""
         ...
 
-    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+    async def take(
+        self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
+    ) -> Reserved | Approval | Denied:
         """Use a yes, once, and return its hold, else why there is none."""
         ...
 
