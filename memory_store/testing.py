@@ -1,6 +1,6 @@
 """A ledger in memory, for tests: it passes the contract suite of the one in the database."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from governor import settlement
@@ -132,13 +132,20 @@ class MemoryLedger:
         self._free_key(reservation_id)
         return released
 
-    async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
+    async def expire_due(
+        self,
+        *,
+        now_ms: int,
+        all_live: bool = False,
+        is_running: Callable[[ReservationId], bool] = lambda _: False,
+    ) -> tuple[Expired, ...]:
         """End the holds whose time has passed, and all that do not outlive a process."""
         due = sorted(
             (
                 hold
                 for name, hold in self._holds.items()
                 if hold.reservation.is_live
+                and not is_running(name)
                 and (
                     hold.reservation.expires_at_ms <= now_ms
                     or (all_live and name not in self._lasting)

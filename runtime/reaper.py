@@ -14,6 +14,7 @@ from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
 from tool_gateway.ports import Clock
+from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import PREFIX
 
 logger = logging.getLogger(__name__)
@@ -31,12 +32,17 @@ IDLE_GRACE_MS = 60_000
 IDLE = Actor(name="idle")
 
 
-async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
-    """Expire overdue holds until cancelled; a failure is counted and tried again."""
+async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) -> None:
+    """Expire overdue holds until cancelled, but for those of calls that run in this process.
+
+    A failure is counted and tried again.
+    """
     while True:
         await anyio.sleep(EVERY_SECONDS)
         with _tried("reaper", "overdue holds could not be ended"):
-            for fact in await ledger.expire_due(now_ms=clock.now_ms()):
+            for fact in await ledger.expire_due(
+                now_ms=clock.now_ms(), is_running=running.is_running_on
+            ):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
 
 

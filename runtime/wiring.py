@@ -346,7 +346,7 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook |
     store, clock = ground.store, ground.clock
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
     tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
     tasks.start_soon(audit_for_ever, store, name="conservation")
     if ground.config.commons:

@@ -63,8 +63,8 @@ class Books:
         """End the hold: settled at the record's usage, released where it has none.
 
         Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
-        dead ledger cannot hang the client. What this misses, the reaper expires; what the
-        reaper was first to end (a clock that stepped, a machine that slept) stays as it is.
+        dead ledger cannot hang the client. What this misses, the reaper expires; what another
+        sidecar's reaper was first to end (their clocks differ) stays as it is.
         """
         with (
             anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True),

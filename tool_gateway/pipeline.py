@@ -118,8 +118,11 @@ class Pipeline:
                 await passage.turn()
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
+            request = self._request(job)
+            # Before it is stored, so that no clock is faster.
+            running.runs_on(request.call_id, request.reservation_id)
             decision = passage.denied or await self._turns.admit(
-                self._request(job), task_class=job.call.task_class
+                request, task_class=job.call.task_class
             )
         if not isinstance(decision, Reserved):
             return await self._not_run(job, decision)

@@ -44,7 +44,7 @@ class Running:
                 self._scope = None
 
     def runs_on(self, call_id: CallId, reservation_id: ReservationId) -> None:
-        """Note the hold that the call runs on, whose id it goes by from now on."""
+        """Note the hold that the call runs on, or is about to ask for; it goes by its call's id."""
         self.call_id, self.reservation_id = call_id, reservation_id
 
 
@@ -78,6 +78,10 @@ class RunningCalls:
         """Wait until no call runs."""
         if self._calls:
             await self._emptied.wait()
+
+    def is_running_on(self, reservation_id: ReservationId) -> bool:
+        """Tell whether a call of this process runs on that hold and is not settled."""
+        return any(running.reservation_id == reservation_id for running in self._calls)
 
     def is_frozen(self, call_id: CallId) -> bool:
         """Tell whether the session of a running call is frozen."""

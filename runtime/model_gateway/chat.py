@@ -140,9 +140,10 @@ class ChatGateway:
             await passage.turn()
         if passage.has_waited:
             job = replace(job, started_at_ms=self._clock.now_ms())
-        decision = passage.denied or await self._turns.admit(
-            self._request(job), task_class=task_class
-        )
+        request = self._request(job)
+        # Before it is stored, so that no clock is faster.
+        running.runs_on(request.call_id, request.reservation_id)
+        decision = passage.denied or await self._turns.admit(request, task_class=task_class)
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -228,7 +229,6 @@ class ChatGateway:
     ) -> Answer:
         progress = Progress()
         reservation_id = reserved.reservation.reservation_id
-        running.runs_on(job.call.call_id, reservation_id)
         began = self._clock.elapsed_ms()
         try:
             with telemetry.tracer.start_as_current_span("flyball.run"):

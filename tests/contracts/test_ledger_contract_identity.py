@@ -225,6 +225,24 @@ async def test_a_hold_whose_session_was_ended_is_not_marked_and_can_be_released(
     assert [charge.charged for charge in released.charges] == [0]
 
 
+@pytest.mark.requirement("overrun.is-recorded")
+async def test_a_hold_that_is_overdue_while_its_call_runs_is_left_to_it(stage: Stage) -> None:
+    asked, left = request({COST: 1}), request({COST: 1})
+    await stage.put_budget(budget({COST: 100}))
+    for one in (asked, left):
+        await stage.ledger.admit(one)
+        await stage.ledger.forward(one.reservation_id)
+
+    ended = await stage.ledger.expire_due(
+        now_ms=20_000, is_running=lambda running: running == asked.reservation_id
+    )
+    await stage.ledger.settle(asked.reservation_id, used({COST: 50}), record(asked))
+
+    balance = await balance_of(stage)
+    assert [one.reservation.reservation_id for one in ended] == [left.reservation_id]
+    assert (balance.used, balance.reserved, balance.overrun) == (51, 0, 49)
+
+
 async def test_a_key_whose_call_may_have_run_is_kept(stage: Stage) -> None:
     forwarded = request({COST: 1}, key=("f", "h"))
     await stage.ledger.admit(forwarded)
