@@ -17,6 +17,7 @@ class DenialReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     CLOCK_STEPPED_BACK = "clock_stepped_back"
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
+    FLOW_DENIED = "flow_denied"
     ISOLATION_UNAVAILABLE = "isolation_unavailable"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     LOOP_DETECTED = "loop_detected"

@@ -23,6 +23,7 @@ from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.engine import Durability, translated
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
+from memory_store.flows import FlowBook
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
@@ -62,6 +63,7 @@ class Store:
     audit: AuditLog
     notices: NoticeBook
     prices: PriceBook
+    flows: FlowBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -156,6 +158,7 @@ async def open_store(
                 audit=AuditLog(reader=reader),
                 notices=NoticeBook(writer=writer, reader=reader),
                 prices=PriceBook(writer=writer, reader=reader),
+                flows=FlowBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -10,6 +10,7 @@ from governor.call import CallRecord
 from governor.denial import Denied
 from governor.errors import InvalidBudgetError, InvalidScopeError, InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.flow.labels import Label
 from governor.ids import (
     ApprovalId,
     ArchiveId,
@@ -18,6 +19,7 @@ from governor.ids import (
     SessionId,
     TaskClass,
     TenantId,
+    ToolName,
 )
 from governor.scope import ScopeChain
 from governor.turn_control import FinishedSession
@@ -42,6 +44,7 @@ from memory_store.errors import (
     UnknownReservationError,
     UnstorableError,
 )
+from memory_store.flows import FlowBook
 from memory_store.ledger import SqlLedger
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
@@ -56,7 +59,7 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
     SubSessionRefusedError,
 )
-from tool_gateway.ports import Archived, PastCall, Slice, TurnsKnown
+from tool_gateway.ports import Archived, FlowKnown, PastCall, Slice, TurnsKnown
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
@@ -370,6 +373,46 @@ class StoreTurns:
         """Keep that the session was denied a turn."""
         with _ledger_words():
             await self._book.mark_cut(session)
+
+
+class StoreFlows:
+    """The store's flows of sessions, in the words that the gateway's guard has for them."""
+
+    def __init__(self, book: FlowBook) -> None:
+        """Take the book."""
+        self._book = book
+
+    async def known(self, session: SessionId) -> FlowKnown:
+        """Return what is stored of a session and those above it."""
+        with _ledger_words():
+            view = await self._book.known(session)
+        return FlowKnown(
+            root=view.root,
+            is_settled=view.is_settled,
+            marks=view.marks,
+            words=view.words,
+            task_class=view.task_class,
+        )
+
+    async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
+        """Keep what a session has seen."""
+        with _ledger_words():
+            await self._book.mark(root, labels, now_ms=now_ms)
+
+    async def say(
+        self,
+        root: SessionId,
+        words: str,
+        *,
+        words_from: str,
+        task_class: TaskClass | None,
+        now_ms: int,
+    ) -> bool:
+        """Keep the user's words; False where there are some, or others were heard before."""
+        with _ledger_words():
+            return await self._book.say(
+                root, words, words_from=words_from, task_class=task_class, now_ms=now_ms
+            )
 
 
 def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:

@@ -23,6 +23,7 @@ from memory_store.store import Store, open_store
 from runtime.adapters import (
     StoreApprovals,
     StoreArchive,
+    StoreFlows,
     StoreLedger,
     StorePausing,
     StoreSubSessions,
@@ -34,6 +35,7 @@ from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
+from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import open_caller_of
 from runtime.configuration.tools import list_terms_of
@@ -72,6 +74,7 @@ from runtime.reaper import (
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
+from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
@@ -83,6 +86,7 @@ from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -130,6 +134,7 @@ class _Ground:
     running: RunningCalls
     turnstile: Turnstile
     kept: ArgumentsKept
+    flow: FlowGuard
 
 
 @asynccontextmanager
@@ -265,6 +270,19 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
             exempt=frozenset({builtin.BUILTIN}),
         ),
         kept=kept,
+        flow=_flow(config, store, clock),
+    )
+
+
+def _flow(config: Config, store: Store, clock: SystemClock) -> FlowGuard:
+    turns = turn_policy_of(config)
+    return FlowGuard(
+        policy=flow_policy_of(config.flow),
+        approval=flow_approval_of(config.flow),
+        store=StoreFlows(store.flows),
+        clock=clock,
+        is_shared=store.is_shared,
+        class_of=lambda chain: turns.class_of(chain.agent, asked=None),
     )
 
 
@@ -293,6 +311,7 @@ async def _gateway(
         running=ground.running,
         arguments_kept=ground.kept,
         loops=LoopWatch(clock=ground.clock, pausing=StorePausing(ground.store.sessions)),
+        flow=ground.flow,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -338,7 +357,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
-    return ModelFront(chat, session_of=gateway.session_of_chat)
+    return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
 
 
 async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None) -> None:
@@ -369,6 +388,9 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
         other_routes=[
             *models.routes(),
             *SessionFront(ground.store, clock=ground.clock).routes(),
+            *TaskFront(
+                ground.flow, ground.store, launchers=config.flow.launchers, clock=ground.clock
+            ).routes(),
         ],
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()

@@ -26,6 +26,7 @@ _HOUSE = "house rules"
 _PROOF = "the proof"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
+_SAFETY = "safety that needs no model"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -331,6 +332,22 @@ _STATED: dict[str, dict[str, str]] = {
         "eval.tools": (
             "Tool search is measured per step over files of tools and requests; a fault names its "
             "file and line."
+        ),
+    },
+    _SAFETY: {
+        "flow.labels-are-inferred": (
+            "Without a word from the operator a tool's labels follow from what it says of itself; "
+            "one of which nothing can be told acts and is not trusted."
+        ),
+        "flow.only-what-was-asked": (
+            "After untrusted content nothing acts that the user's own words did not ask for."
+        ),
+        "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
+        "flow.task-tools": "A task class that has a list of tools has no others.",
+        "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
+        "flow.words-are-trusted": (
+            "The user's words are a launcher's or the first messages, once, before anything "
+            "untrusted was seen; what tools answer never counts."
         ),
     },
     _HOUSE: {

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from governor.amounts import Unit
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.flow.policy import Stopped
 from governor.loops import Loop, Measure
 from governor.tracker import duration_words
 from tool_gateway.loop_texts import ADVICE, head
@@ -152,6 +153,20 @@ def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
             text=(
                 f"The call was not run: {head(loop, tool)}. {ADVICE} To see whether something "
                 f"has changed since, look again in {duration_words(within_ms)}."
+            ),
+        ),
+    )
+
+
+def flow_denied(stopped: Stopped, *, tool: str) -> Denied:
+    """Return the denial of a call that a flow rule stops."""
+    return Denied(
+        reason=DenialReason.FLOW_DENIED,
+        remedy=Remedy(
+            action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
+            text=(
+                f"{tool} was not run: {stopped.why} (flow rule {stopped.rule!r}). Do only what "
+                "the user asked for, or tell the user what you would have done and why."
             ),
         ),
     )

@@ -19,13 +19,17 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     advised,
     isolation_unavailable,
+    ledger_unavailable,
     policy_denied,
 )
 from tool_gateway.errors import (
     IdempotencyConflictError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
@@ -58,6 +62,7 @@ class Pipeline:
         arguments_kept: ArgumentsKept,
         turnstile: Turnstile,
         loops: LoopWatch,
+        flow: FlowGuard,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -71,6 +76,7 @@ class Pipeline:
         self._running = running
         self._arguments_kept = arguments_kept
         self._loops = loops
+        self._flow = flow
         self._admin_contact = admin_contact
 
     async def run(
@@ -97,6 +103,12 @@ class Pipeline:
         if refused is None:
             job = await self._loops.checked(job)
             refused = job.repeat.denied
+        if refused is None and job.repeat.served is None:
+            flowing = await self._flow.checked(job)
+            if isinstance(flowing, Denied):
+                refused = flowing
+            else:
+                job = flowing
         if refused is not None:
             return await self._deny(job, refused)
         with (
@@ -218,7 +230,7 @@ class Pipeline:
             # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
             denied = await passage.turn()
             progress.began_ms = self._clock.elapsed_ms()
-            denied = denied or await self._books.forward(reservation_id)
+            denied = denied or await self._forward(job, reservation_id)
             if denied is not None:
                 progress.note_denied(self._told(job, denied), job.entry)
                 return
@@ -242,6 +254,7 @@ class Pipeline:
                     progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
                 progress.result, progress.archive_id = kept.result, kept.archive_id
+                self._flow.learn(job, progress.result)
                 return
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
@@ -250,6 +263,15 @@ class Pipeline:
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
+
+    async def _forward(self, job: Job, reservation_id: ReservationId) -> Denied | None:
+        """Return why a call may not leave: what it will show is kept first, then its mark."""
+        try:
+            await self._flow.note(job)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            telemetry.count_failure("flow")
+            return ledger_unavailable()
+        return await self._books.forward(reservation_id)
 
     def _record(
         self,

@@ -1,7 +1,7 @@
 """What the gateway needs from the rest of the house, as the methods that it calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
@@ -10,6 +10,7 @@ from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.flow.labels import Label
 from governor.ids import (
     ApprovalId,
     ArchiveId,
@@ -19,6 +20,7 @@ from governor.ids import (
     SessionId,
     TaskClass,
     TenantId,
+    ToolName,
     TurnId,
 )
 from governor.limits import ExecutionLimits
@@ -409,4 +411,45 @@ class TurnStore(Protocol):
 
     async def mark_cut(self, session: SessionId) -> None:
         """Keep that the session was denied a turn."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowKnown:
+    """What is stored of what a session has seen, and of what its user said.
+
+    `root` is the session that it is stored under; `is_settled` says that this stays so.
+    """
+
+    root: SessionId
+    is_settled: bool = True
+    marks: Mapping[Label, ToolName] = field(default_factory=dict)
+    words: str | None = None
+    task_class: TaskClass | None = None
+
+
+class FlowStore(Protocol):
+    """Where it is kept what sessions have seen.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def known(self, session: SessionId) -> FlowKnown:
+        """Return what is stored of a session and those above it."""
+        ...
+
+    async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
+        """Keep what a session has seen, each label with the tool that showed it."""
+        ...
+
+    async def say(
+        self,
+        root: SessionId,
+        words: str,
+        *,
+        words_from: str,
+        task_class: TaskClass | None,
+        now_ms: int,
+    ) -> bool:
+        """Keep the user's words; False where there are some, or others were heard before."""
         ...

@@ -39,6 +39,16 @@ _notices = _meter.create_counter(
 )
 
 
+_flows = _meter.create_counter(
+    "flyball_flow_decisions", description="Calls that flow rules looked at, by what came of it"
+)
+
+
+def count_flow(outcome: str) -> None:
+    """Count a decision of the flow rules: allow, ask or deny."""
+    _flows.add(1, {"outcome": outcome})
+
+
 def note_notice(*, kind: str, unit: str) -> None:
     """Count what a budget had to tell, and note it on the call's span."""
     _notices.add(1, {"kind": kind, "unit": unit})

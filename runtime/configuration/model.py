@@ -15,6 +15,7 @@ from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.flow import FlowTable
 from runtime.configuration.table import Amount, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.windows import WindowShape
@@ -407,6 +408,7 @@ class Config(Table):
     tier_rule: tuple[TierRuleTable, ...] = ()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()
+    flow: FlowTable = FlowTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:

@@ -11,6 +11,7 @@ from governor.admission import admit
 from governor.amounts import Unit
 from governor.approval import Approval, ApprovalState, denial_of
 from governor.denial import DenialReason, Denied, RemedyAction
+from governor.flow.policy import Stopped, Then
 from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
@@ -24,6 +25,7 @@ from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
 from tool_gateway.denials import (
     advised,
     denial_json,
+    flow_denied,
     isolation_unavailable,
     ledger_unavailable,
     loop_detected,
@@ -128,6 +130,10 @@ DENIED = {
     "turns": (
         turn_limit_denied(TurnTerms(), TurnStanding(base=5, used=5)),
         "ask an administrator for more turns",
+    ),
+    "flow": (
+        flow_denied(Stopped(rule="r", then=Then.DENY, why="nobody asked"), tool="t"),
+        "what the user asked for",
     ),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
