@@ -28,6 +28,7 @@ from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
+from memory_store.manifests import ManifestBook
 from memory_store.notices import NoticeBook
 from memory_store.postgresql_engine import server_url
 from memory_store.prices import PriceBook
@@ -64,6 +65,7 @@ class Store:
     notices: NoticeBook
     prices: PriceBook
     flows: FlowBook
+    manifests: ManifestBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -159,6 +161,7 @@ async def open_store(
                 notices=NoticeBook(writer=writer, reader=reader),
                 prices=PriceBook(writer=writer, reader=reader),
                 flows=FlowBook(writer=writer, reader=reader),
+                manifests=ManifestBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -1,6 +1,6 @@
 """The store and the machine, in the shapes that the gateway asks for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from governor.admission import AdmissionRequest
@@ -20,6 +20,7 @@ from governor.ids import (
     TaskClass,
     TenantId,
     ToolName,
+    UpstreamName,
 )
 from governor.scope import ScopeChain
 from governor.turn_control import FinishedSession
@@ -43,9 +44,11 @@ from memory_store.errors import (
     StoreUnavailableError,
     UnknownReservationError,
     UnstorableError,
+    VersionConflictError,
 )
 from memory_store.flows import FlowBook
 from memory_store.ledger import SqlLedger
+from memory_store.manifests import ApprovedManifest, ManifestBook
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
 from runtime.sub_sessions import SubSessions
@@ -59,7 +62,14 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
     SubSessionRefusedError,
 )
-from tool_gateway.ports import Archived, FlowKnown, PastCall, Slice, TurnsKnown
+from tool_gateway.ports import (
+    Archived,
+    FlowKnown,
+    ManifestKnown,
+    PastCall,
+    Slice,
+    TurnsKnown,
+)
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
@@ -413,6 +423,52 @@ class StoreFlows:
             return await self._book.say(
                 root, words, words_from=words_from, task_class=task_class, now_ms=now_ms
             )
+
+
+class StoreManifests:
+    """The store's manifests, in the words that the gateway's pins have for them."""
+
+    def __init__(self, book: ManifestBook, *, now_ms: Callable[[], int]) -> None:
+        """Take the book."""
+        self._book = book
+        self._now_ms = now_ms
+
+    async def all(self) -> dict[UpstreamName, ManifestKnown]:
+        """Return what was approved of each upstream."""
+        with _ledger_words():
+            found = await self._book.all()
+        return {name: _manifest_known(manifest) for name, manifest in found.items()}
+
+    async def approve(
+        self,
+        upstream: UpstreamName,
+        tools: Mapping[str, Mapping[str, object]],
+        *,
+        expected_revision: int,
+        by: str,
+    ) -> ManifestKnown | None:
+        """Keep what is approved; None where something else was approved since."""
+        with _ledger_words():
+            try:
+                kept = await self._book.approve(
+                    upstream,
+                    tools,
+                    expected_revision=expected_revision,
+                    by=Actor(name=by),
+                    now_ms=self._now_ms(),
+                )
+            except VersionConflictError:
+                return None
+        return _manifest_known(kept)
+
+
+def _manifest_known(manifest: ApprovedManifest) -> ManifestKnown:
+    return ManifestKnown(
+        revision=manifest.revision,
+        tools=manifest.tools,
+        approved_at_ms=manifest.approved_at_ms,
+        approved_by=manifest.approved_by,
+    )
 
 
 def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:

@@ -25,6 +25,7 @@ IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
 # What another sidecar put in force is in force here within twice that.
 PRICES_EVERY_SECONDS = 1.0
+PINS_EVERY_SECONDS = 5.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
@@ -104,6 +105,17 @@ async def follow_prices_for_ever(refresh: Callable[[], Awaitable[object]]) -> No
     while True:
         await anyio.sleep(PRICES_EVERY_SECONDS)
         with _tried("prices", "the price list could not be read"):
+            await refresh()
+
+
+async def follow_pins_for_ever(refresh: Callable[[], Awaitable[object]]) -> None:
+    """Look which manifests were approved through other sidecars, until cancelled.
+
+    A failure is counted and tried again.
+    """
+    while True:
+        await anyio.sleep(PINS_EVERY_SECONDS)
+        with _tried("pins", "the approved manifests could not be read"):
             await refresh()
 
 

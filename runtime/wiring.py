@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
+from governor.ids import UpstreamName
 from governor.policy import Policy
 from governor.pricing import PriceList
 from memory_store.engine import Durability
@@ -25,6 +26,7 @@ from runtime.adapters import (
     StoreArchive,
     StoreFlows,
     StoreLedger,
+    StoreManifests,
     StorePausing,
     StoreSubSessions,
     StoreTurns,
@@ -67,6 +69,7 @@ from runtime.reaper import (
     audit_for_ever,
     close_idle_for_ever,
     end_approvals_for_ever,
+    follow_pins_for_ever,
     follow_prices_for_ever,
     purge_for_ever,
     reap_for_ever,
@@ -87,6 +90,7 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -167,12 +171,7 @@ async def open_sidecar(
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
-        tokens = await prepare(
-            store,
-            state_dir=state_dir,
-            budgets=budgets_of(config, tenant=TENANT),
-            now_ms=ground.clock.now_ms(),
-        )
+        tokens = await _first_start(ground, state_dir)
 
         local = LocalCommands(
             executor,
@@ -182,7 +181,8 @@ async def open_sidecar(
             milliwatts_per_core=policy.milliwatts_per_core,
         )
         stock = Stock([*builtin.ENTRIES, shell.ENTRY])
-        fleet = UpstreamFleet(specs, placement=local, stock=stock)
+        pins = await _pins(config, ground)
+        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins)
         gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
         front = McpFront(
             gateway,
@@ -193,13 +193,14 @@ async def open_sidecar(
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground, webhook)
+        await _keep_house(stack, ground, webhook, pins)
         await stack.enter_async_context(fleet.connected())
+        await pins.pin_met()
 
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local),
+            admin=_admin(ground, readiness, local, pins),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -297,6 +298,25 @@ async def _finder(ground: _Ground, stock: Stock) -> Finder:
     return finder
 
 
+async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
+    return await prepare(
+        ground.store,
+        state_dir=state_dir,
+        budgets=budgets_of(ground.config, tenant=TENANT),
+        now_ms=ground.clock.now_ms(),
+    )
+
+
+async def _pins(config: Config, ground: _Ground) -> Pins:
+    """Return what was approved of the upstreams, known before any of them is connected."""
+    pins = Pins(
+        {UpstreamName(table.name): table.pin for table in config.upstream},
+        store=StoreManifests(ground.store.manifests, now_ms=ground.clock.now_ms),
+    )
+    await pins.refresh()
+    return pins
+
+
 async def _gateway(
     ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
 ) -> Gateway:
@@ -360,7 +380,9 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
     return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
 
 
-async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None) -> None:
+async def _keep_house(
+    stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None, pins: Pins
+) -> None:
     """Start what runs beside the calls: holds that nobody ends, records past their time."""
     store, clock = ground.store, ground.clock
     tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -375,7 +397,9 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook |
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
+    tasks.start_soon(pins.pin_for_ever, name="pins")
     if store.is_shared:
+        tasks.start_soon(follow_pins_for_ever, pins.refresh, name="approvals of manifests")
         tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
     if webhook is not None:
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
@@ -401,7 +425,7 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIApp:
+def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
@@ -415,6 +439,8 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             policy=lambda: ground.policy,
             known=known_targets(ground.config),
             prices=ground.prices,
+            pins=pins,
+            labels=ground.flow.traits_of,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

@@ -345,6 +345,14 @@ _STATED: dict[str, dict[str, str]] = {
         "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
         "flow.task-tools": "A task class that has a list of tools has no others.",
         "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
+        "pin.change-is-quarantined": (
+            "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
+            "tool is kept out until an administrator has seen and approved it."
+        ),
+        "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
+        "pin.approve-what-was-seen": (
+            "An approval is for the manifest that was read, and is in the audit log."
+        ),
         "flow.words-are-trusted": (
             "The user's words are a launcher's or the first messages, once, before anything "
             "untrusted was seen; what tools answer never counts."

@@ -22,6 +22,7 @@ from governor.ids import (
     TenantId,
     ToolName,
     TurnId,
+    UpstreamName,
 )
 from governor.limits import ExecutionLimits
 from governor.policy import Policy
@@ -452,4 +453,36 @@ class FlowStore(Protocol):
         now_ms: int,
     ) -> bool:
         """Keep the user's words; False where there are some, or others were heard before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestKnown:
+    """What was approved of an upstream; `revision` counts how often."""
+
+    revision: int
+    tools: Mapping[str, Mapping[str, object]]
+    approved_at_ms: int
+    approved_by: str
+
+
+class ManifestStore(Protocol):
+    """Where the approved manifests are kept.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def all(self) -> Mapping[UpstreamName, ManifestKnown]:
+        """Return what was approved of each upstream."""
+        ...
+
+    async def approve(
+        self,
+        upstream: UpstreamName,
+        tools: Mapping[str, Mapping[str, object]],
+        *,
+        expected_revision: int,
+        by: str,
+    ) -> ManifestKnown | None:
+        """Keep what is approved; None where something else was approved since."""
         ...

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.budget import BudgetKind, Mode, Overdraft
 from governor.loops import BREAKER, COUNT_MAX
+from governor.manifest import Pin
 from governor.pricing import PRICE_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
@@ -143,6 +144,7 @@ class Upstream(Table):
     prefix: Literal["server", "none"] = "server"
     start_ms_max: Positive = 30_000
     trust_reported_cost: bool = False
+    pin: Pin = Pin.FIRST_USE
 
     @field_validator("name")
     @classmethod

@@ -11,6 +11,7 @@ from governor.ids import UpstreamName
 from governor.limits import ExecutionLimits
 from governor.usage import OF_THE_MACHINE
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.stock import Stock
@@ -69,10 +70,18 @@ class UpstreamFleet:
     """Every configured upstream, each kept connected by a task of its own."""
 
     def __init__(
-        self, specs: Iterable[UpstreamSpec], *, placement: ServerPlacement, stock: Stock
+        self,
+        specs: Iterable[UpstreamSpec],
+        *,
+        placement: ServerPlacement,
+        stock: Stock,
+        pins: Pins | None = None,
     ) -> None:
-        """Take what to connect to; nothing is started."""
+        """Take what to connect to; nothing is started. With `pins` they say what is exposed."""
         self._stock = stock
+        self._pins = pins
+        if pins is not None:
+            pins.on_change = self._restock
         self.connections = tuple(
             UpstreamConnection(spec, placement=placement, on_tools=self._restock) for spec in specs
         )
@@ -101,5 +110,8 @@ class UpstreamFleet:
     def _restock(self) -> None:
         entries: list[ToolEntry] = []
         for connection in self.connections:
-            entries.extend(connection.entries)
+            offered = connection.entries
+            if self._pins is not None:
+                offered = tuple(self._pins.sift(connection.name, offered))
+            entries.extend(offered)
         self._stock.replace(entries)
