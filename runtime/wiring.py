@@ -57,6 +57,7 @@ from runtime.configuration.translate import (
 from runtime.errors import ListenError
 from runtime.failures import problem_for
 from runtime.first_start import TENANT, TokenFiles, prepare
+from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
 from runtime.local_commands import LocalCommands
@@ -90,6 +91,7 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
@@ -139,6 +141,7 @@ class _Ground:
     turnstile: Turnstile
     kept: ArgumentsKept
     flow: FlowGuard
+    gate: ReasoningGate | None
 
 
 @asynccontextmanager
@@ -166,7 +169,7 @@ async def open_sidecar(
                 archive_bytes_max_per_tenant=archive_bytes_max_of(config),
             )
         )
-        ground = _ground(config, policy, store, of_file)
+        ground = _ground(config, policy, store, of_file, state_dir)
         await ground.prices.refresh()
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
@@ -180,7 +183,8 @@ async def open_sidecar(
             is_frozen=ground.running.is_frozen,
             milliwatts_per_core=policy.milliwatts_per_core,
         )
-        stock = Stock([*builtin.ENTRIES, shell.ENTRY])
+        gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
+        stock = Stock([*builtin.ENTRIES, *gates, shell.ENTRY])
         pins = await _pins(config, ground)
         fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins)
         gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
@@ -237,7 +241,9 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
         )
 
 
-def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) -> _Ground:
+def _ground(
+    config: Config, policy: Policy, store: Store, of_file: PriceList, state_dir: Path
+) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
@@ -272,6 +278,7 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
         ),
         kept=kept,
         flow=_flow(config, store, clock),
+        gate=ReasoningGate(key=gate_key(state_dir), clock=clock) if policy.has_gate else None,
     )
 
 
@@ -332,6 +339,7 @@ async def _gateway(
         arguments_kept=ground.kept,
         loops=LoopWatch(clock=ground.clock, pausing=StorePausing(ground.store.sessions)),
         flow=ground.flow,
+        gate=ground.gate,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -342,6 +350,7 @@ async def _gateway(
         policy=lambda: ground.policy,
         spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
         answers=Answers(finder),
+        taking=None if ground.gate is None else ground.gate.take,
     )
     return Gateway(
         stock=stock,

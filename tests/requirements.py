@@ -345,6 +345,14 @@ _STATED: dict[str, dict[str, str]] = {
         "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
         "flow.task-tools": "A task class that has a list of tools has no others.",
         "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
+        "gate.think-first": (
+            "A rule's gate lets nobody through who is not known, or calls too often, before a "
+            "puzzle was solved."
+        ),
+        "gate.single-use": (
+            "A challenge takes one answer, of the agent that it was made for, before it runs out; "
+            "none from before a restart."
+        ),
         "pin.change-is-quarantined": (
             "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
             "tool is kept out until an administrator has seen and approved it."

@@ -12,6 +12,7 @@ from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
 from governor.usage import OF_THE_MACHINE
+from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
@@ -138,6 +139,15 @@ ENTRIES = (
     ),
 )
 
+# Offered only where a rule has a gate.
+ANSWER_ENTRY = ToolEntry(
+    exposed=ANSWER,
+    original=ANSWER,
+    backend=BUILTIN,
+    is_bounded=True,
+    definition=ANSWER_DEFINITION,
+)
+
 
 class Builtins:
     """Runs the built-in tools inside the process."""
@@ -154,14 +164,16 @@ class Builtins:
         policy: PolicySource,
         spawning: Spawning,
         answers: Answers,
+        taking: Taking | None = None,
     ) -> None:
-        """Take the ports."""
+        """Take the ports; `taking` takes answers to puzzles where rules have gates."""
         self._archive = archive
         self._books = books
         self._turns = turns
         self._policy = policy
         self._spawning = spawning
         self._answers = answers
+        self._taking = taking
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -177,6 +189,8 @@ class Builtins:
             return await self._spawning.run(call)
         if call.tool in discovery.NAMES:
             return await self._answers.run(call)
+        if call.tool == ANSWER:
+            return answered(call, self._taking)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

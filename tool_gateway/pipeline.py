@@ -30,6 +30,7 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
 )
 from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
@@ -63,6 +64,7 @@ class Pipeline:
         turnstile: Turnstile,
         loops: LoopWatch,
         flow: FlowGuard,
+        gate: ReasoningGate | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -77,6 +79,7 @@ class Pipeline:
         self._arguments_kept = arguments_kept
         self._loops = loops
         self._flow = flow
+        self._gate = gate
         self._admin_contact = admin_contact
 
     async def run(
@@ -100,6 +103,8 @@ class Pipeline:
             policy=policy,
         )
         refused = _refused(job)
+        if refused is None and self._gate is not None:
+            refused = self._gate.checked(job)
         if refused is None:
             job = await self._loops.checked(job)
             refused = job.repeat.denied

@@ -17,6 +17,7 @@ CALL_META = "flyball/call"
 COST_META = "flyball/cost_microusd"
 ARCHIVE_META = "flyball/archive"
 LOOP_META = "flyball/loop"
+GATE_META = "flyball/gate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

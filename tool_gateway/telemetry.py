@@ -49,6 +49,16 @@ def count_flow(outcome: str) -> None:
     _flows.add(1, {"outcome": outcome})
 
 
+_gates = _meter.create_counter(
+    "flyball_gates", description="Puzzles of gates: asked, solved, wrong, late, reused, forged"
+)
+
+
+def count_gate(outcome: str) -> None:
+    """Count what came of a puzzle."""
+    _gates.add(1, {"outcome": outcome})
+
+
 def note_notice(*, kind: str, unit: str) -> None:
     """Count what a budget had to tell, and note it on the call's span."""
     _notices.add(1, {"kind": kind, "unit": unit})

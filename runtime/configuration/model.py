@@ -8,9 +8,11 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.budget import BudgetKind, Mode, Overdraft
+from governor.gate import When
 from governor.loops import BREAKER, COUNT_MAX
 from governor.manifest import Pin
 from governor.pricing import PRICE_MAX
+from governor.puzzle import HOPS_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
@@ -207,6 +209,17 @@ class LoopTable(Table):
     within_s: Annotated[int, Field(gt=0, le=86_400)] = BREAKER.within_ms // 1000
 
 
+class GateTable(Table):
+    """A puzzle before the calls of a rule, for whom is not known or calls too often."""
+
+    when: When = When.UNKNOWN
+    hops: Annotated[int, Field(ge=1, le=HOPS_MAX)] = 3
+    ttl_s: Annotated[int, Field(gt=0, le=86_400)] = 120
+    pass_s: Annotated[int, Field(gt=0, le=2_592_000)] = 3600
+    calls: Annotated[int, Field(gt=0, le=1_000_000)] = 60
+    per_s: Annotated[int, Field(gt=0, le=86_400)] = 60
+
+
 class RuleTerms(Table):
     """How the calls of a rule may run."""
 
@@ -224,6 +237,7 @@ class RuleTerms(Table):
     loops: Literal["off", "remind", "break"] | LoopTable = "remind"
     tracker: Tracker = Tracker.OFF
     cheaper: Name | None = None
+    gate: GateTable | None = None
 
     @field_validator("loops", mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.errors import GovernorError
+from governor.gate import GateTerms
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
@@ -24,6 +25,7 @@ from runtime.configuration.model import (
     BudgetTable,
     Config,
     Estimate,
+    GateTable,
     Limits,
     LoopTable,
     Pricing,
@@ -262,6 +264,7 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             loops=_loops(terms.loops),
             tracker=terms.tracker,
             cheaper=terms.cheaper,
+            gate=_gate(terms.gate),
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -271,6 +274,19 @@ def _approval(terms: RuleTerms) -> ApprovalTerms | None:
     if not terms.approve:
         return None
     return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
+
+
+def _gate(table: GateTable | None) -> GateTerms | None:
+    if table is None:
+        return None
+    return GateTerms(
+        when=table.when,
+        hops=table.hops,
+        ttl_ms=table.ttl_s * 1000,
+        pass_ms=table.pass_s * 1000,
+        calls=table.calls,
+        per_ms=table.per_s * 1000,
+    )
 
 
 def _estimates(table: Estimate) -> Amounts:

@@ -47,6 +47,7 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
 )
 from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -353,7 +354,9 @@ class House:
             store=self.flow_store,
             clock=self.clock,
         )
+        self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
         self.pipeline = Pipeline(
+            gate=self.gate,
             flow=self.flow,
             books=self.books,
             turns=self.turns,
