@@ -49,6 +49,17 @@ class ApprovalTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheTerms:
+    """For how long the answer of a tool that only reads serves the same call again.
+
+    `is_repeatable` is the operator's word that a tool only reads which does not say so itself.
+    """
+
+    ttl_ms: int
+    is_repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
     """How the calls that match may run.
 
@@ -59,7 +70,7 @@ class ToolRule:
     an `approval`, a person is asked before each call. `loops` is None
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
     a line about the budgets; `cheaper` names a tool that does a similar job for less. Where
-    there is a `gate`, a puzzle may stand before a call.
+    there is a `gate`, a puzzle may stand before a call; `cache` says how long answers serve.
 
     Raises:
         InvalidPolicyError: an estimate is above the limit that it stands for.
@@ -82,6 +93,7 @@ class ToolRule:
     tracker: Tracker = Tracker.OFF
     cheaper: str | None = None
     gate: GateTerms | None = None
+    cache: CacheTerms | None = None
 
     def __post_init__(self) -> None:
         """Refuse estimates that promise more than the limit."""

@@ -90,6 +90,7 @@ from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.guards.pins import Pins
@@ -340,6 +341,7 @@ async def _gateway(
         loops=LoopWatch(clock=ground.clock, pausing=StorePausing(ground.store.sessions)),
         flow=ground.flow,
         gate=ground.gate,
+        cache=ResultCache(clock=ground.clock),
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )

@@ -345,6 +345,12 @@ _STATED: dict[str, dict[str, str]] = {
         "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
         "flow.task-tools": "A task class that has a list of tools has no others.",
         "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
+        "cache.costs-nothing": (
+            "The same call of a tool that only reads is answered as before within its time, runs "
+            "nothing, is charged nothing and says so."
+        ),
+        "cache.scope": "What one agent was answered never answers another, of any tenant.",
+        "cache.changes-void": "Whatever an agent changes at an upstream voids what it read there.",
         "gate.think-first": (
             "A rule's gate lets nobody through who is not known, or calls too often, before a "
             "puzzle was solved."

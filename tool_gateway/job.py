@@ -7,7 +7,7 @@ from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
-from governor.ids import ArchiveId, CallId, TurnId
+from governor.ids import ArchiveId, CallId, SessionId, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
 from governor.target import CallKind
@@ -26,6 +26,7 @@ class Served:
     answer: CallId
     turn: TurnId | None
     result: ToolResult
+    session: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,10 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One call with everything that was resolved for it before admission."""
+    """One call with everything that was resolved for it before admission.
+
+    `cache_scope` is where its answer may be kept, None where it may not.
+    """
 
     call: ToolCall
     session_name: str
@@ -55,6 +59,7 @@ class Job:
     started_at_ms: int
     policy: Policy
     repeat: Repeat = field(default_factory=Repeat)
+    cache_scope: object = None
 
     @property
     def turn(self) -> TurnId | None:

@@ -23,6 +23,7 @@ from tool_gateway import telemetry
 from tool_gateway.denials import loop_detected
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.job import Job, Progress, Repeat, Served
+from tool_gateway.kept_results import KeptResults
 from tool_gateway.loop_texts import loop_json, reminder, served_note
 from tool_gateway.ports import Clock, SessionPausing
 from tool_gateway.results import LOOP_META, ToolResult
@@ -39,18 +40,9 @@ class _Trace:
 
     history: History = field(default_factory=History)
     keys: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    results: OrderedDict[CallId, tuple[Served, int]] = field(default_factory=OrderedDict)
-    results_bytes: int = 0
-
-    def keep(self, served: Served, size_bytes: int) -> None:
-        """Keep a result that may be served; the oldest give way."""
-        if size_bytes > RESULTS_BYTES_MAX:
-            return
-        self.results[served.answer] = (served, size_bytes)
-        self.results_bytes += size_bytes
-        while self.results_bytes > RESULTS_BYTES_MAX:
-            _, (_, freed) = self.results.popitem(last=False)
-            self.results_bytes -= freed
+    results: KeptResults[CallId] = field(
+        default_factory=lambda: KeptResults(bytes_max=RESULTS_BYTES_MAX)
+    )
 
     def note_key(self, key: str) -> None:
         """Remember under which idempotency key a call ran."""
@@ -92,7 +84,7 @@ class LoopWatch:
         """Return the repeat with what stands in for its run; as it was where nothing can."""
         trace = self._trace_of(job.call.chain.session)
         if loop.measure is Measure.SERVE:
-            kept = trace.results.get(loop.like.answer)
+            kept = trace.results.find(loop.like.answer)
             if kept is None:
                 return replace(repeat, loop=None)
             trace.history.note(entry.answered_like(loop.like))
@@ -142,7 +134,7 @@ class LoopWatch:
         trace.history.note(entry)
         if rule.serve and entry.is_repeatable and not whole.is_error:
             served = Served(answer=job.call.call_id, turn=job.turn, result=result)
-            trace.keep(served, _size_of(result))
+            trace.results.keep(served.answer, served)
         if loop is None:
             return result
         return _marked(result, loop).with_note(reminder(loop, job.call.tool))
@@ -182,11 +174,6 @@ def _texts(result: ToolResult) -> tuple[str, ...]:
         for block in result.content
     )
     return blocks if result.structured is None else (*blocks, _json(result.structured))
-
-
-def _size_of(result: ToolResult) -> int:
-    """Return about how much memory a kept result takes."""
-    return 1_000 + sum(len(text) for text in _texts(result)) + len(_json(dict(result.meta)))
 
 
 def _json(value: object) -> str:

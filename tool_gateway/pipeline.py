@@ -29,9 +29,10 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
-from tool_gateway.job import Job, Progress, record_of
+from tool_gateway.job import Job, Progress, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
@@ -65,6 +66,7 @@ class Pipeline:
         loops: LoopWatch,
         flow: FlowGuard,
         gate: ReasoningGate | None = None,
+        cache: ResultCache | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -80,6 +82,7 @@ class Pipeline:
         self._loops = loops
         self._flow = flow
         self._gate = gate
+        self._cache = cache
         self._admin_contact = admin_contact
 
     async def run(
@@ -102,18 +105,7 @@ class Pipeline:
             started_at_ms=self._clock.now_ms(),
             policy=policy,
         )
-        refused = _refused(job)
-        if refused is None and self._gate is not None:
-            refused = self._gate.checked(job)
-        if refused is None:
-            job = await self._loops.checked(job)
-            refused = job.repeat.denied
-        if refused is None and job.repeat.served is None:
-            flowing = await self._flow.checked(job)
-            if isinstance(flowing, Denied):
-                refused = flowing
-            else:
-                job = flowing
+        job, refused = await self._guarded(job)
         if refused is not None:
             return await self._deny(job, refused)
         with (
@@ -144,6 +136,21 @@ class Pipeline:
         if not isinstance(decision, Reserved):
             return await self._not_run(job, decision)
         return await self._run_reserved(job.under(decision), decision, running, passage)
+
+    async def _guarded(self, job: Job) -> tuple[Job, Denied | None]:
+        """Return the job with what the guards found about it, or the first denial of theirs."""
+        refused = _refused(job)
+        if refused is None and self._gate is not None:
+            refused = self._gate.checked(job)
+        if refused is not None:
+            return job, refused
+        job = await self._loops.checked(job)
+        if job.repeat.denied is not None or job.repeat.served is not None:
+            return job, job.repeat.denied
+        flowing = await self._flow.checked(job)
+        if isinstance(flowing, Denied):
+            return job, flowing
+        return (flowing if self._cache is None else self._cache.looked_up(flowing)), None
 
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
@@ -195,6 +202,8 @@ class Pipeline:
             began_ms, ended_ms = progress.began_ms, self._clock.elapsed_ms()
             wall_ms = 0 if began_ms is None else ended_ms - began_ms
             passage.note(progress.status, wall_ms=wall_ms)
+            if self._cache is not None:
+                self._cache.ended(job)
             record = self._record(
                 job,
                 progress,
@@ -229,7 +238,7 @@ class Pipeline:
     ) -> None:
         """Run the backend and note in `progress` how it went."""
         if job.repeat.served is not None:
-            progress.note_served(job.repeat.served)
+            await self._serve(job, job.repeat.served, progress)
             return
         with running.stoppable() as scope:
             # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
@@ -260,6 +269,8 @@ class Pipeline:
                 )
                 progress.result, progress.archive_id = kept.result, kept.archive_id
                 self._flow.learn(job, progress.result)
+                if self._cache is not None:
+                    self._cache.keep(job, progress)
                 return
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
@@ -269,14 +280,25 @@ class Pipeline:
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
 
+    async def _serve(self, job: Job, served: Served, progress: Progress) -> None:
+        """Answer with an earlier result, which its session may not have seen yet."""
+        progress.note_served(served)
+        denied = await self._noted(job)
+        if denied is not None:
+            progress.note_denied(self._told(job, denied), job.entry)
+
     async def _forward(self, job: Job, reservation_id: ReservationId) -> Denied | None:
         """Return why a call may not leave: what it will show is kept first, then its mark."""
+        return await self._noted(job) or await self._books.forward(reservation_id)
+
+    async def _noted(self, job: Job) -> Denied | None:
+        """Keep what a call will show its session, or return why that cannot be."""
         try:
             await self._flow.note(job)
         except (LedgerUnavailableError, LedgerOverloadedError):
             telemetry.count_failure("flow")
             return ledger_unavailable()
-        return await self._books.forward(reservation_id)
+        return None
 
     def _record(
         self,

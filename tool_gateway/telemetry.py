@@ -59,6 +59,16 @@ def count_gate(outcome: str) -> None:
     _gates.add(1, {"outcome": outcome})
 
 
+_cached = _meter.create_counter(
+    "flyball_cached_calls", description="Calls that the cache looked up: served or missed"
+)
+
+
+def count_cached(outcome: str) -> None:
+    """Count a call that an earlier answer serves, or none did."""
+    _cached.add(1, {"outcome": outcome})
+
+
 def note_notice(*, kind: str, unit: str) -> None:
     """Count what a budget had to tell, and note it on the call's span."""
     _notices.add(1, {"kind": kind, "unit": unit})

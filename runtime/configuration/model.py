@@ -220,6 +220,13 @@ class GateTable(Table):
     per_s: Annotated[int, Field(gt=0, le=86_400)] = 60
 
 
+class CacheTable(Table):
+    """For how long answers of tools that only read serve the same call again."""
+
+    ttl_s: Annotated[int, Field(gt=0, le=86_400)]
+    repeatable: bool = False
+
+
 class RuleTerms(Table):
     """How the calls of a rule may run."""
 
@@ -238,6 +245,7 @@ class RuleTerms(Table):
     tracker: Tracker = Tracker.OFF
     cheaper: Name | None = None
     gate: GateTable | None = None
+    cache: CacheTable | None = None
 
     @field_validator("loops", mode="before")
     @classmethod

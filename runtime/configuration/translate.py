@@ -14,7 +14,7 @@ from governor.gate import GateTerms
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
-from governor.policy import ApprovalTerms, Match, Policy, ToolRule
+from governor.policy import ApprovalTerms, CacheTerms, Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
@@ -23,6 +23,7 @@ from runtime.budget_words import match_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
+    CacheTable,
     Config,
     Estimate,
     GateTable,
@@ -265,6 +266,7 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             tracker=terms.tracker,
             cheaper=terms.cheaper,
             gate=_gate(terms.gate),
+            cache=_cache(terms.cache),
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -274,6 +276,12 @@ def _approval(terms: RuleTerms) -> ApprovalTerms | None:
     if not terms.approve:
         return None
     return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
+
+
+def _cache(table: CacheTable | None) -> CacheTerms | None:
+    if table is None:
+        return None
+    return CacheTerms(ttl_ms=table.ttl_s * 1000, is_repeatable=table.repeatable)
 
 
 def _gate(table: GateTable | None) -> GateTerms | None:

@@ -46,6 +46,7 @@ from tool_gateway.errors import (
     ArchiveUnavailableError,
     LedgerUnavailableError,
 )
+from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.keeping import ResultKeeper
@@ -357,6 +358,7 @@ class House:
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
         self.pipeline = Pipeline(
             gate=self.gate,
+            cache=ResultCache(clock=self.clock),
             flow=self.flow,
             books=self.books,
             turns=self.turns,

@@ -66,7 +66,12 @@ def test_every_example_is_valid_once_uncommented() -> None:
     config = parse_config(text, source="the template, uncommented")
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
-    assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
+    assert [rule.name for rule in config.rule] == [
+        "shell",
+        "ask-first",
+        "search",
+        "strangers-think",
+    ]
     assert [budget.id for budget in config.budget] == [
         "each-session",
         "each-agent-daily",
