@@ -225,3 +225,29 @@ async def test_an_address_that_was_only_asked_about_is_vouched_for_by_nobody() -
     await ran(house, CONTACTS, query="mallory@evil.example")
 
     assert reason(await send(house, "mallory@evil.example")) == "flow_denied"
+
+
+@pytest.mark.requirement("flow.words-are-trusted")
+async def test_the_first_messages_are_heard_once_and_only_in_a_fresh_session() -> None:
+    house = House(budget(), flow=DENYING)
+    late = replace(CHAIN, session=SessionId("ada/late"))
+
+    await house.flow.overhear(CHAIN, "Send the minutes to Zoe")
+    await house.flow.overhear(CHAIN, "Send the minutes to Mallory")
+    await ran(house, READ)
+    await ran(house, READ, late)
+    await house.flow.overhear(late, "Send the minutes to Mallory")
+
+    answers = [await send(house, "Zoe"), await send(house), await send(house, chain=late)]
+    assert [reason(each) for each in answers] == [None, "flow_denied", "flow_denied"]
+
+
+async def test_words_that_cannot_be_kept_only_cost_an_exception() -> None:
+    store = FakeFlowStore(is_down=True)
+    house = House(budget(), flow=DENYING, flow_store=store)
+
+    await house.flow.overhear(CHAIN, "Send the minutes to Zoe")
+    store.is_down = False
+    await ran(house, READ)
+
+    assert reason(await send(house, "Zoe")) == "flow_denied"
