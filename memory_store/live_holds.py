@@ -121,17 +121,10 @@ class LiveHolds:
         self._new_keys: dict[tuple[PrincipalId, str], tuple[ReservationId, str]] = {}
 
     def forget(self) -> None:
-        """Read everything again."""
-        self._kept.clear()
-        self._doubted.clear()
-        self._others.clear()
+        """Read everything again, and drop what was not stored."""
+        self.doubt()
         self._moved_others.clear()
-        self._new.clear()
-        self._moves.clear()
-        self._relined.clear()
-        self._ended.clear()
-        self._new_turns.clear()
-        self._new_keys.clear()
+        self._flushed()
 
     def doubt(self) -> None:
         """Read everything again, but remember how the accounts were described."""
@@ -185,6 +178,7 @@ class LiveHolds:
             opens_turn=opens_turn,
             created_at_ms=request.now_ms,
         )
+        self._doubted.pop(reservation.reservation_id, None)
         self._keep(LiveHold(hold=hold, chart=chart, is_own=True))
         self._new.append(_row(request, hold, lines_text))
         if request.turn is not None and opens_turn:
