@@ -42,6 +42,7 @@ from runtime.configuration.translate import (
     prices_of,
     providers_of,
     retention_ms_of,
+    shows_builtins,
     tier_rules_of,
     tiers_of,
     turn_policy_of,
@@ -76,6 +77,7 @@ from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.changes import Changes
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.gateway import Gateway
@@ -83,6 +85,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
@@ -172,15 +175,12 @@ async def open_sidecar(
             is_frozen=ground.running.is_frozen,
             milliwatts_per_core=policy.milliwatts_per_core,
         )
-        stock = Stock([*builtin.ENTRIES, shell.ENTRY])
-        fleet = UpstreamFleet(specs, placement=local, stock=stock)
+        stock = Stock([*builtin.ENTRIES, shell.ENTRY] if shows_builtins(config) else [])
+        changes = Changes()
+        fleet = UpstreamFleet(specs, placement=local, stock=stock, changes=changes)
         gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
-        front = McpFront(
-            gateway,
-            version=VERSION,
-            body_bytes_max=config.listen.body_bytes_max,
-            code_of=lambda error: problem_for(error).code,
-        )
+        relaying = Relaying(relays=fleet.relays, policy=lambda: ground.policy, changes=changes)
+        front = _front(ground, gateway, relaying)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
@@ -272,7 +272,12 @@ def _gateway(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
+        keeper=ResultKeeper(
+            archive=ground.archive,
+            ledger=ground.ledger,
+            clock=ground.clock,
+            can_be_read_on=stock.has_builtins,
+        ),
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
@@ -293,14 +298,24 @@ def _gateway(
         pipeline=pipeline,
         books=ground.books,
         backends={
-            **fleet.backends,
             builtin.BUILTIN: builtins,
             shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
         },
+        relays=fleet.relays,
         policy=lambda: ground.policy,
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
         clock=ground.clock,
+    )
+
+
+def _front(ground: _Ground, gateway: Gateway, relaying: Relaying) -> McpFront:
+    return McpFront(
+        gateway,
+        relaying,
+        version=VERSION,
+        body_bytes_max=ground.config.listen.body_bytes_max,
+        code_of=lambda error: problem_for(error).code,
     )
 
 

@@ -24,6 +24,7 @@ _SHARED = "several sidecars, one database"
 _SESSIONS = "sub-sessions"
 _HOUSE = "house rules"
 _PROOF = "the proof"
+_PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 
 _STATED: dict[str, dict[str, str]] = {
@@ -55,6 +56,30 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "sub-session.running-keeps-its-hold": (
             "A call that runs when its sub-session is closed keeps its hold and settles."
+        ),
+    },
+    _PROTOCOL: {
+        "protocol.any-era-with-any-era": (
+            "A client of any era uses a server of any era: tools, resources, prompts, completion, "
+            "progress, logs, cancellation, errors, and what a server asks in between."
+        ),
+        "protocol.questions-reach-who-caused-them": (
+            "What an upstream asks goes to the client whose request caused it, or is refused."
+        ),
+        "protocol.parked-calls-are-bounded": (
+            "A call that waits without its client is bounded in number, time and bytes, resumed "
+            "only by its agent and settled once."
+        ),
+        "protocol.upstreams-are-merged": (
+            "What several upstreams offer is one list; a shared URI is the first one's and told; "
+            "what a rule forbids is neither listed nor given."
+        ),
+        "protocol.sole-upstream-is-shown-as-it-is": (
+            "Without a prefix a sole upstream's names, capabilities and instructions are shown."
+        ),
+        "protocol.changes-are-told": "Clients hear what changed, once it can be seen.",
+        "protocol.unknown-members-are-kept": (
+            "Members of results that the protocol does not know pass unchanged."
         ),
     },
     _FAILURES: {

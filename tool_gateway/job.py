@@ -7,15 +7,16 @@ from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
-from governor.ids import ArchiveId, CallId, TurnId
+from governor.ids import ArchiveId, CallId, ToolName, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
+from tool_gateway.errors import UpstreamFailedError, UpstreamSaidError
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import payload_hash
-from tool_gateway.results import Outcome, ToolResult
+from tool_gateway.results import Fault, Outcome, ToolResult, text_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Job:
     isolated: Isolated | None
     started_at_ms: int
     policy: Policy
+    patience_ms: int = 0
     repeat: Repeat = field(default_factory=Repeat)
 
     @property
@@ -104,6 +106,15 @@ class Progress:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.never_left, self.result = True, served.result
+
+    def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
+        """Note that the backend failed after the call was sent; return how that is told."""
+        self.status, self.detail = CallStatus.UPSTREAM_FAILED, str(error)
+        told = text_result(f"{tool} failed: {error}", is_error=True)
+        if isinstance(error, UpstreamSaidError):
+            fault = Fault(code=error.code, words=error.words, data=error.data)
+            told = replace(told, fault=fault)
+        return told
 
     def note_turned_away(self, denied: Denied, entry: ToolEntry) -> None:
         """Note that there was no place for the call, and that nothing left for its backend."""
@@ -158,7 +169,8 @@ def _hashes(job: Job, progress: Progress) -> dict[str, str | None]:
     if outcome is None or job.entry.is_bounded:
         return {}
     session = job.call.chain.session
-    answered = {"content": outcome.result.content, "structured": outcome.result.structured}
+    result = outcome.result
+    answered = {"content": result.content, "structured": result.structured, **result.extra}
     return {
         "arguments_hash": payload_hash(f"{session}/{job.call.tool}", job.call.arguments),
         "result_hash": payload_hash(session, answered),

@@ -1,0 +1,92 @@
+"""An upstream's connections that belong to one session each: opened at need, closed when idle."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import anyio
+from anyio.abc import TaskGroup
+
+from governor.ids import SessionId
+from tool_gateway.changes import Change
+from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.ports import ServerPlacement
+from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.opening import Era
+from tool_gateway.upstreams.spec import UpstreamSpec
+
+SESSIONS_MAX = 64
+IDLE_SECONDS_MAX = 600.0
+SWEEP_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Own:
+    connection: UpstreamConnection
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    used_at: float = field(default_factory=anyio.current_time)
+
+
+class SessionConnections:
+    """One upstream's connections, each for the calls of one session."""
+
+    def __init__(
+        self, spec: UpstreamSpec, *, placement: ServerPlacement, publish: Callable[[Change], None]
+    ) -> None:
+        """Take what to connect to; nothing is started."""
+        self._spec = spec
+        self._placement = placement
+        self._publish = publish
+        self._own: dict[SessionId, _Own] = {}
+        self._tasks: TaskGroup | None = None
+        self._numbers = count(1)
+
+    def start_in(self, tasks: TaskGroup) -> None:
+        """Open connections in `tasks` from now on, and close there those that rest."""
+        self._tasks = tasks
+        tasks.start_soon(self._close_idle)
+
+    async def connection_of(self, session: SessionId, era: Era) -> UpstreamConnection:
+        """Return the session's connection, which is opened in `era` if it has none.
+
+        Raises:
+            UpstreamNotReachedError: as many sessions as may have a connection have one.
+        """
+        own = self._own.get(session)
+        if own is None:
+            if self._tasks is None or len(self._own) >= SESSIONS_MAX:
+                message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
+                raise UpstreamNotReachedError(message)
+            own = self._own[session] = _Own(
+                UpstreamConnection(
+                    self._spec,
+                    placement=self._placement,
+                    on_tools=_nothing,
+                    publish=self._publish,
+                    placed_as=f"{self._spec.name}-{next(self._numbers)}",
+                    era=era,
+                )
+            )
+            self._tasks.start_soon(self._run, session, own)
+            await own.connection.settled()
+        own.used_at = anyio.current_time()
+        return own.connection
+
+    async def _run(self, session: SessionId, own: _Own) -> None:
+        try:
+            with own.scope:
+                await own.connection.run()
+        finally:
+            self._own.pop(session, None)
+
+    async def _close_idle(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_SECONDS)
+            for own in list(self._own.values()):
+                rests_s = anyio.current_time() - own.used_at
+                if rests_s > IDLE_SECONDS_MAX and not own.connection.is_busy:
+                    own.scope.cancel()
+
+
+def _nothing() -> None:
+    """Do nothing: the shared connection tells what the upstream offers."""
