@@ -63,6 +63,10 @@ _STATED: dict[str, dict[str, str]] = {
             "A client of any era uses a server of any era: tools, resources, prompts, completion, "
             "progress, logs, cancellation, errors, and what a server asks in between."
         ),
+        "protocol.is-conformant": (
+            "The official suite's scenarios pass through the gateway, in both eras, and at its leg "
+            "to the upstream."
+        ),
         "protocol.questions-reach-who-caused-them": (
             "What an upstream asks goes to the client whose request caused it, or is refused."
         ),
