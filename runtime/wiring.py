@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
 from runtime.configuration.model import Config, known_targets
-from runtime.configuration.open_access import open_caller_of
+from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
     budgets_of,
@@ -80,6 +80,7 @@ from tool_gateway.books import Books
 from tool_gateway.changes import Changes
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
+from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
@@ -110,6 +111,7 @@ class Sidecar:
     fleet: UpstreamFleet
     turnstile: Turnstile
     tokens: TokenFiles
+    stdio: Callable[[], Awaitable[StdioFront]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,7 @@ async def open_sidecar(
             fleet=fleet,
             turnstile=ground.turnstile,
             tokens=tokens,
+            stdio=partial(_stdio, ground, gateway, relaying),
         )
 
 
@@ -316,6 +319,17 @@ def _front(ground: _Ground, gateway: Gateway, relaying: Relaying) -> McpFront:
         version=VERSION,
         body_bytes_max=ground.config.listen.body_bytes_max,
         code_of=lambda error: problem_for(error).code,
+    )
+
+
+async def _stdio(ground: _Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
+    """Return the front of the client that started this process: no token tells who it is."""
+    return StdioFront(
+        gateway,
+        relaying,
+        version=VERSION,
+        code_of=lambda error: problem_for(error).code,
+        caller=await caller_named(ground.config.auth.principal, ground.store.principals),
     )
 
 

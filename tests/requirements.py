@@ -81,6 +81,12 @@ _STATED: dict[str, dict[str, str]] = {
         "protocol.sole-upstream-is-shown-as-it-is": (
             "Without a prefix a sole upstream's names, capabilities and instructions are shown."
         ),
+        "command.stdio-serves-one-client": (
+            "`flyball stdio` serves the program that started it, and ends with it."
+        ),
+        "command.import-takes-what-it-can": (
+            "`flyball import` takes servers from an mcpServers file and says what it could not."
+        ),
         "protocol.changes-are-told": "Clients hear what changed, once it can be seen.",
         "protocol.unknown-members-are-kept": (
             "Members of results that the protocol does not know pass unchanged."
