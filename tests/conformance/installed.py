@@ -36,7 +36,7 @@ def suite() -> Path:
     """Return the program of the suite, or skip the test where it cannot be had."""
     lock = (HERE / "package-lock.json").read_bytes()
     folder = CACHE / f"suite-{hashlib.sha256(lock).hexdigest()[:16]}"
-    with _made_once(folder) as making:
+    with made_once(folder) as making:
         if making is not None:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / name, making)
@@ -60,7 +60,7 @@ def everything_server() -> Path:
     assert locked is not None, "requirements.lock pins the SDK"
     version = locked["version"]
     folder = CACHE / f"server-{version}"
-    with _made_once(folder) as making:
+    with made_once(folder) as making:
         if making is not None:
             (making / "pinned.txt").write_text(locked[0] + "\n", encoding="utf-8")
             argv = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
@@ -73,7 +73,7 @@ def everything_server() -> Path:
 
 
 @contextmanager
-def _made_once(folder: Path) -> Iterator[Path | None]:
+def made_once(folder: Path) -> Iterator[Path | None]:
     """Yield where to make `folder`, None if it is there; it appears whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""A real `flyball up` in front of one upstream that it shows as it is."""
+"""A real `flyball up` in front of the servers that a test brings."""
 
 import json
 import select
@@ -8,16 +8,29 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 
 
+def sidecar_before(upstream: str, folder: Path) -> AbstractContextManager[str]:
+    """Return what yields the URL of a sidecar before `upstream`, which it shows as it is."""
+    return sidecar_with(
+        f"""
+[[upstream]]
+name = "sole"
+url = {json.dumps(upstream)}
+prefix = "none"
+""",
+        folder,
+    )
+
+
 @contextmanager
-def sidecar_before(upstream: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of a sidecar before `upstream`: governor, checks and records are on."""
+def sidecar_with(upstreams: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of a sidecar: governor, checks and records are on, tokens are off."""
     config = folder / "flyball.toml"
     config.write_text(
         f"""
@@ -28,10 +41,7 @@ admin = "127.0.0.1:0"
 [auth]
 mode = "none"
 
-[[upstream]]
-name = "sole"
-url = {json.dumps(upstream)}
-prefix = "none"
+{upstreams}
 
 [[budget]]
 id = "all"
@@ -74,13 +84,14 @@ def everything_at(folder: Path, *, port: int) -> Iterator[str]:
     ) as process:
         try:
             url = f"http://127.0.0.1:{port}/mcp"
-            _wait_for(url)
+            answers_at(url)
             yield url
         finally:
             process.terminate()
 
 
-def _wait_for(url: str) -> None:
+def answers_at(url: str) -> None:
+    """Wait until a server answers there."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
         try:
