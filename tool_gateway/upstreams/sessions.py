@@ -11,7 +11,7 @@ from governor.ids import SessionId
 from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamNotReachedError
 from tool_gateway.ports import ServerPlacement
-from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.spec import UpstreamSpec
 
@@ -23,6 +23,7 @@ SWEEP_SECONDS = 30.0
 @dataclass(slots=True)
 class _Own:
     connection: UpstreamConnection
+    era: Era
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     used_at: float = field(default_factory=anyio.current_time)
 
@@ -47,37 +48,47 @@ class SessionConnections:
         tasks.start_soon(self._close_idle)
 
     async def connection_of(self, session: SessionId, era: Era) -> UpstreamConnection:
-        """Return the session's connection, which is opened in `era` if it has none.
+        """Return the session's connection, which is opened if it has none.
+
+        A server that turns out not to speak `era` is spoken to in its own.
 
         Raises:
             UpstreamNotReachedError: as many sessions as may have a connection have one.
         """
-        own = self._own.get(session)
-        if own is None:
-            if self._tasks is None or len(self._own) >= SESSIONS_MAX:
-                message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
-                raise UpstreamNotReachedError(message)
-            own = self._own[session] = _Own(
-                UpstreamConnection(
-                    self._spec,
-                    placement=self._placement,
-                    on_tools=_nothing,
-                    publish=self._publish,
-                    placed_as=f"{self._spec.name}-{next(self._numbers)}",
-                    era=era,
-                )
-            )
-            self._tasks.start_soon(self._run, session, own)
+        own = self._own.get(session) or self._opened(session, era)
+        await own.connection.settled()
+        is_refused = own.era is Era.SESSIONS and own.connection.state is UpstreamState.DOWN
+        if is_refused and self._own.get(session) is own:
+            own.scope.cancel()
+            del self._own[session]
+            own = self._opened(session, Era.ANY)
             await own.connection.settled()
         own.used_at = anyio.current_time()
         return own.connection
+
+    def _opened(self, session: SessionId, era: Era) -> _Own:
+        if self._tasks is None or len(self._own) >= SESSIONS_MAX:
+            message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
+            raise UpstreamNotReachedError(message)
+        connection = UpstreamConnection(
+            self._spec,
+            placement=self._placement,
+            on_tools=_nothing,
+            publish=self._publish,
+            placed_as=f"{self._spec.name}-{next(self._numbers)}",
+            era=era,
+        )
+        own = self._own[session] = _Own(connection, era)
+        self._tasks.start_soon(self._run, session, own)
+        return own
 
     async def _run(self, session: SessionId, own: _Own) -> None:
         try:
             with own.scope:
                 await own.connection.run()
         finally:
-            self._own.pop(session, None)
+            if self._own.get(session) is own:
+                del self._own[session]
 
     async def _close_idle(self) -> None:
         while True:

@@ -52,6 +52,13 @@ class Everything:
             return text
 
         @self.server.tool()
+        def met(ctx: Context) -> str:
+            """Say how this server was spoken to, and what it may ask."""
+            declared = ctx.client_capabilities
+            can = [] if declared is None else sorted(declared.model_dump(exclude_none=True))
+            return f"{ctx.protocol_version} {' '.join(can)}".strip()
+
+        @self.server.tool()
         async def steps(ctx: Context) -> str:
             for step in range(1, 4):
                 await ctx.report_progress(step, 3, f"step {step}")

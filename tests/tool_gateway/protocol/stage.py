@@ -21,7 +21,7 @@ from tests.governor.makers import budget
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.everything import Everything
 from tool_gateway.changes import Changes
-from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
+from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import Caller
 from tool_gateway.relaying import Relaying
@@ -118,7 +118,7 @@ class Stage:
                 )
                 await stack.enter_async_context(self.fleet.connected())
                 await stack.enter_async_context(front.running())
-                self.url = await stack.enter_async_context(served(Named(front)))
+                self.url = await stack.enter_async_context(served(Named(Routed(front))))
                 yield self
 
     @asynccontextmanager
@@ -143,6 +143,17 @@ class Stage:
             ) as client,
         ):
             yield client
+
+
+class Routed:
+    """Leads to the front's three ways in."""
+
+    def __init__(self, front: McpFront) -> None:
+        self._front = front
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        serve = {SSE_PATH: self._front.serve_events, SSE_MESSAGES_PATH: self._front.take_message}
+        await serve.get(scope["path"], self._front)(scope, receive, send)
 
 
 class Named:

@@ -152,6 +152,27 @@ async def test_an_error_of_the_protocol_is_the_servers_own(
     assert [record.status for record in on.house.ledger.records] == [CallStatus.UPSTREAM_FAILED]
 
 
+@pytest.mark.requirement("protocol.questions-reach-who-caused-them")
+async def test_a_server_learns_what_each_client_itself_can_be_asked() -> None:
+    """Over one connection: the server must not ask one client what another offered."""
+    async with (
+        stage(versions=STATELESS) as on,
+        on.client(NEW) as mute,
+        on.client(NEW, answers=Answers()) as talking,
+    ):
+        met = [text_of(await one.call_tool("one__met", {})) for one in (mute, talking, mute)]
+
+    assert met == [NEW, f"{NEW} elicitation sampling", NEW]
+
+
+@ERAS
+async def test_a_server_of_both_eras_is_spoken_to_in_the_clients_own(mode: str) -> None:
+    async with stage(versions=None) as on, on.client(mode) as client:
+        met = text_of(await client.call_tool("one__met", {}))
+
+    assert met.split()[0] == (NEW if mode == NEW else SESSIONS[-1])
+
+
 @ERAS
 @SERVERS
 async def test_a_client_that_answers_nothing_is_asked_nothing(

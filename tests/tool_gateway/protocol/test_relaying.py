@@ -158,6 +158,17 @@ def told_new(answers: Answers) -> bool:
     )
 
 
+@pytest.mark.requirement("protocol.any-era-with-any-era")
+async def test_a_session_of_the_older_era_gets_its_connection_to_a_newer_server() -> None:
+    async with (
+        stage(versions=STATELESS, share=Share.SESSION) as on,
+        on.client(OLD, answers=Answers()) as client,
+    ):
+        named = await client.call_tool("one__ask_name", {})
+
+    assert text_of(named) == "hello Ada"
+
+
 @pytest.mark.requirement("protocol.questions-reach-who-caused-them")
 async def test_each_session_can_have_a_connection_of_its_own() -> None:
     everything = Everything()
