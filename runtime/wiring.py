@@ -181,7 +181,7 @@ async def open_sidecar(
         changes = Changes()
         fleet = UpstreamFleet(specs, placement=local, stock=stock, changes=changes)
         gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
-        relaying = Relaying(relays=fleet.relays, policy=lambda: ground.policy, changes=changes)
+        relaying = _relaying(ground, fleet, changes)
         front = _front(ground, gateway, relaying)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
@@ -309,6 +309,15 @@ def _gateway(
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
         clock=ground.clock,
+    )
+
+
+def _relaying(ground: _Ground, fleet: UpstreamFleet, changes: Changes) -> Relaying:
+    return Relaying(
+        relays=fleet.relays,
+        policy=lambda: ground.policy,
+        changes=changes,
+        elapsed_ms=ground.clock.elapsed_ms,
     )
 
 

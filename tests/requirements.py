@@ -81,6 +81,10 @@ _STATED: dict[str, dict[str, str]] = {
         "protocol.sole-upstream-is-shown-as-it-is": (
             "Without a prefix a sole upstream's names, capabilities and instructions are shown."
         ),
+        "protocol.answers-are-kept-as-they-allow": (
+            "A list or resource is given again only for its ttlMs, and to others only if public."
+        ),
+        "protocol.tasks-are-relayed": "A task is asked about at the upstream that runs it.",
         "command.stdio-serves-one-client": (
             "`flyball stdio` serves the program that started it, and ends with it."
         ),

@@ -52,9 +52,17 @@ class Wishes:
     retries_itself: bool = False
     has_progress: bool = False
 
-    def can_answer(self, method: str) -> bool:
-        """Tell whether the client said that it answers this kind of question."""
-        return isinstance(self.capabilities.get(QUESTIONS.get(method, "")), Mapping)
+    def can_answer(self, method: str, mode: str = "form") -> bool:
+        """Tell whether the client said that it answers this kind of question.
+
+        A form is answered by whoever elicits at all; a visit to a page must be declared.
+        """
+        declared = self.capabilities.get(QUESTIONS.get(method, ""))
+        if not isinstance(declared, Mapping):
+            return False
+        if method != "elicitation/create" or not declared:
+            return mode == "form"
+        return mode in declared
 
     @property
     def can_be_asked(self) -> bool:

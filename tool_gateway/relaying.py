@@ -1,12 +1,13 @@
 """The use cases besides calls: what upstreams offer is listed as one, and asked of its owner."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
 
 from governor.ids import ToolName, UpstreamName
+from tool_gateway.caching import AnswerCache
 from tool_gateway.changes import Change, Changes, Watches
 from tool_gateway.errors import (
     CallerLimitError,
@@ -56,9 +57,16 @@ class Relaying:
     """Lists and asks what the upstreams offer besides tools."""
 
     def __init__(
-        self, *, relays: Mapping[UpstreamName, Relay], policy: PolicySource, changes: Changes
+        self,
+        *,
+        relays: Mapping[UpstreamName, Relay],
+        policy: PolicySource,
+        changes: Changes,
+        elapsed_ms: Callable[[], int],
     ) -> None:
         """Take the upstreams in the order of the configuration: the first has a shared URI."""
+        self._cache = AnswerCache(elapsed_ms)
+        changes.subscribe(self._cache.forget)
         self._relays = relays
         self._policy = policy
         self.changes = changes
@@ -100,13 +108,13 @@ class Relaying:
         if sole is not None:
             if not self._is_open(sole, caller):
                 return {listing.member: []}
-            answer = await sole.request(listing.method, params, exchange, wall_ms=LIST_MS_MAX)
+            answer = await self._asked(sole, listing.method, params, caller, exchange)
             if listing is PROMPTS:
                 listed = _items(answer, listing)
                 items = [one for one in listed if self._may_get(str(one["name"]), caller)]
                 return {**answer, listing.member: items}
             return answer
-        found, missing = await self._of_all(listing, exchange)
+        found, missing = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
             merged, collisions = self._offers.merge_prompts(found)
             items = [one for _, one in merged if self._may_get(str(one["name"]), caller)]
@@ -133,7 +141,7 @@ class Relaying:
             UpstreamError: its upstream did not answer.
         """
         relay = await self._owner_of(str(params["uri"]), caller, exchange)
-        return await relay.request("resources/read", params, exchange, wall_ms=WALL_MS_MAX)
+        return await self._asked(relay, "resources/read", params, caller, exchange)
 
     async def get_prompt(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
         """Return a prompt.
@@ -256,7 +264,7 @@ class Relaying:
         return rule.allow
 
     async def _of_all(
-        self, listing: Listing, exchange: Exchange
+        self, listing: Listing, caller: Caller, exchange: Exchange
     ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[str, str]]:
         """Return what each upstream lists, in order, and why those that are missing are."""
         found: dict[UpstreamName, Sequence[Json]] = {}
@@ -264,7 +272,7 @@ class Relaying:
 
         async def ask(relay: Relay) -> None:
             try:
-                found[relay.name] = await _pages_of(relay, listing, exchange)
+                found[relay.name] = await self._pages_of(relay, listing, caller, exchange)
             except UpstreamError as error:
                 missing[relay.name] = str(error)
                 count_failure("upstream list")
@@ -276,6 +284,36 @@ class Relaying:
                 elif listing.capability in relay.face.capabilities:
                     tasks.start_soon(ask, relay)
         return [(name, found[name]) for name in self._relays if name in found], missing
+
+    async def _pages_of(
+        self, relay: Relay, listing: Listing, caller: Caller, exchange: Exchange
+    ) -> list[Json]:
+        """Return every page of an upstream's list."""
+        items: list[Json] = []
+        params: Json = {}
+        for _ in range(PAGES_MAX):
+            page = await self._asked(relay, listing.method, params, caller, exchange)
+            items.extend(_items(page, listing))
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return items
+            if len(items) > ITEMS_MAX:
+                break
+            params = {"cursor": cursor}
+        raise UpstreamFailedError(f"{relay.name} lists more than {ITEMS_MAX} items or never ends")
+
+    async def _asked(
+        self, relay: Relay, method: str, params: Json, caller: Caller, exchange: Exchange
+    ) -> Json:
+        """Return an upstream's answer, an earlier one where it may be given again."""
+        asker = (caller.agent, exchange.session)
+        known = self._cache.find(relay.name, method, params, asker)
+        if known is not None:
+            return known
+        wall_ms = LIST_MS_MAX if method in LISTINGS else WALL_MS_MAX
+        answer = await relay.request(method, params, exchange, wall_ms=wall_ms)
+        self._cache.keep(relay.name, method, params, asker, answer)
+        return answer
 
     async def _owner_of(self, uri: str, caller: Caller, exchange: Exchange) -> Relay:
         """Return whose a URI is; what nobody has listed yet is listed now.
@@ -319,22 +357,6 @@ class Relaying:
             logger.error(
                 "%s is offered by %s and by %s; the first has it", one.key, one.kept, one.dropped
             )
-
-
-async def _pages_of(relay: Relay, listing: Listing, exchange: Exchange) -> list[Json]:
-    """Return every page of an upstream's list."""
-    items: list[Json] = []
-    params: Json = {}
-    for _ in range(PAGES_MAX):
-        page = await relay.request(listing.method, params, exchange, wall_ms=LIST_MS_MAX)
-        items.extend(_items(page, listing))
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return items
-        if len(items) > ITEMS_MAX:
-            break
-        params = {"cursor": cursor}
-    raise UpstreamFailedError(f"{relay.name} lists more than {ITEMS_MAX} items or never ends")
 
 
 def _items(page: Json, listing: Listing) -> list[Json]:

@@ -139,7 +139,7 @@ async def asked(serving: Serving, method: str, params: Json) -> Json:
     Raises:
         AskRefusedError: it cannot be asked this, refuses, or takes too long.
     """
-    if not serving.exchange.wishes.can_answer(method):
+    if not serving.exchange.wishes.can_answer(method, str(params.get("mode", "form"))):
         message = f"the client does not support {method}"
         raise AskRefusedError(message, code=mcp_types.INVALID_REQUEST)
     left_s = PATIENCE_MS_MAX / 1000 - serving.patience.asked_s

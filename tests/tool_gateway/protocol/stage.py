@@ -107,7 +107,10 @@ class Stage:
                     clock=self.house.clock,
                 )
                 relaying = Relaying(
-                    relays=self.fleet.relays, policy=lambda: self.house.policy, changes=changes
+                    relays=self.fleet.relays,
+                    policy=lambda: self.house.policy,
+                    changes=changes,
+                    elapsed_ms=self.house.clock.elapsed_ms,
                 )
                 front = McpFront(
                     gateway,

@@ -48,6 +48,16 @@ def test_a_client_can_be_asked_what_it_declared() -> None:
     assert not wishes.can_answer("anything/else")
 
 
+def test_a_page_is_shown_only_by_clients_that_said_so() -> None:
+    forms = Wishes(capabilities={"elicitation": {}}, meta={}, extras={})
+    pages = Wishes(capabilities={"elicitation": {"url": {}}}, meta={}, extras={})
+
+    assert forms.can_answer("elicitation/create", "form")
+    assert not forms.can_answer("elicitation/create", "url")
+    assert pages.can_answer("elicitation/create", "url")
+    assert not pages.can_answer("elicitation/create", "form")
+
+
 def test_whoever_no_longer_listens_is_told_nothing() -> None:
     changes, heard = Changes(), list[Change]()
 

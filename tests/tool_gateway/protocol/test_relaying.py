@@ -188,8 +188,16 @@ async def test_each_session_can_have_a_connection_of_its_own() -> None:
     assert count == 2
 
 
+TASKS = "io.modelcontextprotocol/tasks"
+
+
 class Foreign:
     """A server of the newer era that says more than the protocol knows."""
+
+    def __init__(self, *, ttl_ms: int = 0) -> None:
+        self.ttl_ms = ttl_ms
+        self.asked: list[str] = []
+        self.named: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await whole_body(receive)
@@ -197,15 +205,24 @@ class Foreign:
         results: dict[str, dict[str, Any]] = {
             "server/discover": {
                 "supportedVersions": [NEW],
-                "capabilities": {"tools": {}, "prompts": {}},
+                "capabilities": {"tools": {}, "prompts": {}, "extensions": {TASKS: {}}},
             },
             "tools/list": {
-                "tools": [{"name": "t", "inputSchema": {"type": "object"}, "x-tool": [1]}]
+                "tools": [
+                    {"name": "t", "inputSchema": {"type": "object"}, "x-tool": [1]},
+                    {"name": "task", "inputSchema": {"type": "object"}},
+                ]
             },
             "tools/call": {"content": [{"type": "text", "text": "ok", "x-block": 2}]},
             "prompts/list": {"prompts": [{"name": "p", "x-prompt": 3}]},
+            "tasks/get": {"taskId": "t-1", "status": "working"},
         }
-        result = {"ttlMs": 0, "cacheScope": "private", **results[body["method"]], **extra}
+        if body["method"] == "tools/call" and "task" in body["params"]["name"]:
+            results["tools/call"] = {"taskId": "t-1", "status": "working"}
+            extra["resultType"] = "task"
+        self.asked.append(body["method"])
+        self.named.append(dict(scope["headers"]).get(b"mcp-name", b"").decode())
+        result = {"ttlMs": self.ttl_ms, "cacheScope": "private", **results[body["method"]], **extra}
         answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
         await JSONResponse(answer)(scope, receive, send)
 
@@ -223,13 +240,14 @@ async def whole_body(receive: Receive) -> dict[str, Any]:
 async def raw(url: str, method: str, **params: Any) -> dict[str, Any]:
     meta = {
         "io.modelcontextprotocol/protocolVersion": NEW,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
     }
     headers = {
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": NEW,
         "mcp-method": method,
         **({"mcp-name": params["name"]} if "name" in params else {}),
+        **({"mcp-name": params["taskId"]} if "taskId" in params else {}),
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     async with httpx2.AsyncClient(trust_env=False) as http:
@@ -255,3 +273,40 @@ async def test_what_the_protocol_does_not_know_is_kept() -> None:
     assert called["_meta"]["org.example/m"] == 1
     assert prompts["prompts"] == [{"name": "p", "x-prompt": 3}]
     assert prompts["x-result"] == {"a": None}
+
+
+@pytest.mark.requirement("protocol.tasks-are-relayed")
+async def test_a_task_is_asked_about_at_the_server_that_runs_it() -> None:
+    foreign, other = Foreign(), Foreign()
+
+    async with served(other) as elsewhere, served(foreign) as url:
+        specs = [
+            HttpSpec(name=UpstreamName("two"), url=f"{elsewhere}/mcp"),
+            HttpSpec(name=UpstreamName("one"), url=f"{url}/mcp"),
+        ]
+        async with Stage().serving(*specs) as on:
+            begun = await raw(on.url, "tools/call", name="one__task", arguments={})
+            state = await raw(on.url, "tasks/get", taskId="t-1")
+            discovered = await raw(on.url, "server/discover")
+
+    assert (begun["resultType"], begun["taskId"]) == ("task", "t-1")
+    assert "content" not in begun
+    assert state["status"] == "working"
+    assert "tasks/get" in foreign.asked
+    assert "tasks/get" not in other.asked
+    assert "t-1" in foreign.named
+    assert TASKS in discovered["capabilities"]["extensions"]
+
+
+@pytest.mark.requirement("protocol.answers-are-kept-as-they-allow")
+@pytest.mark.parametrize(("ttl_ms", "times"), [(0, 2), (60_000, 1)])
+async def test_a_list_is_asked_for_again_when_its_time_is_over(ttl_ms: int, times: int) -> None:
+    foreign = Foreign(ttl_ms=ttl_ms)
+
+    async with served(foreign) as url:
+        spec = HttpSpec(name=UpstreamName("one"), url=f"{url}/mcp", prefixed=False)
+        async with Stage().serving(spec) as on:
+            answers = [await raw(on.url, "prompts/list") for _ in range(2)]
+
+    assert foreign.asked.count("prompts/list") == times
+    assert [answer["prompts"][0]["name"] for answer in answers] == ["p", "p"]
