@@ -5,11 +5,12 @@ import statistics
 import time
 
 from ebpf.pressure import PressureReader
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.gate import GateTerms
 from governor.ids import CallId, PrincipalId, SessionId, TenantId, ToolName
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from runtime.clock import SystemClock
 from runtime.configuration.contention import ContentionTable, contention_of
 from tool_gateway.contention import Contention
@@ -36,8 +37,8 @@ def call_of(agent: int) -> ToolCall:
 async def passes(turnstile: Turnstile, call: ToolCall, times: int) -> None:
     """Go through `times`, one after the other."""
     for _ in range(times):
-        async with turnstile.entered(call, kind=CallKind.TOOL, backend="files") as passage:
-            assert passage.denied is None
+        with turnstile.entered(call, kind=CallKind.TOOL, backend="files") as passage:
+            assert await passage.turn() is None
             passage.note(CallStatus.OK, wall_ms=3)
             if times < CALLS:
                 # Give the others a chance to queue up behind.

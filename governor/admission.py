@@ -11,8 +11,7 @@ from governor.events import Reserved
 from governor.ids import CallId, ReservationId, TurnId
 from governor.refusal import (
     exhausted,
-    session_closed,
-    session_frozen,
+    session_denied,
     shortage_of,
     turn_unknown,
     unmeasurable,
@@ -60,8 +59,9 @@ def admit(
     `balances` are all accounts of the request's chain, as they stand inside the
     transaction that will store the decision.
     """
-    if session is not _OPEN:
-        return session_closed() if session is SessionState.CLOSED else session_frozen()
+    not_open = session_denied(session)
+    if not_open is not None:
+        return not_open
     amount = request.estimate.plus(_ONE_TURN) if is_turn_new else request.estimate
     blind = _blind(request, balances)
     if blind and (denied := _blind_denial(request, blind)) is not None:
@@ -112,7 +112,7 @@ def admit(
 
 
 # Read once: looking a member up in its enumeration costs more than comparing with it.
-_OPEN, _HELD = SessionState.OPEN, ReservationState.HELD
+_HELD = ReservationState.HELD
 _SLOT, _RATE, _TURNS = Booking.SLOT, Booking.RATE, Unit.TURNS
 _ONE_TURN = Amounts({Unit.TURNS: 1})
 

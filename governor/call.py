@@ -12,16 +12,6 @@ from governor.scope import ScopeChain
 from governor.target import CallKind
 from governor.usage import Usage
 
-__all__ = [
-    "CallKind",
-    "CallRecord",
-    "CallStatus",
-    "Enforcement",
-    "Idempotency",
-    "Isolated",
-    "ToolCall",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idempotency:

@@ -17,6 +17,8 @@ class DenialReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     CLOCK_STEPPED_BACK = "clock_stepped_back"
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
+    FLOW_DENIED = "flow_denied"
+    GATE_REQUIRED = "gate_required"
     ISOLATION_UNAVAILABLE = "isolation_unavailable"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     LOOP_DETECTED = "loop_detected"
@@ -41,6 +43,7 @@ class RemedyAction(StrEnum):
     NEW_SESSION = "new_session"
     REQUEST_LESS = "request_less"
     RETRY_LATER = "retry_later"
+    SOLVE_CHALLENGE = "solve_challenge"
     SEND_TURN = "send_turn"
     USE_CHEAPER_TOOL = "use_cheaper_tool"
 
@@ -73,6 +76,15 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Challenge:
+    """A puzzle to solve before a call is served; `token` says which one was answered."""
+
+    token: str
+    puzzle: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
     """A decision not to start a call; nothing was reserved anywhere."""
 
@@ -82,3 +94,4 @@ class Denied:
     also: tuple[Shortage, ...] = ()
     retry_after_ms: int | None = None
     approval_id: ApprovalId | None = None
+    challenge: Challenge | None = None

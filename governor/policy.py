@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 
 from governor.amounts import NOTHING, Amounts
 from governor.errors import InvalidPolicyError
+from governor.gate import GateTerms
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import REMINDERS, LoopRule
@@ -48,6 +49,17 @@ class ApprovalTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheTerms:
+    """For how long the answer of a tool that only reads serves the same call again.
+
+    `is_repeatable` is the operator's word that a tool only reads which does not say so itself.
+    """
+
+    ttl_ms: int
+    is_repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
     """How the calls that match may run.
 
@@ -57,7 +69,8 @@ class ToolRule:
     `archive_above_bytes` is the largest result that reaches the model uncut. Where there is
     an `approval`, a person is asked before each call. `loops` is None
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
-    a line about the budgets; `cheaper` names a tool that does a similar job for less.
+    a line about the budgets; `cheaper` names a tool that does a similar job for less. Where
+    there is a `gate`, a puzzle may stand before a call; `cache` says how long answers serve.
 
     Raises:
         InvalidPolicyError: an estimate is above the limit that it stands for.
@@ -79,6 +92,8 @@ class ToolRule:
     loops: LoopRule | None = REMINDERS
     tracker: Tracker = Tracker.OFF
     cheaper: str | None = None
+    gate: GateTerms | None = None
+    cache: CacheTerms | None = None
 
     def __post_init__(self) -> None:
         """Refuse estimates that promise more than the limit."""
@@ -107,6 +122,11 @@ class Policy:
     fallback: ToolRule
     unified: UnifiedPrices = MONEY_ALONE
     milliwatts_per_core: int | None = None
+
+    @property
+    def has_gate(self) -> bool:
+        """Tell whether a puzzle can stand before any call."""
+        return any(rule.gate is not None for rule in (*self.rules, self.fallback))
 
     def rule_for(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> ToolRule:
         """Return the rule that governs a call of `tool`."""

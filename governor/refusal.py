@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from governor.account import Balance, Booking
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
 from governor.scope import ScopeKind
+from governor.session import SessionState
 
 _NARROWEST_FIRST = {
     ScopeKind.SUB_SESSION: 0,
@@ -53,6 +54,17 @@ def unmeasurable(balance: Balance, requested: int, why: str) -> Denied:
             ),
         ),
     )
+
+
+def session_denied(state: SessionState) -> Denied | None:
+    """Return the denial of a call whose session stands like this; None where it is open."""
+    match state:
+        case SessionState.OPEN:
+            return None
+        case SessionState.CLOSED:
+            return session_closed()
+        case SessionState.FROZEN:
+            return session_frozen()
 
 
 def session_closed() -> Denied:

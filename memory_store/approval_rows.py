@@ -19,7 +19,7 @@ from governor.scope import ScopeChain
 from memory_store.rows import amounts_json, amounts_of
 from memory_store.tables import metadata
 
-_IS_LIVE = text("state IN ('pending', 'approved')")
+IS_LIVE = text("state IN ('pending', 'approved')")
 
 approvals = Table(
     "approvals",
@@ -50,7 +50,7 @@ approvals = Table(
     ),
     CheckConstraint("(decided_at_ms IS NULL) = (decided_by IS NULL)", name="decided_by_someone"),
     Index("ix_approvals_created_at_ms_approval_id", "created_at_ms", "approval_id"),
-    Index("ix_approvals_live", "expires_at_ms", sqlite_where=_IS_LIVE, postgresql_where=_IS_LIVE),
+    Index("ix_approvals_live", "expires_at_ms", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
     # One question at a time about the same call of the same agent in the same session.
     Index(
         "uq_approvals_live_question",
@@ -59,8 +59,8 @@ approvals = Table(
         "tool",
         "arguments_hash",
         unique=True,
-        sqlite_where=_IS_LIVE,
-        postgresql_where=_IS_LIVE,
+        sqlite_where=IS_LIVE,
+        postgresql_where=IS_LIVE,
     ),
 )
 

@@ -1,6 +1,7 @@
 """Approvals: what people are asked before a call runs, and what they said."""
 
-from sqlalchemy import ColumnElement, Connection, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, exists, select, update
+from sqlalchemy.dialects.postgresql import insert
 
 from governor.approval import (
     GIVEN_UP,
@@ -15,17 +16,26 @@ from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import Reserved
 from governor.ids import ApprovalId
-from governor.refusal import session_closed, session_frozen
+from governor.refusal import session_denied
 from governor.reservation import Reservation, ReservationState
-from memory_store.approval_rows import approval_of, approvals, columns_of
+from memory_store.approval_rows import IS_LIVE, approval_of, approvals, columns_of
 from memory_store.audit import Actor, note
-from memory_store.errors import NotFoundError
-from memory_store.freezing import is_frozen
+from memory_store.errors import NotFoundError, StoreOverloadedError
+from memory_store.freezing import state_of
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.tables import reservations, sessions
 from memory_store.writer import Writer
 
+# How often a question is looked for that another replica asks at the same time.
+_TRIES_MAX = 3
+_INSERT_UNASKED = (
+    insert(approvals)
+    .on_conflict_do_nothing(
+        index_elements=["agent", "session", "tool", "arguments_hash"], index_where=IS_LIVE
+    )
+    .returning(approvals.c.approval_id)
+)
 # How many one transaction ends, so that nobody behind it waits for long.
 ENDED_AT_ONCE = 128
 
@@ -103,7 +113,7 @@ class ApprovalBook:
         """
 
         def work(connection: Connection) -> Approval:
-            before = _get(connection, approval_id)
+            before = _get(connection, approval_id, is_to_move=True)
             after = moved(before, event, now_ms=now_ms, by=by.name, reason=reason)
             _store(connection, before, after)
             note(
@@ -119,19 +129,24 @@ class ApprovalBook:
 
         return await self._writer.run(work)
 
-    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+    async def take(
+        self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
+    ) -> Reserved | Approval | Denied:
         """Use a yes and return its hold, or why there is none: how the question stands, a denial.
 
-        Two who take the same one at the same time are served one after the other, so only
-        the first gets the hold. Its lines are the ledger's affair and are not read.
+        From now on the hold is that of a call like any other: it ends with this process, else
+        at `hold_expires_at_ms`. Two who take the same one at the same time are served one after
+        the other, so only the first gets it. Its lines are the ledger's affair and are not read.
         """
-        return await self._writer.run(lambda connection: _take(connection, approval_id, now_ms))
+        return await self._writer.run(
+            lambda connection: _take(connection, approval_id, now_ms, hold_expires_at_ms)
+        )
 
     async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
         """Give up a question that nobody has answered; return how it stands now."""
 
         def work(connection: Connection) -> Approval:
-            before = _get(connection, approval_id)
+            before = _get(connection, approval_id, is_to_move=True)
             if before.state is not ApprovalState.PENDING:
                 return before
             after = moved(before, ApprovalEvent.WITHDRAW, now_ms=now_ms)
@@ -149,6 +164,7 @@ class ApprovalBook:
                 .where(_is_live(), (approvals.c.expires_at_ms <= now_ms) | _has_no_session())
                 .order_by(approvals.c.expires_at_ms)
                 .limit(ENDED_AT_ONCE)
+                .with_for_update(of=approvals)
             ).all()
             for row in due:
                 before = approval_of(row)
@@ -176,15 +192,22 @@ class ApprovalBook:
 
 
 def _open(connection: Connection, approval: Approval, hold_expires_at_ms: int) -> Approval:
-    row = connection.execute(select(approvals).where(_is(approval.asked))).one_or_none()
-    if row is not None:
-        known = approval_of(row)
-        if not known.is_due(approval.created_at_ms):
-            return known
-        # Its time is over and nobody has noted it yet.
-        expired = moved(known, ApprovalEvent.EXPIRE, now_ms=approval.created_at_ms)
-        _store(connection, known, expired)
-    connection.execute(insert(approvals), columns_of(approval))
+    standing = select(approvals).where(_is(approval.asked)).with_for_update()
+    for _ in range(_TRIES_MAX):
+        row = connection.execute(standing).one_or_none()
+        if row is not None:
+            known = approval_of(row)
+            if not known.is_due(approval.created_at_ms):
+                return known
+            # Its time is over and nobody has noted it yet.
+            expired = moved(known, ApprovalEvent.EXPIRE, now_ms=approval.created_at_ms)
+            _store(connection, known, expired)
+        # Another replica may ask the same meanwhile: then this waits until that is stored.
+        if connection.scalar(_INSERT_UNASKED, columns_of(approval)) is not None:
+            break
+    else:
+        # Each time another stood there, and was over before it could be read.
+        raise StoreOverloadedError
     connection.execute(
         update(reservations)
         .where(reservations.c.reservation_id == approval.reservation_id)
@@ -194,31 +217,29 @@ def _open(connection: Connection, approval: Approval, hold_expires_at_ms: int) -
 
 
 def _take(
-    connection: Connection, approval_id: ApprovalId, now_ms: int
+    connection: Connection, approval_id: ApprovalId, now_ms: int, hold_expires_at_ms: int
 ) -> Reserved | Approval | Denied:
-    before = _get(connection, approval_id)
-    closed_at_ms = connection.scalars(
-        select(sessions.c.closed_at_ms).where(sessions.c.session_id == before.chain.session)
-    ).one()
-    if closed_at_ms is not None:
-        return session_closed()
-    if is_frozen(connection, before.chain.session):
-        return session_frozen()
-    held = connection.execute(
-        select(reservations.c.state, reservations.c.expires_at_ms).where(
-            reservations.c.reservation_id == before.reservation_id
-        )
-    ).one_or_none()
+    before = _get(connection, approval_id, is_to_move=True)
+    denied = session_denied(state_of(connection, before.chain.session))
+    if denied is not None:
+        return denied
+    of_hold = reservations.c.reservation_id == before.reservation_id
+    state = connection.scalar(select(reservations.c.state).where(of_hold))
     try:
         after = moved(before, ApprovalEvent.USE, now_ms=now_ms)
     except InvalidTransitionError:
         return before
-    if held is None or held.state != ReservationState.HELD:
+    if state != ReservationState.HELD:
         # Its hold was ended by time; there is nothing left to run on.
         after = moved(before, ApprovalEvent.EXPIRE, now_ms=now_ms)
         _store(connection, before, after)
         return after
     _store(connection, before, after)
+    connection.execute(
+        update(reservations)
+        .where(of_hold)
+        .values(outlives_process=False, expires_at_ms=hold_expires_at_ms)
+    )
     reservation = Reservation(
         reservation_id=before.reservation_id,
         call_id=before.call_id,
@@ -226,7 +247,7 @@ def _take(
         state=ReservationState.HELD,
         postings=(),
         held=(),
-        expires_at_ms=held.expires_at_ms,
+        expires_at_ms=hold_expires_at_ms,
     )
     return Reserved(reservation=reservation, amount=before.estimate)
 
@@ -254,10 +275,10 @@ def _store(connection: Connection, before: Approval, after: Approval) -> None:
         raise InvalidTransitionError(message)
 
 
-def _get(connection: Connection, approval_id: ApprovalId) -> Approval:
-    row = connection.execute(
-        select(approvals).where(approvals.c.approval_id == approval_id)
-    ).one_or_none()
+def _get(connection: Connection, approval_id: ApprovalId, *, is_to_move: bool = False) -> Approval:
+    """Return the approval; of two replicas that are to move it, the second sees it moved."""
+    query = select(approvals).where(approvals.c.approval_id == approval_id)
+    row = connection.execute(query.with_for_update() if is_to_move else query).one_or_none()
     if row is None:
         message = f"there is no approval {approval_id}"
         raise NotFoundError(message)

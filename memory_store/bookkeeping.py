@@ -26,7 +26,7 @@ from governor.events import (
     Warned,
 )
 from governor.ids import ReservationId, TenantId
-from governor.refusal import clock_stepped_back
+from governor.refusal import clock_stepped_back, session_denied
 from governor.reservation import ReservationState
 from governor.usage import Usage
 from governor.window import CLOCK_BACK_MS_MAX
@@ -203,10 +203,16 @@ class Bookkeeping:
         back_ms = self._latest_ms - now_ms
         return clock_stepped_back(back_ms=back_ms) if back_ms > CLOCK_BACK_MS_MAX else None
 
-    def forward(self, reservation_id: ReservationId) -> None:
-        """Mark the hold before the first upstream byte."""
+    def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, unless its session is open no more."""
         live = self.hold_of(reservation_id)
-        self.holds.move(live, settlement.forward(live.hold.reservation), ended_at_ms=None)
+        forwarded = settlement.forward(live.hold.reservation)
+        session = self.sessions.get(self.driver, self.accounts, forwarded.chain.session)
+        assert session is not None, "a hold stands in a session that was seen"
+        denied = session_denied(session.state)
+        if denied is None:
+            self.holds.move(live, forwarded, ended_at_ms=None)
+        return denied
 
     def settle(self, reservation_id: ReservationId, usage: Usage, record: CallRecord) -> Settled:
         """Charge what was used and free the rest."""

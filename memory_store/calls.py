@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, case, cast, func, select
 
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallRecord, CallStatus, Enforcement, Isolated
+from governor.call import CallRecord, CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from governor.usage import Usage
 from memory_store.errors import NotFoundError
 from memory_store.paging import Page, clamped, key_of, page_of
@@ -50,6 +51,18 @@ class Bill:
     def calls_total(self) -> int:
         """Return how many calls ended."""
         return sum(self.calls.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoodCall:
+    """A tool call that went well; `arguments` and `detail` are kept for the tools asked for."""
+
+    tenant: TenantId
+    session: SessionId
+    name: str
+    ended_at_ms: int
+    arguments: str | None
+    detail: str | None
 
 
 class CallLog:
@@ -109,6 +122,38 @@ class CallLog:
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return page_of(
             rows, limit=limit, item=_view, key=lambda row: (row.ended_at_ms, row.call_id)
+        )
+
+    async def latest_good(self, *, limit: int, in_full: str) -> tuple[GoodCall, ...]:
+        """Return the tool calls that ended last and went well, in the order of their ends.
+
+        Only calls of the tool `in_full` come with their arguments and detail.
+        """
+        is_wanted = calls.c.name == in_full
+        query = (
+            select(
+                calls.c.tenant,
+                calls.c.session,
+                calls.c.name,
+                calls.c.ended_at_ms,
+                case((is_wanted, calls.c.arguments)),
+                case((is_wanted, calls.c.detail)),
+            )
+            .where(calls.c.kind == CallKind.TOOL.value, calls.c.status == CallStatus.OK.value)
+            .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
+            .limit(limit)
+        )
+        rows = await self._reader.run(lambda connection: connection.execute(query).all())
+        return tuple(
+            GoodCall(
+                tenant=TenantId(tenant),
+                session=SessionId(session),
+                name=name,
+                ended_at_ms=ended_at_ms,
+                arguments=arguments,
+                detail=detail,
+            )
+            for tenant, session, name, ended_at_ms, arguments, detail in reversed(rows)
         )
 
     async def bill(self, session_id: SessionId) -> Bill:

@@ -21,11 +21,12 @@ from governor.target import CallKind, CallTarget
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.chart import Chart, drawn
 from memory_store.errors import AlreadyExistsError, SessionOwnerError
+from memory_store.freezing import below
 from memory_store.live_accounts import LiveAccount
 from memory_store.live_holds import LiveHold
 from memory_store.live_sessions import LiveSession
 from memory_store.rows import amounts_json
-from memory_store.tables import reservations, sessions
+from memory_store.tables import reservations
 
 # No clock of ours gets there: a carve ends with its session.
 NEVER_MS = 2**62
@@ -207,17 +208,10 @@ def _hold_themselves(
 
 def _running_below(book: Bookkeeping, session_id: SessionId) -> Iterator[LiveHold]:
     """Yield the live holds of calls in the session and in all that were ever below it."""
-    below, level = [session_id], [session_id]
-    while level:
-        found = book.connection.scalars(
-            select(sessions.c.session_id).where(sessions.c.parent.in_(level))
-        )
-        level = [SessionId(one) for one in found]
-        below += level
     running = book.connection.scalars(
         select(reservations.c.reservation_id)
         .where(
-            reservations.c.session.in_(below),
+            reservations.c.session.in_(below(book.connection, session_id)),
             reservations.c.ended_at_ms.is_(None),
             reservations.c.kind != CallKind.SUB_SESSION.value,
         )

@@ -181,11 +181,11 @@ def batched(ids: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _carves_overdrawn(connection: Connection) -> Iterator[str]:
-    """Yield each hold of a carve that is below nothing: more was drawn than was carved out."""
+    """Yield each open carve whose hold is below nothing: more was drawn than was carved out."""
     rows = connection.execute(
-        select(sessions.c.session_id, reservations.c.lines).join(
-            reservations, reservations.c.reservation_id == sessions.c.carve_reservation
-        )
+        select(sessions.c.session_id, reservations.c.lines)
+        .join(reservations, reservations.c.reservation_id == sessions.c.carve_reservation)
+        .where(sessions.c.closed_at_ms.is_(None))
     )
     for session_id, text in rows:
         if any(line.amount < 0 for line in line_text.read(text)):

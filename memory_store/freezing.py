@@ -1,10 +1,11 @@
-"""What freezing a session means for those below it, and for the holds of all of them."""
+"""What ending or freezing a session means for those below it, and freezing for their holds."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, select, update
 
 from governor.ids import SessionId
+from governor.session import SessionState
 from memory_store.tables import reservations, sessions
 
 # What a frozen session puts the expiry of its holds off by. It is further away than any clock,
@@ -23,17 +24,29 @@ def below(connection: Connection, session_id: SessionId) -> list[SessionId]:
     return found
 
 
-def is_frozen(connection: Connection, session_id: SessionId) -> bool:
-    """Tell whether a session, or one that it was carved out of, is frozen."""
-    one: str | None = session_id
-    while one is not None:
-        row = connection.execute(
-            select(sessions.c.frozen_at_ms, sessions.c.parent).where(sessions.c.session_id == one)
-        ).one()
-        if row.frozen_at_ms is not None:
-            return True
-        one = row.parent
-    return False
+def own_state(*, closed_at_ms: int | None, frozen_at_ms: int | None) -> SessionState:
+    """Return how a session stands that has nothing above it."""
+    if closed_at_ms is not None:
+        return SessionState.CLOSED
+    return SessionState.OPEN if frozen_at_ms is None else SessionState.FROZEN
+
+
+def state_below(above: SessionState, own: SessionState) -> SessionState:
+    """Return how a session stands below another: that one's end or pause is its own too."""
+    return own if above is SessionState.OPEN or own is SessionState.CLOSED else above
+
+
+def state_of(connection: Connection, session_id: SessionId) -> SessionState:
+    """Return how a session that was seen stands, by itself and by all that are above it."""
+    row = connection.execute(
+        select(sessions.c.closed_at_ms, sessions.c.frozen_at_ms, sessions.c.parent).where(
+            sessions.c.session_id == session_id
+        )
+    ).one()
+    own = own_state(closed_at_ms=row.closed_at_ms, frozen_at_ms=row.frozen_at_ms)
+    if row.parent is None:
+        return own
+    return state_below(state_of(connection, SessionId(row.parent)), own)
 
 
 def put_off(connection: Connection, frozen: Sequence[SessionId]) -> None:

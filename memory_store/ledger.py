@@ -1,5 +1,6 @@
 """The ledger: budgets are held, charged and freed here, each time in one transaction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -61,14 +62,17 @@ class SqlLedger:
             may_be_dropped=True,
         )
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
         """Mark the hold before the first upstream byte: from now on expiry charges it.
+
+        Where its session, or one above it, was frozen or closed since the admission, nothing
+        is marked and the denial returned: the hold is to be released.
 
         Raises:
             UnknownReservationError: there is no such reservation.
             InvalidTransitionError: it was forwarded or ended before.
         """
-        await self._writer.book(
+        return await self._writer.book(
             lambda book: book.forward(reservation_id),
             about=About(reservation=reservation_id),
             is_owed=True,
@@ -117,10 +121,18 @@ class SqlLedger:
             may_be_dropped=True,
         )
 
-    async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
+    async def expire_due(
+        self,
+        *,
+        now_ms: int,
+        all_live: bool = False,
+        is_running: Callable[[ReservationId], bool] = lambda _: False,
+    ) -> tuple[Expired, ...]:
         """End the holds whose time has passed, and all others when a process starts anew.
 
         A hold that outlives its process (one that waits for a person) ends by its time alone.
+        One that `is_running` is left to its call, whatever the clock says: that ends by a
+        limit of its own, and what it used is known then.
 
         Each is ended by itself, so that one that cannot be ended keeps no other waiting;
         the first such error is raised when all others are done.
@@ -132,7 +144,8 @@ class SqlLedger:
             # Together, so that the writer ends them in one transaction.
             async with anyio.create_task_group() as group:
                 for _, reservation_id in due:
-                    group.start_soon(self._expire, reservation_id, now_ms, outcome)
+                    if not is_running(reservation_id):
+                        group.start_soon(self._expire, reservation_id, now_ms, outcome)
         if outcome.failed:
             raise outcome.failed[0]
         return tuple(outcome.expired)

@@ -15,6 +15,7 @@ from governor.scope import DEPTH_MAX, ScopeChain
 from governor.session import SessionState
 from memory_store import line_text
 from memory_store.errors import SessionOwnerError
+from memory_store.freezing import own_state, state_below
 from memory_store.live_accounts import LiveAccounts
 from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import reservations, sessions
@@ -203,7 +204,7 @@ class LiveSessions:
             tenant=TenantId(tenant),
             agent=PrincipalId(agent),
             last_seen_at_ms=seen,
-            state=_state(closed, frozen),
+            state=own_state(closed_at_ms=closed, frozen_at_ms=frozen),
         )
         if parent is None:
             return live
@@ -221,9 +222,7 @@ def _put_below(live: LiveSession, above: LiveSession, carve: Carve, reservation:
     live.ancestors = above.chain.sessions
     live.carves = (*above.carves, carve)
     live.carve_reservations = (*above.carve_reservations, ReservationId(reservation))
-    # A parent that is closed or frozen closes or freezes everything below it.
-    if above.state is not SessionState.OPEN and live.state is not SessionState.CLOSED:
-        live.state = above.state
+    live.state = state_below(above.state, live.state)
 
 
 def _carve(session_id: SessionId, text: str, held_on: frozenset[Any]) -> Carve:
@@ -232,9 +231,3 @@ def _carve(session_id: SessionId, text: str, held_on: frozenset[Any]) -> Carve:
         limits={Unit(unit): limit for unit, limit in json.loads(text).items()},
         held_on=held_on,
     )
-
-
-def _state(closed_at_ms: int | None, frozen_at_ms: int | None) -> SessionState:
-    if closed_at_ms is not None:
-        return SessionState.CLOSED
-    return SessionState.OPEN if frozen_at_ms is None else SessionState.FROZEN

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, or_
 from memory_store.advisory import Duty, is_free
 from memory_store.approval_rows import approvals
 from memory_store.archive import Archive
+from memory_store.flows import remove_old_flows
 from memory_store.reader import Reader
 from memory_store.tables import calls, reservations, sessions, turns
 from memory_store.writer import Writer
@@ -71,6 +72,7 @@ class Retention:
         calls_removed = await self._remove_calls(before_ms)
         # After the calls: a turn stays for as long as the reservation that opened it.
         turns_removed = await self._remove_turns(before_ms)
+        await self._remove_flows(before_ms)
         archives_removed = await self._archive.remove(before_ms=before_ms)
         orphans_removed = await self._archive.sweep(before_ms=now_ms - ORPHAN_GRACE_MS)
         return Purged(
@@ -86,6 +88,17 @@ class Retention:
         while removed := await self._writer.run(work, may_be_dropped=True):
             total += removed
         return total
+
+    async def _remove_flows(self, before_ms: int) -> None:
+        """Remove what users said in sessions that are over; it counts as nothing else."""
+
+        def work(connection: Connection) -> int:
+            if not is_free(connection, Duty.RETENTION):
+                return 0
+            return remove_old_flows(connection, before_ms=before_ms)
+
+        while await self._writer.run(work, may_be_dropped=True):
+            """Some at a time, so that nobody behind it waits for long."""
 
     async def _remove_turns(self, before_ms: int) -> int:
         # No index leads to them, so they are looked for beside the writer, page by page.

@@ -6,17 +6,27 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, exists, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    exists,
+    select,
+    union,
+    update,
+)
 
 from governor.amounts import Amounts
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.session import SessionState
 from governor.target import CallKind
 from memory_store.advisory import Duty, is_free
 from memory_store.audit import Actor, note
 from memory_store.bookkeeping import Bookkeeping
 from memory_store.carves import close_below
 from memory_store.errors import NotFoundError, SessionEndedError
-from memory_store.freezing import below, is_frozen, put_off, take_up
+from memory_store.freezing import below, put_off, state_of, take_up
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import amounts_of
@@ -55,6 +65,14 @@ class Paused:
     """
 
     before: SessionView
+    session: SessionView
+    affected: tuple[SessionId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A session that is closed, and all that were ever below it, itself first."""
+
     session: SessionView
     affected: tuple[SessionId, ...]
 
@@ -125,8 +143,8 @@ class SessionBook:
     async def close_idle(self, *, prefix: str, before_ms: int, by: Actor, now_ms: int) -> int:
         """Close the sessions whose name begins with `prefix` and that rest since `before_ms`.
 
-        One rests if it was not seen and none of its calls ran since. Returns how many were
-        closed, some at a time, so that calls are admitted in between.
+        One rests if neither it nor a sub-session was seen, and none of their calls ran, since.
+        Returns how many were closed, some at a time, so that calls are admitted in between.
         """
         # Looked for beside the writer, because no index leads to them by name.
         query = (
@@ -147,8 +165,10 @@ class SessionBook:
             total += closed
         return total
 
-    async def close(self, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
-        """Deny every further call of the session; one that is closed stays as it is.
+    async def close(self, session_id: SessionId, *, by: Actor, now_ms: int) -> Closed:
+        """Deny every further call of the session and all below it; say which those are.
+
+        One that is closed stays as it is.
 
         Raises:
             NotFoundError: no call was ever seen of it.
@@ -208,7 +228,9 @@ def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int)
         take_up(book.connection, lower, frozen_for_ms=now_ms - before.frozen_at_ms)
         columns = {"frozen_at_ms": None, "frozen_by": None}
         after = _changed(book, before, "session.resume", columns, by=by, now_ms=now_ms)
-    affected = tuple(one for one in lower if not is_frozen(book.connection, one))
+    affected = tuple(
+        one for one in lower if state_of(book.connection, one) is not SessionState.FROZEN
+    )
     return Paused(before=before, session=after, affected=affected)
 
 
@@ -245,7 +267,7 @@ def _audited(view: SessionView) -> dict[str, object]:
     return {"frozen_at_ms": view.frozen_at_ms, "frozen_by": view.frozen_by}
 
 
-def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> SessionView:
+def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Closed:
     """Close the session and all below it; what sub-sessions did not use goes back."""
     book.flush()
     session = _session(book.connection, session_id)
@@ -253,7 +275,11 @@ def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) 
         _close_one(book.connection, one, by=by, now_ms=now_ms)
         book.sessions.forget_one(one)
     book.turns.move(session.tenant)
-    return _session(book.connection, session_id)
+    return Closed(
+        session=_session(book.connection, session_id),
+        # Those that were closed before may have calls that run yet.
+        affected=tuple(below(book.connection, session_id)),
+    )
 
 
 def _close_one(connection: Connection, session_id: SessionId, *, by: Actor, now_ms: int) -> None:
@@ -299,20 +325,44 @@ def _close_idle(
 
 
 def _is_idle(before_ms: int) -> ColumnElement[bool]:
-    """Tell of a session whether it is open and at rest since `before_ms`."""
-    live = select(reservations.c.session).where(
+    """Tell of a session whether it is open, and it and all below it at rest since `before_ms`."""
+    return (
+        sessions.c.closed_at_ms.is_(None)
+        & _rests(sessions, before_ms)
+        & sessions.c.session_id.not_in(_at_work(before_ms))
+    )
+
+
+def _rests(one: FromClause, before_ms: int) -> ColumnElement[bool]:
+    """Tell whether a session was not seen, and none of its calls ended, since `before_ms`."""
+    has_ended_since = exists().where(
+        calls.c.session == one.c.session_id, calls.c.ended_at_ms >= before_ms
+    )
+    return (one.c.last_seen_at_ms < before_ms) & ~has_ended_since
+
+
+def _at_work(before_ms: int) -> Select[tuple[str]]:
+    """Return the sessions whose calls run, and those above a session that does not rest.
+
+    Asked once for all that may be idle: it begins at the live holds and at the open
+    sub-sessions, and goes up from there.
+    """
+    child, above = sessions.alias("child"), sessions.alias("above")
+    with_live_calls = select(reservations.c.session.label("session_id")).where(
         reservations.c.ended_at_ms.is_(None),
         reservations.c.kind != CallKind.SUB_SESSION.value,
     )
-    has_ended_since = exists().where(
-        calls.c.session == sessions.c.session_id, calls.c.ended_at_ms >= before_ms
+    active_children = select(child.c.session_id).where(
+        child.c.parent.is_not(None),
+        child.c.closed_at_ms.is_(None),
+        ~_rests(child, before_ms),
     )
-    return (
-        sessions.c.closed_at_ms.is_(None)
-        & (sessions.c.last_seen_at_ms < before_ms)
-        & sessions.c.session_id.not_in(live)
-        & ~has_ended_since
+    first = union(with_live_calls, active_children).subquery("first")
+    at_work = select(first.c.session_id).cte("at_work", recursive=True)
+    parents = select(above.c.parent).where(
+        above.c.session_id == at_work.c.session_id, above.c.parent.is_not(None)
     )
+    return select(at_work.union(parents).c.session_id)
 
 
 def _session(connection: Connection, session_id: SessionId) -> SessionView:

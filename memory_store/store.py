@@ -23,10 +23,12 @@ from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.engine import Durability, translated
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
+from memory_store.flows import FlowBook
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
+from memory_store.manifests import ManifestBook
 from memory_store.notices import NoticeBook
 from memory_store.postgresql_engine import server_url
 from memory_store.prices import PriceBook
@@ -62,6 +64,8 @@ class Store:
     audit: AuditLog
     notices: NoticeBook
     prices: PriceBook
+    flows: FlowBook
+    manifests: ManifestBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -156,6 +160,8 @@ async def open_store(
                 audit=AuditLog(reader=reader),
                 notices=NoticeBook(writer=writer, reader=reader),
                 prices=PriceBook(writer=writer, reader=reader),
+                flows=FlowBook(writer=writer, reader=reader),
+                manifests=ManifestBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -1,6 +1,6 @@
 """A ledger in memory, for tests: it passes the contract suite of the one in the database."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from governor import settlement
@@ -22,7 +22,7 @@ from governor.events import (
     Warned,
 )
 from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
-from governor.refusal import clock_stepped_back
+from governor.refusal import clock_stepped_back, session_denied
 from governor.reservation import Reservation, ReservationState
 from governor.scope import ScopeChain
 from governor.session import SessionState
@@ -106,9 +106,13 @@ class MemoryLedger:
             self._store(request, decision, accounts)
         return decision
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
-        """Mark the hold before the first upstream byte."""
-        self._replace(settlement.forward(self._hold(reservation_id).reservation))
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, unless its session is open no more."""
+        forwarded = settlement.forward(self._hold(reservation_id).reservation)
+        denied = session_denied(self._sessions[forwarded.chain.session].state)
+        if denied is None:
+            self._replace(forwarded)
+        return denied
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -128,13 +132,20 @@ class MemoryLedger:
         self._free_key(reservation_id)
         return released
 
-    async def expire_due(self, *, now_ms: int, all_live: bool = False) -> tuple[Expired, ...]:
+    async def expire_due(
+        self,
+        *,
+        now_ms: int,
+        all_live: bool = False,
+        is_running: Callable[[ReservationId], bool] = lambda _: False,
+    ) -> tuple[Expired, ...]:
         """End the holds whose time has passed, and all that do not outlive a process."""
         due = sorted(
             (
                 hold
                 for name, hold in self._holds.items()
                 if hold.reservation.is_live
+                and not is_running(name)
                 and (
                     hold.reservation.expires_at_ms <= now_ms
                     or (all_live and name not in self._lasting)

@@ -1,6 +1,6 @@
 """The store and the machine, in the shapes that the gateway asks for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from governor.admission import AdmissionRequest
@@ -10,6 +10,7 @@ from governor.call import CallRecord
 from governor.denial import Denied
 from governor.errors import InvalidBudgetError, InvalidScopeError, InvalidTransitionError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.flow.labels import Label
 from governor.ids import (
     ApprovalId,
     ArchiveId,
@@ -18,6 +19,8 @@ from governor.ids import (
     SessionId,
     TaskClass,
     TenantId,
+    ToolName,
+    UpstreamName,
 )
 from governor.scope import ScopeChain
 from governor.turn_control import FinishedSession
@@ -41,11 +44,15 @@ from memory_store.errors import (
     StoreUnavailableError,
     UnknownReservationError,
     UnstorableError,
+    VersionConflictError,
 )
+from memory_store.flows import FlowBook
 from memory_store.ledger import SqlLedger
+from memory_store.manifests import ApprovedManifest, ManifestBook
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
 from runtime.sub_sessions import SubSessions
+from tool_gateway.discovery.answers import found_in, query_in
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -55,7 +62,14 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
     SubSessionRefusedError,
 )
-from tool_gateway.ports import Archived, Slice, TurnsKnown
+from tool_gateway.ports import (
+    Archived,
+    FlowKnown,
+    ManifestKnown,
+    PastCall,
+    Slice,
+    TurnsKnown,
+)
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
@@ -87,10 +101,10 @@ class StoreLedger:
         with _ledger_words():
             return await self._ledger.admit(request)
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
-        """Mark the hold before the first upstream byte."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, or say why nothing may leave any more."""
         with _ledger_words():
-            await self._ledger.forward(reservation_id, now_ms=now_ms)
+            return await self._ledger.forward(reservation_id)
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -153,10 +167,14 @@ class StoreApprovals:
         with _ledger_words():
             return await self._book.get(approval_id)
 
-    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+    async def take(
+        self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
+    ) -> Reserved | Approval | Denied:
         """Use a yes, once, and return its hold, else why there is none."""
         with _ledger_words():
-            return await self._book.take(approval_id, now_ms=now_ms)
+            return await self._book.take(
+                approval_id, now_ms=now_ms, hold_expires_at_ms=hold_expires_at_ms
+            )
 
     async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
         """Give up a question that nobody has answered."""
@@ -284,6 +302,30 @@ def _refusals() -> Iterator[None]:
         raise SubSessionRefusedError(str(error)) from error
 
 
+class StoreUses:
+    """The store's call records as what the gateway learns from which tool helped."""
+
+    def __init__(self, calls: CallLog) -> None:
+        """Take the call log."""
+        self._calls = calls
+
+    async def latest(self, *, calls_max: int, with_words_of: str) -> tuple[PastCall, ...]:
+        """Return the latest calls that went well, in the order of their ends."""
+        with _ledger_words():
+            good = await self._calls.latest_good(limit=calls_max, in_full=with_words_of)
+        return tuple(
+            PastCall(
+                tenant=call.tenant,
+                session=call.session,
+                tool=call.name,
+                ended_at_ms=call.ended_at_ms,
+                words=query_in(call.arguments or ""),
+                found=found_in(call.detail or ""),
+            )
+            for call in good
+        )
+
+
 class StoreTurns:
     """The store's turn book, in the words that the gateway's turn control has for it."""
 
@@ -341,6 +383,92 @@ class StoreTurns:
         """Keep that the session was denied a turn."""
         with _ledger_words():
             await self._book.mark_cut(session)
+
+
+class StoreFlows:
+    """The store's flows of sessions, in the words that the gateway's guard has for them."""
+
+    def __init__(self, book: FlowBook) -> None:
+        """Take the book."""
+        self._book = book
+
+    async def known(self, session: SessionId) -> FlowKnown:
+        """Return what is stored of a session and those above it."""
+        with _ledger_words():
+            view = await self._book.known(session)
+        return FlowKnown(
+            root=view.root,
+            is_settled=view.is_settled,
+            marks=view.marks,
+            words=view.words,
+            task_class=view.task_class,
+        )
+
+    async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
+        """Keep what a session has seen."""
+        with _ledger_words():
+            await self._book.mark(root, labels, now_ms=now_ms)
+
+    async def say(
+        self,
+        root: SessionId,
+        words: str,
+        *,
+        words_from: str,
+        task_class: TaskClass | None,
+        now_ms: int,
+    ) -> bool:
+        """Keep the user's words; False where there are some, or others were heard before."""
+        with _ledger_words():
+            return await self._book.say(
+                root, words, words_from=words_from, task_class=task_class, now_ms=now_ms
+            )
+
+
+class StoreManifests:
+    """The store's manifests, in the words that the gateway's pins have for them."""
+
+    def __init__(self, book: ManifestBook, *, now_ms: Callable[[], int]) -> None:
+        """Take the book."""
+        self._book = book
+        self._now_ms = now_ms
+
+    async def all(self) -> dict[UpstreamName, ManifestKnown]:
+        """Return what was approved of each upstream."""
+        with _ledger_words():
+            found = await self._book.all()
+        return {name: _manifest_known(manifest) for name, manifest in found.items()}
+
+    async def approve(
+        self,
+        upstream: UpstreamName,
+        tools: Mapping[str, Mapping[str, object]],
+        *,
+        expected_revision: int,
+        by: str,
+    ) -> ManifestKnown | None:
+        """Keep what is approved; None where something else was approved since."""
+        with _ledger_words():
+            try:
+                kept = await self._book.approve(
+                    upstream,
+                    tools,
+                    expected_revision=expected_revision,
+                    by=Actor(name=by),
+                    now_ms=self._now_ms(),
+                )
+            except VersionConflictError:
+                return None
+        return _manifest_known(kept)
+
+
+def _manifest_known(manifest: ApprovedManifest) -> ManifestKnown:
+    return ManifestKnown(
+        revision=manifest.revision,
+        tools=manifest.tools,
+        approved_at_ms=manifest.approved_at_ms,
+        approved_by=manifest.approved_by,
+    )
 
 
 def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:

@@ -15,6 +15,10 @@ class SystemClock:
         """Return a monotonic reading in milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
+    def elapsed_ns(self) -> int:
+        """Return a monotonic reading in nanoseconds, for what takes less than a millisecond."""
+        return time.monotonic_ns()
+
     def fresh(self, prefix: str) -> str:
         """Return a new unique id: the prefix, then time and 80 random bits, sortable by time."""
         return f"{prefix}_{self.now_ms():012x}{secrets.token_hex(10)}"

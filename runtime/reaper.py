@@ -14,6 +14,7 @@ from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
 from tool_gateway.ports import Clock
+from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import PREFIX
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ IDLE_EVERY_SECONDS = 60.0
 PURGE_EVERY_SECONDS = 3600.0
 # What another sidecar put in force is in force here within twice that.
 PRICES_EVERY_SECONDS = 1.0
+PINS_EVERY_SECONDS = 5.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
@@ -31,12 +33,17 @@ IDLE_GRACE_MS = 60_000
 IDLE = Actor(name="idle")
 
 
-async def reap_for_ever(ledger: SqlLedger, clock: Clock) -> None:
-    """Expire overdue holds until cancelled; a failure is counted and tried again."""
+async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) -> None:
+    """Expire overdue holds until cancelled, but for those of calls that run in this process.
+
+    A failure is counted and tried again.
+    """
     while True:
         await anyio.sleep(EVERY_SECONDS)
         with _tried("reaper", "overdue holds could not be ended"):
-            for fact in await ledger.expire_due(now_ms=clock.now_ms()):
+            for fact in await ledger.expire_due(
+                now_ms=clock.now_ms(), is_running=running.is_running_on
+            ):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
 
 
@@ -98,6 +105,17 @@ async def follow_prices_for_ever(refresh: Callable[[], Awaitable[object]]) -> No
     while True:
         await anyio.sleep(PRICES_EVERY_SECONDS)
         with _tried("prices", "the price list could not be read"):
+            await refresh()
+
+
+async def follow_pins_for_ever(refresh: Callable[[], Awaitable[object]]) -> None:
+    """Look which manifests were approved through other sidecars, until cancelled.
+
+    A failure is counted and tried again.
+    """
+    while True:
+        await anyio.sleep(PINS_EVERY_SECONDS)
+        with _tried("pins", "the approved manifests could not be read"):
             await refresh()
 
 

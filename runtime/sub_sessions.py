@@ -77,9 +77,10 @@ class SubSessions:
         """
         before = await self.find(agent, named)
         now_ms = self._clock.now_ms()
-        session = await self._store.sessions.close(
+        closed = await self._store.sessions.close(
             before.session_id, by=Actor(name=agent), now_ms=now_ms
         )
+        session = closed.session
         given: dict[Unit, int] = {}
         if before.closed_at_ms is None and before.carve is not None:
             own = carve_budget(before.session_id)

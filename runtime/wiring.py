@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
+from governor.ids import UpstreamName
 from governor.policy import Policy
 from governor.pricing import PriceList
 from memory_store.engine import Durability
@@ -23,18 +24,23 @@ from memory_store.store import Store, open_store
 from runtime.adapters import (
     StoreApprovals,
     StoreArchive,
+    StoreFlows,
     StoreLedger,
+    StoreManifests,
     StorePausing,
     StoreSubSessions,
     StoreTurns,
+    StoreUses,
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
+from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import caller_named, open_caller_of
+from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
     budgets_of,
@@ -50,11 +56,12 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.errors import ListenError
-from runtime.failures import problem_for
 from runtime.first_start import TENANT, TokenFiles, prepare
+from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
 from runtime.local_commands import LocalCommands
+from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
@@ -64,6 +71,7 @@ from runtime.reaper import (
     audit_for_ever,
     close_idle_for_ever,
     end_approvals_for_ever,
+    follow_pins_for_ever,
     follow_prices_for_ever,
     purge_for_ever,
     reap_for_ever,
@@ -71,6 +79,7 @@ from runtime.reaper import (
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
+from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
@@ -78,10 +87,16 @@ from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.changes import Changes
+from tool_gateway.discovery.answers import Answers
+from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.cache import ResultCache
+from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -131,6 +146,8 @@ class _Ground:
     running: RunningCalls
     turnstile: Turnstile
     kept: ArgumentsKept
+    flow: FlowGuard
+    gate: ReasoningGate | None
 
 
 @asynccontextmanager
@@ -158,17 +175,12 @@ async def open_sidecar(
                 archive_bytes_max_per_tenant=archive_bytes_max_of(config),
             )
         )
-        ground = _ground(config, policy, store, of_file)
+        ground = _ground(config, policy, store, of_file, state_dir)
         await ground.prices.refresh()
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
-        tokens = await prepare(
-            store,
-            state_dir=state_dir,
-            budgets=budgets_of(config, tenant=TENANT),
-            now_ms=ground.clock.now_ms(),
-        )
+        tokens = await _first_start(ground, state_dir)
 
         local = LocalCommands(
             executor,
@@ -177,22 +189,23 @@ async def open_sidecar(
             is_frozen=ground.running.is_frozen,
             milliwatts_per_core=policy.milliwatts_per_core,
         )
-        stock = Stock([*builtin.ENTRIES, shell.ENTRY] if shows_builtins(config) else [])
-        changes = Changes()
-        fleet = UpstreamFleet(specs, placement=local, stock=stock, changes=changes)
-        gateway = _gateway(ground, stock=stock, fleet=fleet, local=local)
+        stock = _stock(ground)
+        pins, changes = await _pins(config, ground), Changes()
+        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
+        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
         relaying = _relaying(ground, fleet, changes)
-        front = _front(ground, gateway, relaying)
+        front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground, webhook)
+        await _keep_house(stack, ground, webhook, pins)
         await stack.enter_async_context(fleet.connected())
+        await pins.pin_met()
 
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local),
+            admin=_admin(ground, readiness, local, pins),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -230,7 +243,9 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
         )
 
 
-def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) -> _Ground:
+def _ground(
+    config: Config, policy: Policy, store: Store, of_file: PriceList, state_dir: Path
+) -> _Ground:
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
@@ -252,7 +267,6 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
             books=books,
             turns=turns,
             clock=clock,
-            running=running,
             arguments_kept=kept,
         ),
         archive=StoreArchive(store.archive),
@@ -265,12 +279,57 @@ def _ground(config: Config, policy: Policy, store: Store, of_file: PriceList) ->
             exempt=frozenset({builtin.BUILTIN}),
         ),
         kept=kept,
+        flow=_flow(config, store, clock),
+        gate=ReasoningGate(key=gate_key(state_dir), clock=clock) if policy.has_gate else None,
     )
 
 
-def _gateway(
+def _flow(config: Config, store: Store, clock: SystemClock) -> FlowGuard:
+    turns = turn_policy_of(config)
+    return FlowGuard(
+        policy=flow_policy_of(config.flow),
+        approval=flow_approval_of(config.flow),
+        store=StoreFlows(store.flows),
+        clock=clock,
+        is_shared=store.is_shared,
+        class_of=lambda chain: turns.class_of(chain.agent, asked=None),
+    )
+
+
+async def _finder(ground: _Ground, stock: Stock) -> Finder:
+    finder = Finder(
+        stock=stock,
+        policy=lambda: ground.policy,
+        clock=ground.clock,
+        terms=list_terms_of(ground.config.tools),
+    )
+    await finder.learn(StoreUses(ground.store.calls))
+    return finder
+
+
+async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
+    return await prepare(
+        ground.store,
+        state_dir=state_dir,
+        budgets=budgets_of(ground.config, tenant=TENANT),
+        now_ms=ground.clock.now_ms(),
+    )
+
+
+async def _pins(config: Config, ground: _Ground) -> Pins:
+    """Return what was approved of the upstreams, known before any of them is connected."""
+    pins = Pins(
+        {UpstreamName(table.name): table.pin for table in config.upstream},
+        store=StoreManifests(ground.store.manifests, now_ms=ground.clock.now_ms),
+    )
+    await pins.refresh()
+    return pins
+
+
+async def _gateway(
     ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
 ) -> Gateway:
+    finder = await _finder(ground, stock)
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
@@ -279,13 +338,16 @@ def _gateway(
             archive=ground.archive,
             ledger=ground.ledger,
             clock=ground.clock,
-            can_be_read_on=stock.has_builtins,
+            can_be_read_on=shows_builtins(ground.config),
         ),
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
         arguments_kept=ground.kept,
         loops=LoopWatch(clock=ground.clock, pausing=StorePausing(ground.store.sessions)),
+        flow=ground.flow,
+        gate=ground.gate,
+        cache=ResultCache(clock=ground.clock),
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -295,6 +357,8 @@ def _gateway(
         turns=ground.turns,
         policy=lambda: ground.policy,
         spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
+        answers=Answers(finder),
+        taking=None if ground.gate is None else ground.gate.take,
     )
     return Gateway(
         stock=stock,
@@ -309,7 +373,15 @@ def _gateway(
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
         clock=ground.clock,
+        finder=finder,
     )
+
+
+def _stock(ground: _Ground) -> Stock:
+    """Return the tools of the house that are offered; the one that a gate needs always is."""
+    gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
+    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(ground.config) else ()
+    return Stock([*own, *gates])
 
 
 def _relaying(ground: _Ground, fleet: UpstreamFleet, changes: Changes) -> Relaying:
@@ -321,25 +393,9 @@ def _relaying(ground: _Ground, fleet: UpstreamFleet, changes: Changes) -> Relayi
     )
 
 
-def _front(ground: _Ground, gateway: Gateway, relaying: Relaying) -> McpFront:
-    return McpFront(
-        gateway,
-        relaying,
-        version=VERSION,
-        body_bytes_max=ground.config.listen.body_bytes_max,
-        code_of=lambda error: problem_for(error).code,
-    )
-
-
 async def _stdio(ground: _Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
-    """Return the front of the client that started this process: no token tells who it is."""
-    return StdioFront(
-        gateway,
-        relaying,
-        version=VERSION,
-        code_of=lambda error: problem_for(error).code,
-        caller=await caller_named(ground.config.auth.principal, ground.store.principals),
-    )
+    caller = await caller_named(ground.config.auth.principal, ground.store.principals)
+    return stdio_front(gateway, relaying, caller=caller)
 
 
 async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:
@@ -359,15 +415,17 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
-    return ModelFront(chat, session_of=gateway.session_of_chat)
+    return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
 
 
-async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None) -> None:
+async def _keep_house(
+    stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None, pins: Pins
+) -> None:
     """Start what runs beside the calls: holds that nobody ends, records past their time."""
     store, clock = ground.store, ground.clock
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(reap_for_ever, store.ledger, clock, name="reaper")
+    tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
     tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
     tasks.start_soon(audit_for_ever, store, name="conservation")
     if ground.config.commons:
@@ -377,7 +435,9 @@ async def _keep_house(stack: AsyncExitStack, ground: _Ground, webhook: Webhook |
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
+    tasks.start_soon(pins.pin_for_ever, name="pins")
     if store.is_shared:
+        tasks.start_soon(follow_pins_for_ever, pins.refresh, name="approvals of manifests")
         tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
     if webhook is not None:
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
@@ -390,6 +450,9 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
         other_routes=[
             *models.routes(),
             *SessionFront(ground.store, clock=ground.clock).routes(),
+            *TaskFront(
+                ground.flow, ground.store, launchers=config.flow.launchers, clock=ground.clock
+            ).routes(),
         ],
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()
@@ -400,7 +463,7 @@ async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIA
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIApp:
+def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
@@ -414,6 +477,8 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands) -> ASGIA
             policy=lambda: ground.policy,
             known=known_targets(ground.config),
             prices=ground.prices,
+            pins=pins,
+            labels=ground.flow.traits_of,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

@@ -26,6 +26,8 @@ _HOUSE = "house rules"
 _PROOF = "the proof"
 _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
+_MANY_TOOLS = "too many tools"
+_SAFETY = "safety that needs no model"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -345,6 +347,68 @@ _STATED: dict[str, dict[str, str]] = {
         "contention.no-hold-waits": "A call that waits for its turn holds nothing of any budget.",
         "contention.deadline-is-kept": (
             "A call that cannot start before its deadline is refused, with when to try again."
+        ),
+    },
+    _MANY_TOOLS: {
+        "tools.only-allowed-are-found": (
+            "Searches and descriptions show only what the policy allows to the caller, and tell "
+            "nothing of the rest."
+        ),
+        "tools.call-is-governed-alike": (
+            "A tool that is called by name through tools_call meets the rule, the budgets and the "
+            "record that it would meet if it were called by itself."
+        ),
+        "tools.list-is-cut-by-relevance": (
+            "A list beyond its bound is cut to what the session is about, else to what helped "
+            "before; what is kept stays, and the order is the same again."
+        ),
+        "tools.learned-from-success": (
+            "The words of a search lead to a tool that it found once that was called with success."
+        ),
+        "tools.learned-per-tenant": (
+            "What is learned of past use is bounded and never reaches another tenant."
+        ),
+        "eval.tools": (
+            "Tool search is measured per step over files of tools and requests; a fault names its "
+            "file and line."
+        ),
+    },
+    _SAFETY: {
+        "flow.labels-are-inferred": (
+            "Without a word from the operator a tool's labels follow from what it says of itself; "
+            "one of which nothing can be told acts and is not trusted."
+        ),
+        "flow.only-what-was-asked": (
+            "After untrusted content nothing acts that the user's own words did not ask for."
+        ),
+        "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
+        "flow.task-tools": "A task class that has a list of tools has no others.",
+        "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
+        "cache.costs-nothing": (
+            "The same call of a tool that only reads is answered as before within its time, runs "
+            "nothing, is charged nothing and says so."
+        ),
+        "cache.scope": "What one agent was answered never answers another, of any tenant.",
+        "cache.changes-void": "Whatever an agent changes at an upstream voids what it read there.",
+        "gate.think-first": (
+            "A rule's gate lets nobody through who is not known, or calls too often, before a "
+            "puzzle was solved."
+        ),
+        "gate.single-use": (
+            "A challenge takes one answer, of the agent that it was made for, before it runs out; "
+            "none from before a restart."
+        ),
+        "pin.change-is-quarantined": (
+            "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
+            "tool is kept out until an administrator has seen and approved it."
+        ),
+        "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
+        "pin.approve-what-was-seen": (
+            "An approval is for the manifest that was read, and is in the audit log."
+        ),
+        "flow.words-are-trusted": (
+            "The user's words are a launcher's or the first messages, once, before anything "
+            "untrusted was seen; what tools answer never counts."
         ),
     },
     _HOUSE: {

@@ -8,10 +8,11 @@ import anyio
 
 from governor.admission import AdmissionRequest
 from governor.approval import Approval, ApprovalState, Asked, denial_of
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.denial import DenialReason, Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ApprovalId
+from governor.target import CallKind
 from tool_gateway import telemetry
 from tool_gateway.books import OVERLOAD_RETRY_MS, SETTLE_SECONDS_MAX, Books
 from tool_gateway.denials import ledger_unavailable, overloaded
@@ -19,7 +20,7 @@ from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.job import Job, Progress, record_of
 from tool_gateway.ports import ApprovalDesk, Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash, render_arguments
-from tool_gateway.running import RunningCalls
+from tool_gateway.running import Running
 from tool_gateway.turn_gate import TurnGate
 
 # How often a call that waits looks for itself: an answer that another process took, or a
@@ -53,7 +54,6 @@ class Approver:
         books: Books,
         turns: TurnGate,
         clock: Clock,
-        running: RunningCalls,
         arguments_kept: ArgumentsKept,
     ) -> None:
         """Take the ports; nothing is started."""
@@ -61,13 +61,12 @@ class Approver:
         self._books = books
         self._turns = turns
         self._clock = clock
-        self._running = running
         self._arguments_kept = arguments_kept
         self._waiting: dict[ApprovalId, _Waiting] = {}
         self._asking: dict[Asked, anyio.Lock] = {}
 
     async def admit(
-        self, job: Job, request: AdmissionRequest
+        self, job: Job, request: AdmissionRequest, running: Running
     ) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate and ask if the rule says so; Reserved means that the call may run.
 
@@ -78,7 +77,7 @@ class Approver:
         if job.rule.approval is None or job.repeat.served is not None:
             return await self._turns.admit(request, task_class=job.call.task_class)
         try:
-            return await self._asked(job, request)
+            return await self._asked(job, request, running)
         except LedgerOverloadedError:
             return overloaded(OVERLOAD_RETRY_MS)
         except LedgerUnavailableError:
@@ -106,7 +105,7 @@ class Approver:
             self._wake(approval.approval_id)
 
     async def _asked(
-        self, job: Job, request: AdmissionRequest
+        self, job: Job, request: AdmissionRequest, running: Running
     ) -> Reserved | Denied | Replayed | KeyReused:
         call = job.call
         asked = Asked(
@@ -129,7 +128,7 @@ class Approver:
                     # Another process asked the same in between: its hold is the one that counts.
                     await self._release(job, own, "an identical call has asked before")
                     own = None
-        return await self._answer(job, approval, own)
+        return await self._answer(job, approval, own, running)
 
     @asynccontextmanager
     async def _alone(self, asked: Asked) -> AsyncIterator[None]:
@@ -177,16 +176,21 @@ class Approver:
         raise LedgerUnavailableError
 
     async def _answer(
-        self, job: Job, approval: Approval, own: Reserved | None
+        self, job: Job, approval: Approval, own: Reserved | None, running: Running
     ) -> Reserved | Denied:
         """Wait for the answer as long as the rule says, and use a yes."""
-        approval = await self._verdict(job, approval, is_owner=own is not None)
+        approval = await self._verdict(job, approval, running, is_owner=own is not None)
         if approval.state is not ApprovalState.APPROVED:
             return denial_of(approval, now_ms=self._clock.now_ms())
         taken: Reserved | Approval | Denied | None = None
         # Shielded: what is taken must reach the run, which ends it whatever happens.
         with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True):
-            taken = await self._desk.take(approval.approval_id, now_ms=self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            taken = await self._desk.take(
+                approval.approval_id,
+                now_ms=now_ms,
+                hold_expires_at_ms=now_ms + job.rule.limits.wall_ms + KEPT_GRACE_MS,
+            )
         match taken:
             case None:
                 raise LedgerUnavailableError
@@ -199,17 +203,15 @@ class Approver:
                 is_own = own is not None and own.reservation.call_id == taken.reservation.call_id
                 return own if own is not None and is_own else taken
 
-    async def _verdict(self, job: Job, approval: Approval, *, is_owner: bool) -> Approval:
+    async def _verdict(
+        self, job: Job, approval: Approval, running: Running, *, is_owner: bool
+    ) -> Approval:
         """Return the approval once it is answered, else as it stands when the wait is over."""
-        terms, call = job.rule.approval, job.call
+        terms = job.rule.approval
         assert terms is not None, "only a rule that wants approval gets here"
         with self._counted(approval.approval_id, is_owner=is_owner) as waiting:
             try:
-                with (
-                    self._running.track(call.call_id, call.chain.session) as running,
-                    running.scope,
-                    anyio.move_on_after(terms.wait_ms / 1000),
-                ):
+                with running.stoppable(), anyio.move_on_after(terms.wait_ms / 1000):
                     while approval.state is ApprovalState.PENDING:
                         with anyio.move_on_after(POLL_SECONDS):
                             await waiting.answered.wait()
@@ -264,7 +266,6 @@ class Approver:
             arguments=render_arguments(job.call.tool, job.call.arguments, self._arguments_kept),
             estimate=held.amount,
             usage=None,
-            denial=None,
         )
         await self._books.end(held.reservation.reservation_id, record)
 

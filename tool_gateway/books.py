@@ -51,21 +51,20 @@ class Books:
                     telemetry.note_notice(kind="would_deny", unit=short.unit.value)
             return decision
 
-    async def forward(self, reservation_id: ReservationId) -> bool:
-        """Mark the hold before the first upstream byte; False means that nothing may leave."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte; a denial means that nothing may leave."""
         try:
-            await self._ledger.forward(reservation_id, now_ms=self._clock.now_ms())
+            return await self._ledger.forward(reservation_id)
         except _MISSED:
             telemetry.count_failure("forward")
-            return False
-        return True
+            return ledger_unavailable()
 
     async def end(self, reservation_id: ReservationId, record: CallRecord) -> Settled | None:
         """End the hold: settled at the record's usage, released where it has none.
 
         Shielded, so a cancelled client cannot leave a budget half charged; bounded, so a
-        dead ledger cannot hang the client. What this misses, the reaper expires; what the
-        reaper was first to end (a clock that stepped, a machine that slept) stays as it is.
+        dead ledger cannot hang the client. What this misses, the reaper expires; what another
+        sidecar's reaper was first to end (their clocks differ) stays as it is.
         """
         with (
             anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True),

@@ -1,4 +1,4 @@
-"""The built-in tools: archived results, the caller's own budgets, more turns, sub-sessions."""
+"""The built-in tools: archived results, one's own budgets, turns, sub-sessions, other tools."""
 
 import base64
 import json
@@ -12,9 +12,12 @@ from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
 from governor.usage import OF_THE_MACHINE
+from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.discovery import definitions as discovery
+from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -132,8 +135,17 @@ ENTRIES = (
             is_bounded=True,
             definition=definition,
         )
-        for definition in DEFINITIONS
+        for definition in (*DEFINITIONS, *discovery.DEFINITIONS)
     ),
+)
+
+# Offered only where a rule has a gate.
+ANSWER_ENTRY = ToolEntry(
+    exposed=ANSWER,
+    original=ANSWER,
+    backend=BUILTIN,
+    is_bounded=True,
+    definition=ANSWER_DEFINITION,
 )
 
 
@@ -151,13 +163,17 @@ class Builtins:
         turns: TurnGate,
         policy: PolicySource,
         spawning: Spawning,
+        answers: Answers,
+        taking: Taking | None = None,
     ) -> None:
-        """Take the ports."""
+        """Take the ports; `taking` takes answers to puzzles where rules have gates."""
         self._archive = archive
         self._books = books
         self._turns = turns
         self._policy = policy
         self._spawning = spawning
+        self._answers = answers
+        self._taking = taking
 
     def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
         """Return None: nothing local is started."""
@@ -171,6 +187,10 @@ class Builtins:
             return await self._extend(call)
         if call.tool in (CLOSE, SPAWN):
             return await self._spawning.run(call)
+        if call.tool in discovery.NAMES:
+            return await self._answers.run(call)
+        if call.tool == ANSWER:
+            return answered(call, self._taking)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

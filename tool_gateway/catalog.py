@@ -22,7 +22,7 @@ class ToolEntry:
 
     `original` is the name that its backend knows; `definition` is the tool as the wire
     describes it, under its original name. The answer of a bounded tool is limited by its
-    own arguments and is never archived.
+    own arguments and is never archived. `about` is what its server says of itself.
     """
 
     exposed: ToolName
@@ -30,6 +30,7 @@ class ToolEntry:
     backend: UpstreamName
     definition: Json
     is_bounded: bool = False
+    about: str = ""
 
     @property
     def input_schema(self) -> Json:

@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 
 from governor.amounts import Unit
-from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.denial import Challenge, DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.flow.policy import Stopped
 from governor.loops import Loop, Measure
 from governor.tracker import duration_words
+from tool_gateway.answering import ANSWER
 from tool_gateway.loop_texts import ADVICE, head
-from tool_gateway.results import DENIAL_META, ToolResult, text_block
+from tool_gateway.results import DENIAL_META, GATE_META, ToolResult, text_block
 
 
 def denial_json(denied: Denied) -> dict[str, object]:
@@ -29,6 +31,8 @@ def denial_json(denied: Denied) -> dict[str, object]:
     shape["retry_after_ms"] = denied.retry_after_ms
     if denied.approval_id is not None:
         shape["approval_id"] = denied.approval_id
+    if denied.challenge is not None:
+        shape["challenge"] = _challenge_json(denied.challenge)
     shape["remedy"] = _remedy_json(denied.remedy)
     shape["also"] = [_shortage_json(other) for other in denied.also]
     return shape
@@ -41,12 +45,13 @@ def denial_result(denied: Denied, *, has_output_schema: bool) -> ToolResult:
     official clients validate it even on errors.
     """
     shape = denial_json(denied)
-    return ToolResult(
+    result = ToolResult(
         content=(text_block(json.dumps(shape, ensure_ascii=False)),),
         structured=None if has_output_schema else shape,
         is_error=True,
         meta={DENIAL_META: shape},
     )
+    return result.with_meta(**{GATE_META: shape.get("challenge")})
 
 
 def advised(denied: Denied, *, cheaper: str | None, contact: str | None) -> Denied:
@@ -157,8 +162,22 @@ def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     )
 
 
+def flow_denied(stopped: Stopped, *, tool: str) -> Denied:
+    """Return the denial of a call that a flow rule stops."""
+    return Denied(
+        reason=DenialReason.FLOW_DENIED,
+        remedy=Remedy(
+            action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
+            text=(
+                f"{tool} was not run: {stopped.why} (flow rule {stopped.rule!r}). Do only what "
+                "the user asked for, or tell the user what you would have done and why."
+            ),
+        ),
+    )
+
+
 # What the caller can put right without anybody's help.
-_FOR_THE_CALLER_ALONE = (DenialReason.TURN_UNKNOWN,)
+_FOR_THE_CALLER_ALONE = (DenialReason.GATE_REQUIRED, DenialReason.TURN_UNKNOWN)
 _CHEAPER_HELPS = (
     DenialReason.BUDGET_EXHAUSTED,
     DenialReason.ISOLATION_UNAVAILABLE,
@@ -178,6 +197,15 @@ def _may_go_cheaper(denied: Denied) -> bool:
         return False
     short = (*(() if denied.shortage is None else (denied.shortage,)), *denied.also)
     return not any(each.unit in _UNITS_OF_ANY_CALL for each in short)
+
+
+def _challenge_json(challenge: Challenge) -> dict[str, object]:
+    return {
+        "challenge": challenge.token,
+        "puzzle": challenge.puzzle,
+        "expires_at_ms": challenge.expires_at_ms,
+        "answer_with": ANSWER,
+    }
 
 
 def _remedy_json(remedy: Remedy) -> dict[str, object]:

@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from governor.call import Idempotency, ToolCall
-from governor.ids import CallId, UpstreamName
+from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.discovery import definitions as discovery
+from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import Backend, Clock, PolicySource, Relay, SessionNaming
+from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
+from tool_gateway.relays import Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -43,12 +46,14 @@ class Gateway:
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
         clock: Clock,
+        finder: Finder,
     ) -> None:
         """Take the parts; nothing is started.
 
         Calls of the `relays` can reach back to the client that made them; `backends` run the
         others.
         """
+        self._finder = finder
         self._stock = stock
         self._pipeline = pipeline
         self._books = books
@@ -68,6 +73,15 @@ class Gateway:
             if rule.allow:
                 listed.append(Listed(entry=entry, with_output_schema=not rule.drop_output_schema))
         return tuple(listed)
+
+    async def listed_for(self, caller: Caller, context: CallContext) -> tuple[Listed, ...]:
+        """Return the tools that `caller` is shown: all, or what the policy's list has room for."""
+        whole = self.tools_for(caller)
+        _, chain = self.session_of(caller, context)
+        names = await self._finder.listed(
+            chain, [(listed.entry, listed.with_output_schema) for listed in whole]
+        )
+        return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
 
     def schema_of(self, tool: str) -> Mapping[str, object] | None:
         """Return the schema of an exposed tool's arguments, None if there is no such tool."""
@@ -120,6 +134,8 @@ class Gateway:
             UnknownToolError: no such tool is exposed.
             IdempotencyConflictError: the key was used before with another payload.
         """
+        if tool == discovery.CALL and self._may(caller, discovery.CALL):
+            return await self._call_found(caller, context, arguments, exchange)
         entry = self._stock.catalog.find(tool)
         backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
@@ -127,8 +143,7 @@ class Gateway:
             entry.exposed, arguments
         )
         if problem is not None:
-            refused = text_result(f"{tool} was not called: {problem}", is_error=True)
-            return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+            return await self._refused(chain, f"{tool} was not called: {problem}")
         key = _key_of(context, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
@@ -148,10 +163,13 @@ class Gateway:
             entry=entry,
             backend=backend,
             patience_ms=self._patience_ms(entry, exchange),
+            is_retry=bool(exchange.wishes.extras),
         )
         # A session that only meets denials goes idle: one that was killed must be able to end.
         if context.session_name is None and DENIAL_META not in result.meta:
             self._sessions.touch(caller.token_id)
+        is_ok = not result.is_error and DENIAL_META not in result.meta
+        self._finder.note_call(chain, tool=entry.exposed, arguments=arguments, is_ok=is_ok)
         return result
 
     def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
@@ -168,6 +186,42 @@ class Gateway:
             message = f"{entry.exposed} has no backend; it is switched off"
             raise UnknownToolError(message)
         return backend
+
+    async def _call_found(
+        self,
+        caller: Caller,
+        context: CallContext,
+        asked: Mapping[str, object],
+        exchange: Exchange,
+    ) -> ToolResult:
+        """Call the tool that `tools_call` names, exactly as if it had been called by itself.
+
+        Its name is a model's argument here, so that a wrong one is a result for the model.
+
+        Raises:
+            IdempotencyConflictError: the key was used before with another payload.
+        """
+        problem = _unsendable(asked) or self._stock.schemas.problem_with(discovery.CALL, asked)
+        if problem is None and asked["name"] == discovery.CALL:
+            problem = "it cannot call itself"
+        if problem is None:
+            name, arguments = str(asked["name"]), asked.get("arguments", {})
+            assert isinstance(arguments, Mapping), "the schema says so"
+            try:
+                return await self.call(
+                    caller, context, tool=name, arguments=arguments, exchange=exchange
+                )
+            except UnknownToolError as error:
+                problem = f"{error}; {discovery.SEARCH} finds tools"
+        _, chain = self.session_of(caller, context)
+        return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
+
+    def _may(self, caller: Caller, tool: ToolName) -> bool:
+        return self._policy().rule_for(tool=tool, tenant=caller.tenant, agent=caller.agent).allow
+
+    async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
+        refused = text_result(text, is_error=True)
+        return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
 
 
 def _key_of(context: CallContext, exchange: Exchange) -> str | None:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field, replace
 
 from governor.amounts import NOTHING, Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Isolated, ToolCall
+from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
-from governor.ids import ArchiveId, CallId, ToolName, TurnId
+from governor.ids import ArchiveId, CallId, SessionId, ToolName, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
+from governor.target import CallKind
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
@@ -26,6 +27,7 @@ class Served:
     answer: CallId
     turn: TurnId | None
     result: ToolResult
+    session: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,11 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One call with everything that was resolved for it before admission."""
+    """One call with everything that was resolved for it before admission.
+
+    `is_retry` tells that it brings what its server asked for: the same arguments again, and
+    yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
+    """
 
     call: ToolCall
     session_name: str
@@ -55,7 +61,9 @@ class Job:
     started_at_ms: int
     policy: Policy
     patience_ms: int = 0
+    is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
+    cache_scope: object = None
 
     @property
     def turn(self) -> TurnId | None:
@@ -98,14 +106,17 @@ class Progress:
     meter: Meter = field(default_factory=Meter)
     outcome: Outcome | None = None
     detail: str = "the client went away"
-    never_left: bool = False
+    # Nothing leaves for the backend before the mark of the hold is stored.
+    never_left: bool = True
+    began_ms: int | None = None
+    denial: DenialReason | None = None
     result: ToolResult | None = None
     archive_id: ArchiveId | None = None
 
     def note_served(self, served: Served) -> None:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
-        self.never_left, self.result = True, served.result
+        self.result = served.result
 
     def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
         """Note that the backend failed after the call was sent; return how that is told."""
@@ -116,10 +127,10 @@ class Progress:
             told = replace(told, fault=fault)
         return told
 
-    def note_turned_away(self, denied: Denied, entry: ToolEntry) -> None:
-        """Note that there was no place for the call, and that nothing left for its backend."""
-        self.status, self.detail = CallStatus.RELEASED, denied.remedy.text
-        self.never_left = True
+    def note_denied(self, denied: Denied, entry: ToolEntry) -> None:
+        """Note that the call was denied, before anything of it left for its backend."""
+        self.status, self.detail = CallStatus.DENIED, denied.remedy.text
+        self.denial = denied.reason
         self.result = denial_result(denied, has_output_schema=entry.has_output_schema)
 
 
@@ -131,7 +142,6 @@ def record_of(
     arguments: str,
     estimate: Amounts,
     usage: Usage | None,
-    denial: DenialReason | None,
 ) -> CallRecord:
     """Return what is kept of a call; `arguments` is already as the privacy setting wants it."""
     outcome = progress.outcome
@@ -150,7 +160,7 @@ def record_of(
         policy_version=job.policy.version,
         estimate=estimate,
         usage=usage,
-        denial=denial,
+        denial=progress.denial,
         detail=progress.detail,
         isolated=job.isolated if outcome is None else outcome.isolated,
         result_bytes=None if outcome is None else outcome.result.size_bytes,

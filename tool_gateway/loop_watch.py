@@ -23,6 +23,7 @@ from tool_gateway import telemetry
 from tool_gateway.denials import loop_detected
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.job import Job, Progress, Repeat, Served
+from tool_gateway.kept_results import KeptResults
 from tool_gateway.loop_texts import loop_json, reminder, served_note
 from tool_gateway.ports import Clock, SessionPausing
 from tool_gateway.results import LOOP_META, ToolResult
@@ -30,7 +31,7 @@ from tool_gateway.results import LOOP_META, ToolResult
 SESSIONS_MAX = 512
 RESULTS_BYTES_MAX = 128 * 1024
 # A call that never reached its backend or was cut off has said nothing about progress.
-_SAYS_NOTHING = (CallStatus.RELEASED, CallStatus.CANCELLED)
+_SAYS_NOTHING = (CallStatus.RELEASED, CallStatus.CANCELLED, CallStatus.DENIED)
 
 
 @dataclass(slots=True)
@@ -39,18 +40,9 @@ class _Trace:
 
     history: History = field(default_factory=History)
     keys: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    results: OrderedDict[CallId, tuple[Served, int]] = field(default_factory=OrderedDict)
-    results_bytes: int = 0
-
-    def keep(self, served: Served, size_bytes: int) -> None:
-        """Keep a result that may be served; the oldest give way."""
-        if size_bytes > RESULTS_BYTES_MAX:
-            return
-        self.results[served.answer] = (served, size_bytes)
-        self.results_bytes += size_bytes
-        while self.results_bytes > RESULTS_BYTES_MAX:
-            _, (_, freed) = self.results.popitem(last=False)
-            self.results_bytes -= freed
+    results: KeptResults[CallId] = field(
+        default_factory=lambda: KeptResults(bytes_max=RESULTS_BYTES_MAX)
+    )
 
     def note_key(self, key: str) -> None:
         """Remember under which idempotency key a call ran."""
@@ -77,8 +69,9 @@ class LoopWatch:
         rule = job.rule.loops
         trace = self._trace_of(job.call.chain.session)
         key = job.call.idempotency
-        if rule is None or (key is not None and key.key in trace.keys):
-            # A retry under a known key gets its own call's outcome from the ledger.
+        if rule is None or job.is_retry or (key is not None and key.key in trace.keys):
+            # A retry under a known key gets its own call's outcome from the ledger, and one
+            # that brings what was asked for repeats nothing.
             return job
         entry = _entry_of(job, rule)
         repeat = Repeat(entry=entry, loop=judge_before(trace.history, entry, rule))
@@ -92,7 +85,7 @@ class LoopWatch:
         """Return the repeat with what stands in for its run; as it was where nothing can."""
         trace = self._trace_of(job.call.chain.session)
         if loop.measure is Measure.SERVE:
-            kept = trace.results.get(loop.like.answer)
+            kept = trace.results.find(loop.like.answer)
             if kept is None:
                 return replace(repeat, loop=None)
             trace.history.note(entry.answered_like(loop.like))
@@ -140,9 +133,9 @@ class LoopWatch:
         )
         loop = judge_after(trace.history, entry, rule)
         trace.history.note(entry)
-        if rule.serve and entry.is_repeatable and not whole.is_error:
+        if rule.serve and entry.is_repeatable and not (whole.is_error or whole.is_interim):
             served = Served(answer=job.call.call_id, turn=job.turn, result=result)
-            trace.keep(served, _size_of(result))
+            trace.results.keep(served.answer, served)
         if loop is None:
             return result
         return _marked(result, loop).with_note(reminder(loop, job.call.tool))
@@ -182,11 +175,6 @@ def _texts(result: ToolResult) -> tuple[str, ...]:
         for block in result.content
     )
     return blocks if result.structured is None else (*blocks, _json(result.structured))
-
-
-def _size_of(result: ToolResult) -> int:
-    """Return about how much memory a kept result takes."""
-    return 1_000 + sum(len(text) for text in _texts(result)) + len(_json(dict(result.meta)))
 
 
 def _json(value: object) -> str:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Enforcement, ToolCall
+from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
 from governor.limits import Isolation
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
@@ -18,17 +18,21 @@ from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     advised,
-    denial_result,
     isolation_unavailable,
     ledger_unavailable,
     policy_denied,
 )
 from tool_gateway.errors import (
     IdempotencyConflictError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
-from tool_gateway.job import Job, Progress, record_of
+from tool_gateway.guards.cache import ResultCache
+from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.job import Job, Progress, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
@@ -60,6 +64,9 @@ class Pipeline:
         arguments_kept: ArgumentsKept,
         turnstile: Turnstile,
         loops: LoopWatch,
+        flow: FlowGuard,
+        gate: ReasoningGate | None = None,
+        cache: ResultCache | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -73,6 +80,9 @@ class Pipeline:
         self._running = running
         self._arguments_kept = arguments_kept
         self._loops = loops
+        self._flow = flow
+        self._gate = gate
+        self._cache = cache
         self._admin_contact = admin_contact
 
     async def run(
@@ -83,10 +93,12 @@ class Pipeline:
         entry: ToolEntry,
         backend: Backend,
         patience_ms: int = 0,
+        is_retry: bool = False,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
-        `patience_ms` is how long its client may be asked things meanwhile.
+        `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
+        that it brings the answers.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -103,35 +115,54 @@ class Pipeline:
             started_at_ms=self._clock.now_ms(),
             policy=policy,
             patience_ms=patience_ms,
+            is_retry=is_retry,
         )
-        refused = _refused(job)
-        if refused is None:
-            job = await self._loops.checked(job)
-            refused = job.repeat.denied
+        job, refused = await self._guarded(job)
         if refused is not None:
             return await self._deny(job, refused)
-        approved: Reserved | None = None
+        with (
+            self._running.track(call.call_id, call.chain.session) as running,
+            self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name) as passage,
+        ):
+            return await self._run_tracked(job, running, passage)
+
+    async def _run_tracked(self, job: Job, running: Running, passage: Passage) -> ToolResult:
+        decision: Reserved | Denied | Replayed | KeyReused
         if job.rule.approval is not None:
-            # A person may take long, and nobody else should wait for a slot meanwhile.
-            decision = await self._approver.admit(job, self._request(job))
-            if not isinstance(decision, Reserved):
-                return await self._not_run(job, decision)
-            approved, job = decision, job.under(decision)
-        entered = self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name)
-        async with entered as passage:
-            if approved is not None:
-                return await self._run_reserved(job, approved, passage)
+            # A person may take long, and nobody else should wait for a slot meanwhile: the
+            # call takes its turn when it is approved.
+            decision = await self._approver.admit(job, self._request(job), running)
+        else:
+            # Stopped here, it has no slot: then the ledger says why it may not run, or it is
+            # stopped where it would.
+            with running.stoppable():
+                await passage.turn()
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
-            return await self._run_admitted(job, passage)
+            request = self._request(job)
+            # Before it is stored, so that no clock is faster.
+            running.runs_on(request.call_id, request.reservation_id)
+            decision = passage.denied or await self._turns.admit(
+                request, task_class=job.call.task_class
+            )
+        if not isinstance(decision, Reserved):
+            return await self._not_run(job, decision)
+        return await self._run_reserved(job.under(decision), decision, running, passage)
 
-    async def _run_admitted(self, job: Job, passage: Passage) -> ToolResult:
-        decision = passage.denied or await self._turns.admit(
-            self._request(job), task_class=job.call.task_class
-        )
-        if isinstance(decision, Reserved):
-            return await self._run_reserved(job, decision, passage)
-        return await self._not_run(job, decision)
+    async def _guarded(self, job: Job) -> tuple[Job, Denied | None]:
+        """Return the job with what the guards found about it, or the first denial of theirs."""
+        refused = _refused(job)
+        if refused is None and self._gate is not None:
+            refused = self._gate.checked(job)
+        if refused is not None:
+            return job, refused
+        job = await self._loops.checked(job)
+        if job.repeat.denied is not None or job.repeat.served is not None:
+            return job, job.repeat.denied
+        flowing = await self._flow.checked(job)
+        if isinstance(flowing, Denied):
+            return job, flowing
+        return (flowing if self._cache is None else self._cache.looked_up(flowing)), None
 
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
@@ -168,37 +199,39 @@ class Pipeline:
             outlives_process=rule.approval is not None,
         )
 
-    async def _run_reserved(self, job: Job, reserved: Reserved, passage: Passage) -> ToolResult:
+    async def _run_reserved(
+        self, job: Job, reserved: Reserved, running: Running, passage: Passage
+    ) -> ToolResult:
+        """Run the call, and end its hold whatever happens from here on."""
         progress = Progress()
-        began = self._clock.elapsed_ms()
-        with self._running.track(job.call.call_id, job.call.chain.session) as running:
-            try:
-                with telemetry.tracer.start_as_current_span("flyball.run"):
-                    if passage.denied is None:
-                        await self._run_backend(job, reserved, progress, running)
-                    else:
-                        # A person said yes, and then there was no place for the call.
-                        progress.note_turned_away(passage.denied, job.entry)
-            except Exception as error:
-                progress.status = CallStatus.UPSTREAM_FAILED
-                progress.detail = f"the sidecar failed: {type(error).__name__}"
-                raise
-            finally:
-                wall_ms = self._clock.elapsed_ms() - began
-                passage.note(progress.status, wall_ms=wall_ms)
-                record = self._record(
-                    job,
-                    progress,
-                    _usage(job, progress, reserved, wall_ms),
-                    estimate=reserved.amount,
-                )
-                telemetry.count_ended(
-                    kind=CallKind.TOOL.value,
-                    backend=job.backend.name,
-                    status=progress.status,
-                    wall_ms=wall_ms,
-                )
-                settled = await self._books.end(reserved.reservation.reservation_id, record)
+        reservation_id = reserved.reservation.reservation_id
+        running.runs_on(job.call.call_id, reservation_id)
+        try:
+            with telemetry.tracer.start_as_current_span("flyball.run"):
+                await self._run_backend(job, progress, running, passage, reservation_id)
+        except Exception as error:
+            progress.status = CallStatus.UPSTREAM_FAILED
+            progress.detail = f"the sidecar failed: {type(error).__name__}"
+            raise
+        finally:
+            began_ms, ended_ms = progress.began_ms, self._clock.elapsed_ms()
+            wall_ms = 0 if began_ms is None else ended_ms - began_ms
+            passage.note(progress.status, wall_ms=wall_ms)
+            if self._cache is not None:
+                self._cache.ended(job)
+            record = self._record(
+                job,
+                progress,
+                _usage(job, progress, reserved, wall_ms),
+                estimate=reserved.amount,
+            )
+            telemetry.count_ended(
+                kind=CallKind.TOOL.value,
+                backend=job.backend.name,
+                status=progress.status,
+                wall_ms=wall_ms,
+            )
+            settled = await self._books.end(reservation_id, record)
         standing = await self._books.after(settled, job.call.chain)
         annotated = self._loops.noted(job, progress).with_meta(
             **{CALL_META: call_json(record, job.policy.unified)}
@@ -211,20 +244,24 @@ class Pipeline:
         )
 
     async def _run_backend(
-        self, job: Job, reserved: Reserved, progress: Progress, running: Running
+        self,
+        job: Job,
+        progress: Progress,
+        running: Running,
+        passage: Passage,
+        reservation_id: ReservationId,
     ) -> None:
         """Run the backend and note in `progress` how it went."""
         if job.repeat.served is not None:
-            progress.note_served(job.repeat.served)
+            await self._serve(job, job.repeat.served, progress)
             return
-        with running.scope:
+        with running.stoppable() as scope:
             # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
-            progress.never_left = True
-            if not await self._books.forward(reserved.reservation.reservation_id):
-                progress.status, progress.detail = CallStatus.RELEASED, "the ledger failed"
-                progress.result = denial_result(
-                    ledger_unavailable(), has_output_schema=job.entry.has_output_schema
-                )
+            denied = await passage.turn()
+            progress.began_ms = self._clock.elapsed_ms()
+            denied = denied or await self._forward(job, reservation_id)
+            if denied is not None:
+                progress.note_denied(self._told(job, denied), job.entry)
                 return
             progress.never_left = False
             try:
@@ -245,14 +282,37 @@ class Pipeline:
                     progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
                 progress.result, progress.archive_id = kept.result, kept.archive_id
+                self._flow.learn(job, progress.result)
+                if self._cache is not None:
+                    self._cache.keep(job, progress)
                 return
-        if running.scope.cancelled_caught:
-            # The scope was cancelled: an administrator or the shutdown stopped the call.
+        if scope.cancelled_caught:
+            # An administrator or the shutdown stopped the call.
             progress.status = CallStatus.CANCELLED
             progress.detail = running.stopped_why or "stopped"
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
+
+    async def _serve(self, job: Job, served: Served, progress: Progress) -> None:
+        """Answer with an earlier result, which its session may not have seen yet."""
+        progress.note_served(served)
+        denied = await self._noted(job)
+        if denied is not None:
+            progress.note_denied(self._told(job, denied), job.entry)
+
+    async def _forward(self, job: Job, reservation_id: ReservationId) -> Denied | None:
+        """Return why a call may not leave: what it will show is kept first, then its mark."""
+        return await self._noted(job) or await self._books.forward(reservation_id)
+
+    async def _noted(self, job: Job) -> Denied | None:
+        """Keep what a call will show its session, or return why that cannot be."""
+        try:
+            await self._flow.note(job)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            telemetry.count_failure("flow")
+            return ledger_unavailable()
+        return None
 
     def _record(
         self,
@@ -261,7 +321,6 @@ class Pipeline:
         usage: Usage | None,
         *,
         estimate: Amounts | None = None,
-        denial: DenialReason | None = None,
     ) -> CallRecord:
         call = job.call
         return record_of(
@@ -271,27 +330,30 @@ class Pipeline:
             arguments=render_arguments(call.tool, call.arguments, self._arguments_kept),
             estimate=job.estimate if estimate is None else estimate,
             usage=usage,
-            denial=denial,
         )
 
     async def _deny(self, job: Job, denied: Denied) -> ToolResult:
-        denied = advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)
-        telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
-        nothing_ran = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
-        record = self._record(job, nothing_ran, None, denial=denied.reason)
+        denied = self._told(job, denied)
+        nothing_ran = Progress()
+        nothing_ran.note_denied(denied, job.entry)
         # A call that waits for a person holds its estimate: its record is written at its end.
         if denied.reason is not DenialReason.APPROVAL_PENDING:
-            await self._books.note_denied(record)
-        result = denial_result(denied, has_output_schema=job.entry.has_output_schema)
+            await self._books.note_denied(self._record(job, nothing_ran, None))
+        assert nothing_ran.result is not None, "a denial is a result"
         standing = await self._books.standing(job.call.chain)
         loop = job.repeat.loop
-        return result.with_meta(
+        return nothing_ran.result.with_meta(
             **{
                 CALL_META: {"call_id": job.call.call_id},
                 BUDGET_META: standing,
                 LOOP_META: None if loop is None else loop_json(loop),
             }
         )
+
+    def _told(self, job: Job, denied: Denied) -> Denied:
+        """Return the denial as the caller is told of it, and count it."""
+        telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        return advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)
 
 
 def _refused(job: Job) -> Denied | None:

@@ -1,7 +1,7 @@
 """What the gateway needs from the rest of the house, as the methods that it calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
@@ -10,6 +10,7 @@ from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.flow.labels import Label
 from governor.ids import (
     ApprovalId,
     ArchiveId,
@@ -19,6 +20,7 @@ from governor.ids import (
     SessionId,
     TaskClass,
     TenantId,
+    ToolName,
     TurnId,
     UpstreamName,
 )
@@ -29,8 +31,7 @@ from governor.turn_control import FinishedSession
 from governor.turn_policy import TurnMode
 from governor.turn_progress import CallPrint
 from governor.usage import Usage
-from tool_gateway.exchange import Exchange
-from tool_gateway.results import Json, Outcome
+from tool_gateway.results import Outcome
 
 
 class Clock(Protocol):
@@ -60,8 +61,8 @@ class Ledger(Protocol):
         """Hold the estimate on every budget of the chain, or say why not."""
         ...
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
-        """Mark the hold before the first upstream byte."""
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        """Mark the hold before the first upstream byte, or say why nothing may leave any more."""
         ...
 
     async def settle(
@@ -109,7 +110,9 @@ class ApprovalDesk(Protocol):
         """Return an approval that was opened."""
         ...
 
-    async def take(self, approval_id: ApprovalId, *, now_ms: int) -> Reserved | Approval | Denied:
+    async def take(
+        self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
+    ) -> Reserved | Approval | Denied:
         """Use a yes, once, and return its hold, else why there is none."""
         ...
 
@@ -197,61 +200,6 @@ class Backend(Protocol):
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: the call was sent and no answer came back.
         """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFace:
-    """What a server says about itself, as the wire has it, and whether its era has sessions."""
-
-    capabilities: Json
-    instructions: str | None
-    implementation: Json | None
-    has_sessions: bool
-
-
-class Relay(Protocol):
-    """One upstream, for everything of the protocol besides what calls are governed by."""
-
-    @property
-    def name(self) -> UpstreamName:
-        """Return the upstream's configured name."""
-        ...
-
-    @property
-    def is_prefixed(self) -> bool:
-        """Tell whether clients see its names with its own name before them."""
-        ...
-
-    @property
-    def face(self) -> ServerFace | None:
-        """Return what it said about itself, None before it was first connected."""
-        ...
-
-    def backend_for(self, exchange: Exchange) -> Backend:
-        """Return what runs a call whose client is reached through `exchange`."""
-        ...
-
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
-        """Return the upstream's answer, after whatever it had to ask of the client.
-
-        Raises:
-            UpstreamNotReachedError: provably nothing was sent.
-            UpstreamFailedError: it failed, did not answer in time, or answered with an error.
-        """
-        ...
-
-    async def watch(self, uri: str) -> None:
-        """Have the upstream tell of changes to a resource.
-
-        Raises:
-            UpstreamNotReachedError: provably nothing was sent.
-            UpstreamFailedError: it refuses.
-        """
-        ...
-
-    async def unwatch(self, uri: str) -> None:
-        """Let the upstream tell no more of a resource."""
         ...
 
 
@@ -377,6 +325,33 @@ class SubSessionStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCall:
+    """A tool call that went well, as far as it tells which tool helped.
+
+    Of a search there are its `words`, where records keep them, and the tools that it `found`.
+    """
+
+    tenant: TenantId
+    session: SessionId
+    tool: str
+    ended_at_ms: int
+    words: str = ""
+    found: tuple[str, ...] = ()
+
+
+class UseHistory(Protocol):
+    """Where it is kept which tools were called with success."""
+
+    async def latest(self, *, calls_max: int, with_words_of: str) -> tuple[PastCall, ...]:
+        """Return the latest calls in the order of their ends, with the words of one tool's.
+
+        Raises:
+            LedgerUnavailableError: the records cannot be read now.
+        """
+        ...
+
+
 class PolicySource(Protocol):
     """Where the policy in force is asked for, at each call."""
 
@@ -437,4 +412,77 @@ class TurnStore(Protocol):
 
     async def mark_cut(self, session: SessionId) -> None:
         """Keep that the session was denied a turn."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowKnown:
+    """What is stored of what a session has seen, and of what its user said.
+
+    `root` is the session that it is stored under; `is_settled` says that this stays so.
+    """
+
+    root: SessionId
+    is_settled: bool = True
+    marks: Mapping[Label, ToolName] = field(default_factory=dict)
+    words: str | None = None
+    task_class: TaskClass | None = None
+
+
+class FlowStore(Protocol):
+    """Where it is kept what sessions have seen.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def known(self, session: SessionId) -> FlowKnown:
+        """Return what is stored of a session and those above it."""
+        ...
+
+    async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
+        """Keep what a session has seen, each label with the tool that showed it."""
+        ...
+
+    async def say(
+        self,
+        root: SessionId,
+        words: str,
+        *,
+        words_from: str,
+        task_class: TaskClass | None,
+        now_ms: int,
+    ) -> bool:
+        """Keep the user's words; False where there are some, or others were heard before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestKnown:
+    """What was approved of an upstream; `revision` counts how often."""
+
+    revision: int
+    tools: Mapping[str, Mapping[str, object]]
+    approved_at_ms: int
+    approved_by: str
+
+
+class ManifestStore(Protocol):
+    """Where the approved manifests are kept.
+
+    Every method may raise LedgerUnavailableError or LedgerOverloadedError.
+    """
+
+    async def all(self) -> Mapping[UpstreamName, ManifestKnown]:
+        """Return what was approved of each upstream."""
+        ...
+
+    async def approve(
+        self,
+        upstream: UpstreamName,
+        tools: Mapping[str, Mapping[str, object]],
+        *,
+        expected_revision: int,
+        by: str,
+    ) -> ManifestKnown | None:
+        """Keep what is approved; None where something else was approved since."""
         ...

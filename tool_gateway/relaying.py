@@ -18,7 +18,8 @@ from tool_gateway.errors import (
 from tool_gateway.exchange import Exchange
 from tool_gateway.identity import Caller
 from tool_gateway.offers import Collision, Offers, merged_face
-from tool_gateway.ports import PolicySource, Relay, ServerFace
+from tool_gateway.ports import PolicySource
+from tool_gateway.relays import Relay, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 

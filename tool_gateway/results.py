@@ -17,6 +17,8 @@ CALL_META = "flyball/call"
 COST_META = "flyball/cost_microusd"
 ARCHIVE_META = "flyball/archive"
 LOOP_META = "flyball/loop"
+GATE_META = "flyball/gate"
+CACHE_META = "flyball/cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The calls that run now, so that ending a session can stop them."""
+"""The calls that are under way, so that ending a session can stop them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,50 +6,70 @@ from dataclasses import dataclass
 
 import anyio
 
-from governor.ids import CallId, SessionId
+from governor.ids import CallId, ReservationId, SessionId
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """One call from its admission to its settlement.
+    """One call from its first wait, for a person or for a slot, to its settlement.
 
-    The backend runs inside `scope`, the settlement outside of it: stopping a call never
-    keeps it from being settled. `stopped_why` is set when someone other than the client
+    What may be cut off runs inside `stoppable`, the settlement outside of it: stopping a call
+    never keeps it from being settled. `stopped_why` is set when someone other than the client
     ends the call; `is_frozen` while its session is.
     """
 
+    call_id: CallId
     session: SessionId
-    scope: anyio.CancelScope
     stopped_why: str | None = None
     is_frozen: bool = False
+    reservation_id: ReservationId | None = None
+    _scope: anyio.CancelScope | None = None
 
     def stop(self, why: str) -> None:
-        """Cancel the backend's run."""
+        """Cancel what is stoppable of the call, now and from now on."""
         self.stopped_why = why
-        self.scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @contextmanager
+    def stoppable(self) -> Iterator[anyio.CancelScope]:
+        """Have the block cancelled by `stop`, also by one that came before it."""
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            if self.stopped_why is not None:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._scope = None
+
+    def runs_on(self, call_id: CallId, reservation_id: ReservationId) -> None:
+        """Note the hold that the call runs on, or is about to ask for; it goes by its call's id."""
+        self.call_id, self.reservation_id = call_id, reservation_id
 
 
 class RunningCalls:
-    """Every call between admission and settlement in this process."""
+    """Every call of this process that waits for a person or a slot, or runs and is not settled."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._calls: dict[CallId, Running] = {}
+        # In their order, and not by id: a call may run by the id of one that still waits.
+        self._calls: dict[Running, None] = {}
         self._emptied = anyio.Event()
 
     def __len__(self) -> int:
-        """Return how many calls run now."""
+        """Return how many calls are under way."""
         return len(self._calls)
 
     @contextmanager
     def track(self, call_id: CallId, session: SessionId) -> Iterator[Running]:
         """Keep the call in the list while the block runs."""
-        running = Running(session=session, scope=anyio.CancelScope())
-        self._calls[call_id] = running
+        running = Running(call_id=call_id, session=session)
+        self._calls[running] = None
         try:
             yield running
         finally:
-            del self._calls[call_id]
+            del self._calls[running]
             if not self._calls:
                 self._emptied.set()
                 self._emptied = anyio.Event()
@@ -59,10 +79,13 @@ class RunningCalls:
         if self._calls:
             await self._emptied.wait()
 
+    def is_running_on(self, reservation_id: ReservationId) -> bool:
+        """Tell whether a call of this process runs on that hold and is not settled."""
+        return any(running.reservation_id == reservation_id for running in self._calls)
+
     def is_frozen(self, call_id: CallId) -> bool:
         """Tell whether the session of a running call is frozen."""
-        running = self._calls.get(call_id)
-        return running is not None and running.is_frozen
+        return any(running.is_frozen for running in self._calls if running.call_id == call_id)
 
     def freeze_session(self, session: SessionId) -> list[CallId]:
         """Note that the session is frozen on its running calls, and return which those are."""
@@ -73,20 +96,18 @@ class RunningCalls:
         return self._note_frozen(session, is_frozen=False)
 
     def _note_frozen(self, session: SessionId, *, is_frozen: bool) -> list[CallId]:
-        found = [
-            (id_, running) for id_, running in self._calls.items() if running.session == session
-        ]
-        for _, running in found:
+        found = [running for running in self._calls if running.session == session]
+        for running in found:
             running.is_frozen = is_frozen
-        return [call_id for call_id, _ in found]
+        return [running.call_id for running in found]
 
     def stop_session(self, session: SessionId, *, why: str) -> int:
         """Stop every call of `session` and return how many there were."""
-        return self._stop([r for r in self._calls.values() if r.session == session], why)
+        return self._stop([r for r in self._calls if r.session == session], why)
 
     def stop_all(self, *, why: str) -> int:
         """Stop every call and return how many there were."""
-        return self._stop(list(self._calls.values()), why)
+        return self._stop(list(self._calls), why)
 
     def _stop(self, stopped: list[Running], why: str) -> int:
         for running in stopped:

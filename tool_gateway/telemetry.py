@@ -39,6 +39,36 @@ _notices = _meter.create_counter(
 )
 
 
+_flows = _meter.create_counter(
+    "flyball_flow_decisions", description="Calls that flow rules looked at, by what came of it"
+)
+
+
+def count_flow(outcome: str) -> None:
+    """Count a decision of the flow rules: allow, ask or deny."""
+    _flows.add(1, {"outcome": outcome})
+
+
+_gates = _meter.create_counter(
+    "flyball_gates", description="Puzzles of gates: asked, solved, wrong, late, reused, forged"
+)
+
+
+def count_gate(outcome: str) -> None:
+    """Count what came of a puzzle."""
+    _gates.add(1, {"outcome": outcome})
+
+
+_cached = _meter.create_counter(
+    "flyball_cached_calls", description="Calls that the cache looked up: served or missed"
+)
+
+
+def count_cached(outcome: str) -> None:
+    """Count a call that an earlier answer serves, or none did."""
+    _cached.add(1, {"outcome": outcome})
+
+
 def note_notice(*, kind: str, unit: str) -> None:
     """Count what a budget had to tell, and note it on the call's span."""
     _notices.add(1, {"kind": kind, "unit": unit})

@@ -8,22 +8,27 @@ from pydantic import BaseModel
 
 from governor.ids import UpstreamName
 from tool_gateway.catalog import ToolEntry, exposed_name
-from tool_gateway.ports import ServerFace
+from tool_gateway.relays import ServerFace
 from tool_gateway.results import COST_META, OUR_META, ToolResult
 
 _KNOWN = frozenset({"content", "structuredContent", "isError", "_meta"})
 
 
 def entries_of(
-    upstream: UpstreamName, tools: Iterable[Mapping[str, Any]], *, prefixed: bool
+    upstream: UpstreamName,
+    tools: Iterable[Mapping[str, Any]],
+    *,
+    prefixed: bool,
+    about: str = "",
 ) -> tuple[ToolEntry, ...]:
-    """Return the catalogue entries of an upstream's tools."""
+    """Return the catalogue entries of an upstream's tools; `about` is what it says of itself."""
     return tuple(
         ToolEntry(
             exposed=exposed_name(upstream, tool["name"], prefixed=prefixed),
             original=tool["name"],
             backend=upstream,
             definition=tool,
+            about=about,
         )
         for tool in tools
     )

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
-from governor.call import CallKind, CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import SessionId, TaskClass, TurnId
 from governor.refusal import turn_unknown
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from governor.turn_control import (
     EXTEND_TOOL,
     Extended,

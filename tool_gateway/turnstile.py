@@ -1,6 +1,7 @@
-"""The turnstile that every call passes before its budgets are asked.
+"""The turnstile that every call passes on its way to an upstream.
 
-It stands before admission, so no hold waits in a queue. A call that finds a slot of its
+It stands before admission, so that no hold waits in a queue, but for that of a call that a
+person was asked about: it is older than their answer. A call that finds a slot of its
 upstream free goes through without a pause. One that does not waits in the fair queue of that
 upstream and is told to come back later where waiting would not help: the queue's places are
 taken, its deadline would pass, the machine is short of something.
@@ -12,13 +13,14 @@ from typing import Self
 
 import anyio
 
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.denial import Denied
 from governor.fairness.adaptive import Ending
 from governor.fairness.claim import Priority
 from governor.fairness.gate import Gate
 from governor.fairness.shedding import Pressure
 from governor.fairness.tree import Waiting
+from governor.target import CallKind
 from tool_gateway import telemetry
 from tool_gateway.contention import Contention, Standings
 from tool_gateway.denials import contended
@@ -61,7 +63,7 @@ class Turnstile:
         self._closed = False
 
     def entered(self, call: ToolCall, *, kind: CallKind, backend: str) -> "Passage":
-        """Return the passage of one call: entering it waits for the call's turn."""
+        """Return the passage of one call, which has no slot before its `turn`."""
         return Passage(self, call, self._lane(kind, backend), self._clock)
 
     def limit_of(self, kind: CallKind, backend: str) -> int | None:
@@ -129,9 +131,18 @@ class Turnstile:
 
 
 class Passage:
-    """One call's way through: it holds a slot from `async with` to its end, unless denied."""
+    """One call's way through: it holds a slot from its `turn` to the end of the `with` block."""
 
-    __slots__ = ("_began_ms", "_call", "_clock", "_lane", "_turnstile", "_waited", "denied")
+    __slots__ = (
+        "_began_ms",
+        "_call",
+        "_clock",
+        "_has_slot",
+        "_lane",
+        "_turnstile",
+        "_waited",
+        "denied",
+    )
 
     def __init__(
         self, turnstile: Turnstile, call: ToolCall, lane: Lane | None, clock: Clock
@@ -143,6 +154,7 @@ class Passage:
         self._clock = clock
         self._waited: Waiting | None = None
         self._began_ms = 0
+        self._has_slot = False
         self.denied: Denied | None = None
 
     @property
@@ -150,33 +162,36 @@ class Passage:
         """Tell whether the call had to wait, so that what it knew of the time is old."""
         return self._waited is not None
 
-    async def __aenter__(self) -> Self:
-        """Take a slot, or note why there is none."""
+    async def turn(self) -> Denied | None:
+        """Wait for a slot unless there is one already, or return why there is none."""
         lane = self._lane
-        if lane is None:
-            return self
+        if lane is None or self._has_slot or self.denied is not None:
+            return self.denied
         self.denied = self._turnstile.shed(self._call, lane)
         if self.denied is not None:
-            return self
+            return self.denied
         self._began_ms = self._clock.elapsed_ms()
-        if lane.gate.pass_at_once(self._began_ms):
-            return self
-        turn = await self._turnstile.turn_of(self._call, lane, self._began_ms)
-        if isinstance(turn, Denied):
-            self.denied = turn
-            return self
-        self._waited = turn
-        self._began_ms = self._clock.elapsed_ms()
+        if not lane.gate.pass_at_once(self._began_ms):
+            turn = await self._turnstile.turn_of(self._call, lane, self._began_ms)
+            if isinstance(turn, Denied):
+                self.denied = turn
+                return turn
+            self._waited = turn
+            self._began_ms = self._clock.elapsed_ms()
+        self._has_slot = True
+        return None
+
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         """Give the slot back."""
-        if self._lane is not None and self.denied is None:
+        if self._lane is not None and self._has_slot:
             self._lane.leave(self._waited, held_ms=self._clock.elapsed_ms() - self._began_ms)
 
     def note(self, status: CallStatus, *, wall_ms: int, refused_for_load: bool = False) -> None:

@@ -21,6 +21,7 @@ from runtime.admin.routes import (
     sessions,
     tenants,
     tokens,
+    upstreams,
 )
 from runtime.http_guard import BodyLimit
 from runtime.version import VERSION
@@ -71,6 +72,7 @@ def _governed_routes() -> APIRouter:
         metrics,
         notices,
         prices,
+        upstreams,
     ):
         routes.include_router(part.ROUTES)
     return routes

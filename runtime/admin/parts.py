@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from governor.flow.labels import Traits
 from governor.policy import Policy
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
 from tool_gateway.approver import Approver
+from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
+from tool_gateway.guards.pins import Pins
 from tool_gateway.running import RunningCalls
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -33,7 +36,8 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type.
+    keys. `metrics` returns Prometheus' text with its media type. `labels` says what flow rules
+    take a tool for.
     """
 
     store: Store
@@ -47,4 +51,6 @@ class AdminParts:
     policy: Callable[[], Policy]
     known: KnownTargets
     prices: PriceSource
+    pins: Pins
+    labels: Callable[[ToolEntry], Traits]
     body_bytes_max: int = BODY_BYTES_MAX

@@ -1,18 +1,18 @@
-"""`flyball eval`: replay recorded runs under Flyball's own decisions."""
+"""`flyball eval`: measure Flyball's own decisions on recorded runs and known answers."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
 
-from runtime.cli import eval_live
+from runtime.cli import eval_flow, eval_live, eval_tools
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
 from runtime.settings import Settings
 
 NAME = "eval"
-HELP = "Replay recorded runs under Flyball's decisions and say what they save and lose."
+HELP = "Measure Flyball's decisions: turn limits on recorded runs, tool search on requests."
 _TURNS_HELP = (
     "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
     "sooner: the savings are lower bounds."
@@ -33,18 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     turns.add_argument("--seed", type=int, default=0, help="of the splits by task; default: 0")
     eval_live.add_arguments(turns)
-    # Suppressed, or its default would undo a --json that stands before the evaluation's name.
-    turns.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
-    )
+    tools = evaluations.add_parser("tools", help=eval_tools.HELP, description=eval_tools.HELP)
+    eval_tools.add_arguments(tools)
+    flow = evaluations.add_parser(eval_flow.NAME, help=eval_flow.HELP, description=eval_flow.HELP)
+    eval_flow.add_arguments(flow)
+    for evaluation in (turns, tools, flow):
+        # Suppressed, or its default would undo a --json that stands before the evaluation's name.
+        evaluation.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
+        )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the evaluation; return 0.
 
     Raises:
-        RuntimeFaultError: neither recorded runs nor a real model were named, or both.
+        RuntimeFaultError: what is evaluated was not named, or cannot be read.
     """
+    if arguments.evaluation == "tools":
+        return eval_tools.run(arguments)
+    if arguments.evaluation == eval_flow.NAME:
+        return eval_flow.run(arguments)
     if arguments.live == (arguments.runs is not None):
         raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
     if arguments.live:

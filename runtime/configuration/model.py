@@ -8,14 +8,19 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.budget import BudgetKind, Mode, Overdraft
+from governor.gate import When
 from governor.loops import BREAKER, COUNT_MAX
+from governor.manifest import Pin
 from governor.pricing import PRICE_MAX
+from governor.puzzle import HOPS_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.flow import FlowTable
 from runtime.configuration.table import Amount, Name, Positive, Table
+from runtime.configuration.tools import ToolsTable
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
@@ -151,6 +156,7 @@ class Upstream(Table):
     share: Literal["all", "session"] = "all"
     start_ms_max: Positive = 30_000
     trust_reported_cost: bool = False
+    pin: Pin = Pin.FIRST_USE
 
     @field_validator("name")
     @classmethod
@@ -213,6 +219,24 @@ class LoopTable(Table):
     within_s: Annotated[int, Field(gt=0, le=86_400)] = BREAKER.within_ms // 1000
 
 
+class GateTable(Table):
+    """A puzzle before the calls of a rule, for whom is not known or calls too often."""
+
+    when: When = When.UNKNOWN
+    hops: Annotated[int, Field(ge=1, le=HOPS_MAX)] = 3
+    ttl_s: Annotated[int, Field(gt=0, le=86_400)] = 120
+    pass_s: Annotated[int, Field(gt=0, le=2_592_000)] = 3600
+    calls: Annotated[int, Field(gt=0, le=1_000_000)] = 60
+    per_s: Annotated[int, Field(gt=0, le=86_400)] = 60
+
+
+class CacheTable(Table):
+    """For how long answers of tools that only read serve the same call again."""
+
+    ttl_s: Annotated[int, Field(gt=0, le=86_400)]
+    repeatable: bool = False
+
+
 class RuleTerms(Table):
     """How the calls of a rule may run."""
 
@@ -230,6 +254,8 @@ class RuleTerms(Table):
     loops: Literal["off", "remind", "break"] | LoopTable = "remind"
     tracker: Tracker = Tracker.OFF
     cheaper: Name | None = None
+    gate: GateTable | None = None
+    cache: CacheTable | None = None
 
     @field_validator("loops", mode="before")
     @classmethod
@@ -405,6 +431,7 @@ class Config(Table):
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
+    tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
     turns: TurnTermsTable = TurnTermsTable()
@@ -416,6 +443,7 @@ class Config(Table):
     tier_rule: tuple[TierRuleTable, ...] = ()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()
+    flow: FlowTable = FlowTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:

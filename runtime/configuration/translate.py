@@ -10,10 +10,11 @@ from pydantic import SecretStr
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.errors import GovernorError
+from governor.gate import GateTerms
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
-from governor.policy import ApprovalTerms, Match, Policy, ToolRule
+from governor.policy import ApprovalTerms, CacheTerms, Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
@@ -22,8 +23,10 @@ from runtime.budget_words import match_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
+    CacheTable,
     Config,
     Estimate,
+    GateTable,
     Limits,
     LoopTable,
     Pricing,
@@ -269,6 +272,8 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             loops=_loops(terms.loops),
             tracker=terms.tracker,
             cheaper=terms.cheaper,
+            gate=_gate(terms.gate),
+            cache=_cache(terms.cache),
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -278,6 +283,25 @@ def _approval(terms: RuleTerms) -> ApprovalTerms | None:
     if not terms.approve:
         return None
     return ApprovalTerms(wait_ms=terms.approval_wait_s * 1000, ttl_ms=terms.approval_ttl_s * 1000)
+
+
+def _cache(table: CacheTable | None) -> CacheTerms | None:
+    if table is None:
+        return None
+    return CacheTerms(ttl_ms=table.ttl_s * 1000, is_repeatable=table.repeatable)
+
+
+def _gate(table: GateTable | None) -> GateTerms | None:
+    if table is None:
+        return None
+    return GateTerms(
+        when=table.when,
+        hops=table.hops,
+        ttl_ms=table.ttl_s * 1000,
+        pass_ms=table.pass_s * 1000,
+        calls=table.calls,
+        per_ms=table.per_s * 1000,
+    )
 
 
 def _estimates(table: Estimate) -> Amounts:

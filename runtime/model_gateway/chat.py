@@ -6,13 +6,13 @@ from urllib.parse import quote
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, Idempotency, ToolCall
-from governor.denial import DenialReason, Denied
+from governor.call import CallRecord, Idempotency, ToolCall
+from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
 from governor.pricing import PriceList
 from governor.scope import ScopeChain
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
 from governor.tracker import Tracker
 from governor.usage import Usage
@@ -22,7 +22,6 @@ from runtime.model_gateway.answers import (
     GATEWAY_TIMEOUT,
     TOO_MANY_REQUESTS,
     Answer,
-    denial_answer,
     key_reused_answer,
     provider_answer,
     replayed_answer,
@@ -37,7 +36,7 @@ from runtime.model_gateway.request import ChatRequest, payload_for
 from runtime.model_gateway.verdict import verdict_on, verdict_without_answer
 from tool_gateway import telemetry
 from tool_gateway.books import Books
-from tool_gateway.denials import advised, ledger_unavailable
+from tool_gateway.denials import advised
 from tool_gateway.identity import CallContext
 from tool_gateway.metering import usage_json
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
@@ -123,18 +122,28 @@ class ChatGateway:
         free = unpriced(job)
         if free is not None:
             return await self._deny(job, free)
-        entered = self._turnstile.entered(job.call, kind=CallKind.MODEL, backend=job.tier.provider)
-        async with entered as passage:
-            if passage.has_waited:
-                job = replace(job, started_at_ms=self._clock.now_ms())
-            return await self._run_admitted(job, passage, task_class=context.task_class)
+        call = job.call
+        with (
+            self._running.track(call.call_id, call.chain.session) as running,
+            self._turnstile.entered(
+                call, kind=CallKind.MODEL, backend=job.tier.provider
+            ) as passage,
+        ):
+            return await self._run_tracked(job, running, passage, task_class=context.task_class)
 
-    async def _run_admitted(
-        self, job: Job, passage: Passage, *, task_class: TaskClass | None
+    async def _run_tracked(
+        self, job: Job, running: Running, passage: Passage, *, task_class: TaskClass | None
     ) -> Answer:
-        decision = passage.denied or await self._turns.admit(
-            self._request(job), task_class=task_class
-        )
+        # Stopped here, it has no slot: then the ledger says why it may not run, or it is
+        # stopped where it would.
+        with running.stoppable():
+            await passage.turn()
+        if passage.has_waited:
+            job = replace(job, started_at_ms=self._clock.now_ms())
+        request = self._request(job)
+        # Before it is stored, so that no clock is faster.
+        running.runs_on(request.call_id, request.reservation_id)
+        decision = passage.denied or await self._turns.admit(request, task_class=task_class)
         match decision:
             case Denied():
                 return await self._deny(job, decision)
@@ -143,7 +152,7 @@ class ChatGateway:
             case Replayed():
                 return replayed_answer(decision)
             case Reserved():
-                return await self._run_reserved(job, decision, passage)
+                return await self._run_reserved(job, decision, running, passage)
 
     def _job(
         self,
@@ -215,28 +224,30 @@ class ChatGateway:
             idempotency=call.idempotency,
         )
 
-    async def _run_reserved(self, job: Job, reserved: Reserved, passage: Passage) -> Answer:
+    async def _run_reserved(
+        self, job: Job, reserved: Reserved, running: Running, passage: Passage
+    ) -> Answer:
         progress = Progress()
+        reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
-        with self._running.track(job.call.call_id, job.call.chain.session) as running:
-            try:
-                with telemetry.tracer.start_as_current_span("flyball.run"):
-                    await self._ask_provider(job, reserved, progress, running)
-            except Exception as error:
-                progress.note_fault(error)
-                raise
-            finally:
-                wall_ms = self._clock.elapsed_ms() - began
-                passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
-                usage = _usage(job, progress, wall_ms=wall_ms)
-                record = self._record(job, progress, usage=usage, estimate=reserved.amount)
-                telemetry.count_ended(
-                    kind=CallKind.MODEL.value,
-                    backend=job.tier.provider,
-                    status=progress.status,
-                    wall_ms=wall_ms,
-                )
-                settled = await self._books.end(reserved.reservation.reservation_id, record)
+        try:
+            with telemetry.tracer.start_as_current_span("flyball.run"):
+                await self._ask_provider(job, progress, running, passage, reservation_id)
+        except Exception as error:
+            progress.note_fault(error)
+            raise
+        finally:
+            wall_ms = self._clock.elapsed_ms() - began
+            passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
+            usage = _usage(job, progress, wall_ms=wall_ms)
+            record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+            telemetry.count_ended(
+                kind=CallKind.MODEL.value,
+                backend=job.tier.provider,
+                status=progress.status,
+                wall_ms=wall_ms,
+            )
+            settled = await self._books.end(reservation_id, record)
         assert progress.answer is not None, "a call that was not cancelled has an answer"
         standing = await self._books.after(settled, job.call.chain)
         answer = _annotated(progress.answer, job, standing, usage)
@@ -244,14 +255,19 @@ class ChatGateway:
         return answer if turns is None else answer.with_flyball({"turns": turns}, headers={})
 
     async def _ask_provider(
-        self, job: Job, reserved: Reserved, progress: Progress, running: Running
+        self,
+        job: Job,
+        progress: Progress,
+        running: Running,
+        passage: Passage,
+        reservation_id: ReservationId,
     ) -> None:
         """Forward the request and note in `progress` how it went."""
-        with running.scope:
+        with running.stoppable():
             # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
-            progress.never_left = True
-            if not await self._books.forward(reserved.reservation.reservation_id):
-                progress.note_release("the ledger failed", denial_answer(ledger_unavailable()))
+            denied = await passage.turn() or await self._books.forward(reservation_id)
+            if denied is not None:
+                progress.note_denied(self._told(job, denied))
                 return
             progress.never_left = False
             try:
@@ -265,25 +281,28 @@ class ChatGateway:
                 progress.result_bytes = len(received.content)
                 progress.note(verdict_on(received, job.payload))
         if progress.answer is None:
-            # The scope was cancelled: an administrator or the shutdown stopped the call.
+            # An administrator or the shutdown stopped the call.
             progress.detail = running.stopped_why or "stopped"
             progress.answer = stopped_answer(progress.detail)
 
     async def _deny(self, job: Job, denied: Denied) -> Answer:
+        not_started = Progress()
+        not_started.note_denied(self._told(job, denied))
+        record = self._record(job, not_started, usage=None, estimate=job.estimate)
+        await self._books.note_denied(record)
+        assert not_started.answer is not None, "a denial is an answer"
+        standing = await self._books.standing(job.call.chain)
+        return _named(not_started.answer, job).with_flyball({"budget": standing}, headers={})
+
+    def _told(self, job: Job, denied: Denied) -> Denied:
+        """Return the denial as the caller is told of it, and count it."""
+        telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
         cheapest = self._tiers[0].name
-        denied = advised(
+        return advised(
             denied,
             cheaper=None if job.tier.name == cheapest else f"model {cheapest}",
             contact=self._admin_contact,
         )
-        telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
-        not_started = Progress(status=CallStatus.DENIED, detail=denied.remedy.text)
-        record = self._record(
-            job, not_started, usage=None, estimate=job.estimate, denial=denied.reason
-        )
-        await self._books.note_denied(record)
-        standing = await self._books.standing(job.call.chain)
-        return _named(denial_answer(denied), job).with_flyball({"budget": standing}, headers={})
 
     def _record(
         self,
@@ -292,7 +311,6 @@ class ChatGateway:
         *,
         usage: Usage | None,
         estimate: Amounts,
-        denial: DenialReason | None = None,
     ) -> CallRecord:
         return record_of(
             job,
@@ -301,7 +319,6 @@ class ChatGateway:
             kept=self._arguments_kept,
             estimate=estimate,
             usage=usage,
-            denial=denial,
         )
 
 

@@ -18,6 +18,7 @@ from tool_gateway.errors import InvalidContextError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller, read_context
 
+Overhear = Callable[[ScopeChain, str], Awaitable[None]]
 SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
 
 # What servers note for a client that closed the connection; nobody is left to read it.
@@ -31,10 +32,13 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 class ModelFront:
     """Serves a chat gateway over HTTP; authentication is done before a request gets here."""
 
-    def __init__(self, chat: ChatGateway, *, session_of: SessionOf) -> None:
-        """Take the gateway, and how a caller's session is found."""
+    def __init__(
+        self, chat: ChatGateway, *, session_of: SessionOf, overhear: Overhear | None = None
+    ) -> None:
+        """Take the gateway, how a caller's session is found, and who hears what users say."""
         self._chat = chat
         self._session_of = session_of
+        self._overhear = overhear
 
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
@@ -57,6 +61,8 @@ class ModelFront:
             context = read_context(request.headers, {})
             chat = parse_chat(content)
             session_name, chain = self._session_of(caller, context)
+            if self._overhear is not None:
+                await self._overhear(chain, chat.opening)
             answer = await self._chat.run(
                 chat, session_name=session_name, chain=chain, context=context
             )

@@ -4,12 +4,13 @@ import json
 from dataclasses import dataclass
 
 from governor.amounts import Amounts
-from governor.call import CallKind, CallRecord, CallStatus, ToolCall
+from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction
 from governor.pricing import ModelPrice
+from governor.target import CallKind
 from governor.tiers import ModelTier
 from governor.usage import Usage
-from runtime.model_gateway.answers import Answer
+from runtime.model_gateway.answers import Answer, denial_answer
 from runtime.model_gateway.metering import NEVER_MEASURED, Metered, estimate_of
 from runtime.model_gateway.request import ChatRequest, Payload
 from runtime.model_gateway.verdict import Verdict
@@ -53,7 +54,9 @@ class Progress:
     status: CallStatus = CallStatus.CANCELLED
     detail: str = "the client went away"
     tokens: Metered = NEVER_MEASURED
-    never_left: bool = False
+    # Nothing leaves for the provider before the mark of the hold is stored.
+    never_left: bool = True
+    denial: DenialReason | None = None
     answer: Answer | None = None
     result_bytes: int | None = None
 
@@ -66,6 +69,11 @@ class Progress:
         """Note that the sidecar itself failed; what left it by then is charged as held."""
         self.status = CallStatus.UPSTREAM_FAILED
         self.detail = f"the sidecar failed: {type(error).__name__}"
+
+    def note_denied(self, denied: Denied) -> None:
+        """Note that the call was denied, before anything of it left for the provider."""
+        self.status, self.detail = CallStatus.DENIED, denied.remedy.text
+        self.denial, self.answer = denied.reason, denial_answer(denied)
 
     def note_release(self, why: str, answer: Answer) -> None:
         """Note that provably nothing reached the provider."""
@@ -98,7 +106,6 @@ def record_of(
     kept: ArgumentsKept,
     estimate: Amounts,
     usage: Usage | None,
-    denial: DenialReason | None = None,
 ) -> CallRecord:
     """Return what is kept of a call; of the conversation only what `kept` allows."""
     return CallRecord(
@@ -116,7 +123,7 @@ def record_of(
         policy_version=job.policy_version,
         estimate=estimate,
         usage=usage,
-        denial=denial,
+        denial=progress.denial,
         detail=progress.detail,
         result_bytes=progress.result_bytes,
         price_version=job.tier.price_version or None,

@@ -47,6 +47,7 @@ _SERVED_IN_TOOL = frozenset({"type", "function"})
 _UNPRICED_IN_MESSAGE = ("audio", "cache_control")
 _TEXT_PARTS = {"text": "text", "refusal": "refusal"}
 _SERVICE_TIERS = ("auto", "default", "flex")
+_INSTRUCTIONS = ("system", "developer")
 _CAPS = ("max_completion_tokens", "max_tokens")
 
 Tokens = Annotated[int, Field(ge=1)]
@@ -134,6 +135,17 @@ class ChatRequest:
     def tools_count(self) -> int:
         """Return how many tools the model is offered."""
         return len(self.read.tools or ()) + len(self.read.functions or ())
+
+    @property
+    def opening(self) -> str:
+        """Return what users said before anything was answered; what tools answer comes later."""
+        said: list[str] = []
+        for message in self.read.messages:
+            if message.role == "user":
+                said.append(message.text)
+            elif message.role not in _INSTRUCTIONS:
+                break
+        return "\n".join(said)
 
     @property
     def facts(self) -> PromptFacts:

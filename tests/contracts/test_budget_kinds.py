@@ -77,7 +77,7 @@ async def test_a_concurrency_comes_back_however_a_call_ends(stage: Stage) -> Non
     second = await admitted()
     await stage.ledger.release(second.reservation_id, record(second))
     third = await admitted()
-    await stage.ledger.forward(third.reservation_id, now_ms=1_000)
+    await stage.ledger.forward(third.reservation_id)
     await stage.ledger.expire_due(now_ms=20_000)
 
     view = await balance_of(stage, unit=Unit.TOOL_CALLS)

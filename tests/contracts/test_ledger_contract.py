@@ -55,7 +55,7 @@ async def test_release_gives_everything_back(stage: Stage) -> None:
     await stage.put_budget(budget({COST: 100}))
     asked = request({COST: 30})
     await stage.ledger.admit(asked)
-    await stage.ledger.forward(asked.reservation_id, now_ms=1_100)
+    await stage.ledger.forward(asked.reservation_id)
 
     await stage.ledger.release(asked.reservation_id, record(asked))
 
@@ -183,7 +183,7 @@ async def test_an_unknown_reservation_is_an_error(stage: Stage) -> None:
     with pytest.raises(UnknownReservationError):
         await stage.ledger.settle(unknown, used({}), record(request({})))
     with pytest.raises(UnknownReservationError):
-        await stage.ledger.forward(unknown, now_ms=1)
+        await stage.ledger.forward(unknown)
 
 
 async def test_an_overrun_is_recorded_and_then_nothing_more_is_admitted(stage: Stage) -> None:
@@ -242,7 +242,7 @@ async def test_an_expired_hold_that_was_forwarded_is_charged_in_full(stage: Stag
     await stage.put_budget(budget({COST: 100}))
     asked = request({COST: 30}, expires_at_ms=5_000)
     await stage.ledger.admit(asked)
-    await stage.ledger.forward(asked.reservation_id, now_ms=1_100)
+    await stage.ledger.forward(asked.reservation_id)
 
     await stage.ledger.expire_due(now_ms=5_000)
 

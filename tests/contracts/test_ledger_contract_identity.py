@@ -194,7 +194,7 @@ async def test_of_concurrent_calls_with_one_key_exactly_one_is_reserved(stage: S
 async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> None:
     released, unforwarded = request({COST: 1}, key=("r", "h")), request({COST: 1}, key=("u", "h"))
     await stage.ledger.admit(released)
-    await stage.ledger.forward(released.reservation_id, now_ms=1_001)
+    await stage.ledger.forward(released.reservation_id)
     await stage.ledger.release(
         released.reservation_id, record(released, status=CallStatus.RELEASED)
     )
@@ -206,10 +206,47 @@ async def test_a_key_whose_call_never_ran_can_be_used_again(stage: Stage) -> Non
     assert all(isinstance(decision, Reserved) for decision in again)
 
 
+@pytest.mark.requirement("session.closed-denies")
+async def test_a_hold_whose_session_was_ended_is_not_marked_and_can_be_released(
+    stage: Stage,
+) -> None:
+    asked = request({COST: 1})
+    await stage.put_budget(budget({COST: 1}))
+    await stage.ledger.admit(asked)
+    await stage.close_session(asked.chain.session)
+
+    denied = await stage.ledger.forward(asked.reservation_id)
+    released = await stage.ledger.release(
+        asked.reservation_id, record(asked, status=CallStatus.DENIED)
+    )
+
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_CLOSED
+    assert [charge.charged for charge in released.charges] == [0]
+
+
+@pytest.mark.requirement("overrun.is-recorded")
+async def test_a_hold_that_is_overdue_while_its_call_runs_is_left_to_it(stage: Stage) -> None:
+    asked, left = request({COST: 1}), request({COST: 1})
+    await stage.put_budget(budget({COST: 100}))
+    for one in (asked, left):
+        await stage.ledger.admit(one)
+        await stage.ledger.forward(one.reservation_id)
+
+    ended = await stage.ledger.expire_due(
+        now_ms=20_000, is_running=lambda running: running == asked.reservation_id
+    )
+    await stage.ledger.settle(asked.reservation_id, used({COST: 50}), record(asked))
+
+    balance = await balance_of(stage)
+    assert [one.reservation.reservation_id for one in ended] == [left.reservation_id]
+    assert (balance.used, balance.reserved, balance.overrun) == (51, 0, 49)
+
+
 async def test_a_key_whose_call_may_have_run_is_kept(stage: Stage) -> None:
     forwarded = request({COST: 1}, key=("f", "h"))
     await stage.ledger.admit(forwarded)
-    await stage.ledger.forward(forwarded.reservation_id, now_ms=1_001)
+    await stage.ledger.forward(forwarded.reservation_id)
     await stage.ledger.expire_due(now_ms=20_000)
 
     again = await stage.ledger.admit(request({COST: 1}, key=("f", "h")))

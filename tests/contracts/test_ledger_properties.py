@@ -80,7 +80,7 @@ class History:
                     self._reserved(asked, outcome)
             case ("forward", int(index)) if self.asked:
                 of_id = self._pick(index).reservation_id
-                await self._both(lambda ledger: ledger.forward(of_id, now_ms=self.now_ms))
+                await self._both(lambda ledger: ledger.forward(of_id))
             case ("settle", int(index), int(cost)) if self.asked:
                 asked = self._pick(index)
                 usage = used({COST: cost})

@@ -71,7 +71,7 @@ class Family:
             case ("forward", int(index)) if self.running:
                 asked = self.running[index % len(self.running)]
                 with suppress(InvalidTransitionError):
-                    await ledger.forward(asked.reservation_id, now_ms=self.now_ms)
+                    await ledger.forward(asked.reservation_id)
             case ("settle", int(index), int(cost)) if self.running:
                 asked = self.running.pop(index % len(self.running))
                 self.overrun += max(0, cost - asked.estimate.of(COST))

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 EVE, MALLORY = Actor(name="eve"), Actor(name="mallory")
 DUE_MS = 60_000
 NOW_MS = 2_000
+TAKEN_UNTIL_MS = 5_000
 
 
 def about(held: AdmissionRequest, *, arguments: str = "a") -> Approval:
@@ -47,6 +48,10 @@ async def ask(store: Store, *, arguments: str = "a", session: str = SESSION) -> 
     held = replace(request({COST: 5}, of=chain(session=session)), outlives_process=True)
     assert isinstance(await store.ledger.admit(held), Reserved)
     return await store.approvals.open(about(held, arguments=arguments), hold_expires_at_ms=DUE_MS)
+
+
+async def take(store: Store, approval_id: ApprovalId) -> Reserved | Approval | Denied:
+    return await store.approvals.take(approval_id, now_ms=NOW_MS, hold_expires_at_ms=TAKEN_UNTIL_MS)
 
 
 async def answer(store: Store, asked: Approval, event: ApprovalEvent, by: Actor = EVE) -> Approval:
@@ -92,14 +97,14 @@ async def test_a_yes_is_used_once_in_a_thousand_tries(store: Store) -> None:
     await answer(store, asked, ApprovalEvent.APPROVE)
     got: list[Reserved | Approval | Denied] = []
 
-    async def take() -> None:
-        got.append(await store.approvals.take(asked.approval_id, now_ms=NOW_MS))
+    async def take_it() -> None:
+        got.append(await take(store, asked.approval_id))
 
     with anyio.fail_after(20):
         for _ in range(10):
             async with anyio.create_task_group() as tasks:
                 for _ in range(100):
-                    tasks.start_soon(take)
+                    tasks.start_soon(take_it)
 
     holds = [taken for taken in got if isinstance(taken, Reserved)]
     assert len(got) == 1_000
@@ -128,7 +133,7 @@ async def test_a_yes_and_the_end_of_its_time_are_served_one_after_the_other(
 
     # Whoever was first: at the end of its time nothing can be run on it.
     assert (await store.approvals.get(asked.approval_id)).state is ApprovalState.EXPIRED
-    assert isinstance(await store.approvals.take(asked.approval_id, now_ms=NOW_MS), Approval)
+    assert isinstance(await take(store, asked.approval_id), Approval)
 
 
 async def test_an_answer_that_comes_too_late_is_refused_before_anybody_noted_the_end(
@@ -222,7 +227,7 @@ async def test_questions_and_their_holds_outlive_a_restart_and_other_holds_do_no
 
     async with open_store(tmp_path / "s", durability=Durability.PROCESS) as store:
         ended = await store.ledger.expire_due(now_ms=NOW_MS, all_live=True)
-        taken = await store.approvals.take(asked.approval_id, now_ms=NOW_MS)
+        taken = await take(store, asked.approval_id)
 
     assert len(ended) == 1
     assert isinstance(taken, Reserved)
@@ -233,7 +238,7 @@ async def test_a_closed_session_uses_no_yes_and_its_questions_are_given_up(store
     await answer(store, asked, ApprovalEvent.APPROVE)
     await store.sessions.close(SESSION, by=EVE, now_ms=NOW_MS)
 
-    taken = await store.approvals.take(asked.approval_id, now_ms=NOW_MS)
+    taken = await take(store, asked.approval_id)
     ended = await store.approvals.expire_due(now_ms=NOW_MS)
 
     assert isinstance(taken, Denied)
@@ -255,10 +260,29 @@ async def test_a_yes_whose_hold_was_ended_by_time_runs_nothing(store: Store) -> 
     await answer(store, asked, ApprovalEvent.APPROVE)
     await store.ledger.expire_due(now_ms=DUE_MS)
 
-    taken = await store.approvals.take(asked.approval_id, now_ms=NOW_MS)
+    taken = await take(store, asked.approval_id)
 
     assert isinstance(taken, Approval)
     assert taken.state is ApprovalState.EXPIRED
+
+
+@pytest.mark.requirement("approval.used-once")
+@pytest.mark.parametrize("is_restart", [True, False])
+async def test_a_hold_that_was_taken_ends_like_that_of_any_call(
+    store: Store, *, is_restart: bool
+) -> None:
+    asked = await ask(store)
+    await answer(store, asked, ApprovalEvent.APPROVE)
+    await take(store, asked.approval_id)
+    await store.ledger.forward(asked.reservation_id)
+
+    early = await store.ledger.expire_due(now_ms=TAKEN_UNTIL_MS - 1)
+    ended = await store.ledger.expire_due(
+        now_ms=NOW_MS if is_restart else TAKEN_UNTIL_MS, all_live=is_restart
+    )
+
+    assert early == ()
+    assert [one.reservation.reservation_id for one in ended] == [asked.reservation_id]
 
 
 async def test_what_was_given_up_is_named_until_its_hold_has_ended(store: Store) -> None:
@@ -293,7 +317,7 @@ async def test_an_approval_that_never_was_is_not_found(store: Store) -> None:
     with pytest.raises(NotFoundError):
         await store.approvals.get(nobody)
     with pytest.raises(NotFoundError):
-        await store.approvals.take(nobody, now_ms=NOW_MS)
+        await take(store, nobody)
 
 
 async def test_an_approval_is_removed_with_its_call(store: Store) -> None:

@@ -4,10 +4,10 @@ import pytest
 from contracts.builders import AGENT, COST, SESSION, TENANT, budget, chain, record, request, used
 
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallStatus, Enforcement, Isolated
+from governor.call import CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, TurnId
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from memory_store.audit import Actor
 from memory_store.errors import InvalidCursorError, NotFoundError
@@ -84,7 +84,7 @@ async def test_an_expired_call_gets_a_record(store: Store) -> None:
     )
     for asked in (left, stayed):
         await store.ledger.admit(asked)
-    await store.ledger.forward(left.reservation_id, now_ms=1_100)
+    await store.ledger.forward(left.reservation_id)
 
     await store.ledger.expire_due(now_ms=99_000)
 
@@ -183,3 +183,38 @@ async def test_a_cursor_that_is_not_ours_is_refused(store: Store, cursor: str) -
 async def test_a_call_that_has_not_ended_has_no_record(store: Store) -> None:
     with pytest.raises(NotFoundError):
         await store.calls.get(CallId("call_none"))
+
+
+async def test_the_latest_good_calls_come_in_the_order_of_their_ends(store: Store) -> None:
+    wanted = [
+        ("tools_search", CallStatus.OK, 1),
+        ("files__read", CallStatus.TOOL_ERROR, 2),
+        ("files__read", CallStatus.OK, 3),
+        ("files__write", CallStatus.OK, 4),
+    ]
+    for name, status, ended_at_ms in wanted:
+        asked = request({COST: 100})
+        await store.ledger.admit(asked)
+        usage = used({COST: 1})
+        made = replace(
+            record(asked, status=status, usage=usage),
+            name=name,
+            ended_at_ms=ended_at_ms,
+            arguments='{"query": "a"}',
+            detail="found: files__read",
+        )
+        await store.ledger.settle(asked.reservation_id, usage, made)
+
+    everything = await store.calls.latest_good(limit=10, in_full="tools_search")
+    last = await store.calls.latest_good(limit=1, in_full="tools_search")
+
+    assert [(call.name, call.ended_at_ms) for call in everything] == [
+        ("tools_search", 1),
+        ("files__read", 3),
+        ("files__write", 4),
+    ]
+    assert {(call.tenant, call.session) for call in everything} == {(TENANT, SESSION)}
+    search, read, _ = everything
+    assert (search.arguments, search.detail) == ('{"query": "a"}', "found: files__read")
+    assert (read.arguments, read.detail) == (None, None)
+    assert [call.name for call in last] == ["files__write"]

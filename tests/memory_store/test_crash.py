@@ -38,7 +38,7 @@ async def main() -> None:
             while True:
                 asked = request({COST: 3})
                 assert isinstance(await store.ledger.admit(asked), Reserved)
-                await store.ledger.forward(asked.reservation_id, now_ms=1_001)
+                await store.ledger.forward(asked.reservation_id)
                 print(asked.reservation_id, flush=True)
 
         async with anyio.create_task_group() as group:

@@ -11,11 +11,11 @@ from sqlalchemy import Engine, create_engine
 from governor.account import BalanceKey
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
-from governor.call import CallKind, CallRecord, CallStatus, Idempotency
+from governor.call import CallRecord, CallStatus, Idempotency
 from governor.denial import DenialReason, Denied
 from governor.events import Replayed, Reserved
 from governor.ids import BudgetId, CallId, ReservationId, SessionId, TenantId, TurnId
-from governor.target import CallTarget
+from governor.target import CallKind, CallTarget
 from governor.window import Fixed, Lifetime
 from memory_store.conservation import Conservation
 from memory_store.postgresql_engine import server_url

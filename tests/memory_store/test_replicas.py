@@ -62,7 +62,7 @@ async def main() -> None:
                 await ledger.release(asked.reservation_id, record(asked))
                 say(released=1)
                 return
-            await ledger.forward(asked.reservation_id, now_ms=1_001)
+            await ledger.forward(asked.reservation_id)
             say(forwarded=1)
             usage = used({COST: random.randint(0, asked.estimate.of(COST))})
             await ledger.settle(asked.reservation_id, usage, record(asked, usage=usage))

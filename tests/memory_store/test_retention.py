@@ -177,7 +177,7 @@ async def test_a_live_hold_is_untouched_and_settles_afterwards(
     live = request({COST: 30}, turn="t1", now_ms=1)
     await store.ledger.admit(live)
     if forwarded:
-        await store.ledger.forward(live.reservation_id, now_ms=2)
+        await store.ledger.forward(live.reservation_id)
 
     assert await _purge(store, before_ms=FAR_MS) == NOTHING
 

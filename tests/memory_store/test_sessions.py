@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from governor.amounts import Amounts
 from governor.denial import DenialReason, Denied
 from governor.ids import PrincipalId, ReservationId, SessionId
+from governor.scope import ScopeChain
 from memory_store import sessions
 from memory_store.audit import Actor
 from memory_store.carves import SpawnRequest
@@ -46,8 +47,8 @@ async def test_a_session_is_known_from_its_first_call(store: Store) -> None:
 async def test_a_session_is_closed_once_and_says_by_whom(store: Store) -> None:
     await store.ledger.admit(request({COST: 1}))
 
-    closed = await store.sessions.close(SESSION, by=ADMIN, now_ms=5_000)
-    again = await store.sessions.close(SESSION, by=Actor(name="eve"), now_ms=6_000)
+    closed = (await store.sessions.close(SESSION, by=ADMIN, now_ms=5_000)).session
+    again = (await store.sessions.close(SESSION, by=Actor(name="eve"), now_ms=6_000)).session
 
     assert (closed.closed_at_ms, closed.closed_by) == (5_000, "root")
     assert again == closed
@@ -105,6 +106,40 @@ async def test_however_many_sessions_rest_all_are_closed(
     )
 
     assert closed == 5
+    assert (await store.sessions.page(is_open=True)).items == ()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("work", ["seen", "runs", "ended"])
+async def test_a_session_does_not_rest_while_one_far_below_it_works(
+    store: Store, work: str
+) -> None:
+    top = replace(request({COST: 1}), session_name="implicit_1")
+    await store.ledger.admit(top)
+    await store.ledger.settle(top.reservation_id, used({COST: 1}), record(top))
+    child = await spawned(store, "child")
+    grandchild = await spawned(store, "grandchild", parent=child.session)
+    asked = request(
+        {COST: 1},
+        of=grandchild,
+        now_ms=60_000 if work == "seen" else 1_500,
+        expires_at_ms=90_000,
+    )
+    await store.ledger.admit(asked)
+    if work != "runs":
+        ended = record(asked, ended_at_ms=60_000)
+        await store.ledger.settle(asked.reservation_id, used({COST: 1}), ended)
+
+    async def close_idle(before_ms: int) -> int:
+        return await store.sessions.close_idle(
+            prefix="implicit_", before_ms=before_ms, by=Actor(name="idle"), now_ms=95_000
+        )
+
+    at_work = await close_idle(60_000)
+    await store.ledger.expire_due(now_ms=90_000)
+    at_rest = await close_idle(95_000)
+
+    assert (at_work, at_rest) == (0, 1)
     assert (await store.sessions.page(is_open=True)).items == ()
 
 
@@ -170,6 +205,25 @@ async def test_a_frozen_session_stays_frozen_over_a_restart_and_holds_nothing_an
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("session.frozen-denies")
+async def test_a_hold_of_a_session_that_is_frozen_from_above_is_not_marked_meanwhile(
+    store: Store,
+) -> None:
+    below = await spawned(store)
+    asked = request({COST: 1}, of=below)
+    await store.ledger.admit(asked)
+    await store.sessions.freeze(SESSION, by=ADMIN, now_ms=4_000)
+
+    denied = await store.ledger.forward(asked.reservation_id)
+    await store.sessions.resume(SESSION, by=ADMIN, now_ms=5_000)
+    marked = await store.ledger.forward(asked.reservation_id)
+
+    assert isinstance(denied, Denied)
+    assert denied.reason is DenialReason.SESSION_FROZEN
+    assert marked is None
+
+
+@pytest.mark.anyio
 async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> None:
     await store.ledger.admit(request({COST: 1}))
     asked = SpawnRequest(
@@ -189,3 +243,21 @@ async def test_a_sub_session_that_is_refused_opens_no_parent(store: Store) -> No
 
     with pytest.raises(NotFoundError):
         await store.sessions.get(asked.parent)
+
+
+async def spawned(store: Store, name: str = "below", *, parent: SessionId = SESSION) -> ScopeChain:
+    chain = await store.ledger.spawn(
+        SpawnRequest(
+            session_id=SessionId(f"ses_{name}"),
+            reservation_id=ReservationId(f"carve_{name}"),
+            tenant=TENANT,
+            agent=AGENT,
+            parent=parent,
+            parent_name="one",
+            name=name,
+            limits=Amounts({COST: 10}),
+            now_ms=1_000,
+        )
+    )
+    assert isinstance(chain, ScopeChain)
+    return chain

@@ -241,7 +241,7 @@ async def test_what_ends_a_call_is_taken_where_an_admission_is_refused(
 
     with pytest.raises(StoreOverloadedError):
         await store.ledger.admit(request({COST: 1}))
-    await store.ledger.forward(forwarded, now_ms=2_000)
+    await store.ledger.forward(forwarded)
     await store.ledger.settle(settled, used({COST: 9}), record(asked[1]))
     await store.ledger.release(released, record(asked[2]))
     await store.calls.record(record(request({COST: 1})))

@@ -86,7 +86,7 @@ class Workload:
 
         held = await self._until_done(admit)
         assert held is not None
-        await self._until_done(lambda: ledger.forward(held.reservation_id, now_ms=self.now_ms))
+        await self._until_done(lambda: ledger.forward(held.reservation_id))
         if end is not None:
             await self._until_done(lambda: end(held))
 

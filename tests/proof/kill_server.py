@@ -107,7 +107,7 @@ async def _done(ledger: SqlLedger, asked: dict[str, Any]) -> dict[str, Any]:
                 )
             )
         case "forward":
-            await ledger.forward(ReservationId(asked["reservation"]), now_ms=now_ms)
+            await ledger.forward(ReservationId(asked["reservation"]))
         case "settle":
             usage = usage_of(units_of(asked["used"]))
             record = record_for(asked["call"], chain, ended_at_ms=now_ms, usage=usage)

@@ -183,8 +183,7 @@ class LedgerMachine(RuleBasedStateMachine):
         latest_ms = max(ended_at_ms, self.world.latest_ms)
         match operation[0]:
             case "forward":
-                at_ms = self.now_ms
-                return lambda: ledger.forward(reservation_id, now_ms=at_ms), reference.forward(name)
+                return lambda: ledger.forward(reservation_id), reference.forward(name)
             case "settle":
                 used = {"cost_microusd": operation[3]}
                 usage = usage_of(units_of(used))

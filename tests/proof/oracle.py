@@ -142,7 +142,7 @@ class Crowd:
             return
         if fate < 0.07:
             return  # it never leaves, and the reaper gives it back
-        await ledger.forward(reservation_id, now_ms=self.now_ms)
+        await ledger.forward(reservation_id)
         used = {unit: rng.randint(0, amount) for unit, amount in held.items()}
         used[CALLS] = 1
         if self.plan.spends_beyond and rng.random() < 0.3:

@@ -186,6 +186,8 @@ class Reference:
         call = self.calls[reservation_id]
         if call.state != "held":
             return ("raised", "InvalidTransitionError")
+        if call.session in self.closed:
+            return ("denied", "session_closed")
         call.state = "forwarded"
         return ("forwarded",)
 

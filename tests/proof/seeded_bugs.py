@@ -309,8 +309,8 @@ BUGS = (
         edits=(
             Edit(
                 file="tool_gateway/pipeline.py",
-                old="            if not await self._books.forward(reserved",
-                new="            if None is await self._books.forward(reserved",
+                old="            if denied is not None:\n                progress.note_denied",
+                new="            if denied is Denied:\n                progress.note_denied",
             ),
         ),
         found_by=_STORIES,

@@ -194,12 +194,15 @@ class SimulatedLedger:
         decision = await self._run(act, may_be_dropped=True)
         return decision
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
-        async def act() -> None:
-            await self._inner.forward(reservation_id, now_ms=now_ms)
-            self._witness.forwarded.add(reservation_id)
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
+        async def act() -> Denied | None:
+            denied = await self._inner.forward(reservation_id)
+            if denied is None:
+                self._witness.forwarded.add(reservation_id)
+            return denied
 
-        await self._run(act)
+        denied: Denied | None = await self._run(act)
+        return denied
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord

@@ -11,6 +11,7 @@ from governor.ids import ArchiveId, CallId, PrincipalId, ReservationId, SessionI
 from governor.scope import ScopeChain, ScopeKind
 from governor.window import Fixed
 from memory_store.accounts import BalanceView
+from memory_store.calls import GoodCall
 from memory_store.errors import (
     ArchiveCorruptError,
     ArchiveNotFoundError,
@@ -22,7 +23,7 @@ from memory_store.errors import (
     UnknownReservationError,
     UnstorableError,
 )
-from runtime.adapters import StoreArchive, StoreLedger
+from runtime.adapters import StoreArchive, StoreLedger, StoreUses
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
@@ -66,7 +67,7 @@ def archive_that(error: Exception) -> StoreArchive:
 
 LEDGER_WAYS: dict[str, Callable[[StoreLedger], Awaitable[object]]] = {
     "admit": lambda ledger: ledger.admit(None),
-    "forward": lambda ledger: ledger.forward(HOLD, now_ms=1),
+    "forward": lambda ledger: ledger.forward(HOLD),
     "settle": lambda ledger: ledger.settle(HOLD, None, None),
     "release": lambda ledger: ledger.release(HOLD, None),
     "record": lambda ledger: ledger.record(None),
@@ -180,3 +181,38 @@ async def test_an_agent_is_shown_what_remains_of_a_balance() -> None:
         "starts_at_ms": 0,
         "resets_at_ms": 86_400_000,
     }
+
+
+GOOD = {"tenant": CHAIN.tenant, "session": CHAIN.session, "ended_at_ms": 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ('{"query": "draw a chart", "limit": 3}', "draw a chart"),
+        ("sha256:0a", ""),
+        ('{"query": 5}', ""),
+        ("[]", ""),
+        (None, ""),
+    ],
+)
+async def test_a_search_that_went_well_is_read_from_its_record(
+    arguments: str | None, words: str
+) -> None:
+    search = GoodCall(name="s", arguments=arguments, detail="found: a__b c__d", **GOOD)
+    other = GoodCall(name="a__b", arguments=None, detail=None, **GOOD)
+
+    async def latest_good(*, limit: int, in_full: str) -> tuple[GoodCall, ...]:
+        assert (limit, in_full) == (9, "s")
+        return (search, other)
+
+    uses = StoreUses(SimpleNamespace(latest_good=latest_good))
+    first, second = await uses.latest(calls_max=9, with_words_of="s")
+
+    assert (first.words, first.found) == (words, ("a__b", "c__d"))
+    assert (second.tool, second.words, second.found) == ("a__b", "", ())
+
+
+async def test_records_that_cannot_be_read_are_a_ledger_that_does_not_answer() -> None:
+    with pytest.raises(LedgerUnavailableError):
+        await StoreUses(Failing(StoreUnavailableError())).latest(calls_max=1, with_words_of="s")

@@ -1,120 +1,35 @@
 """Calls that ask a person, over the real store: the whole path but the upstream."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from governor.approval import Approval, ApprovalEvent, ApprovalState
+from governor.approval import ApprovalEvent, ApprovalState
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.errors import InvalidTransitionError
 from governor.ids import CallId
-from governor.policy import ApprovalTerms
-from memory_store.audit import Actor
-from memory_store.engine import Durability
 from memory_store.errors import NotFoundError
-from memory_store.identities import Role
-from memory_store.store import Store, open_store
-from runtime.adapters import StoreApprovals, StoreLedger
-from tests.governor.makers import budget
-from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
+from tests.runtime.office import MINUTE_MS, Office, Opened, opener, reason_of
+from tests.tool_gateway.makers import CHAIN, a_call
 from tool_gateway.results import CALL_META, DENIAL_META, ToolResult
 
 pytestmark = pytest.mark.anyio
 
-EVE = Actor(name="eve")
-MINUTE_MS = 60_000
-
-
-@dataclass
-class Office:
-    """A house whose rule asks a person, and the store behind it."""
-
-    store: Store
-    house: House
-
-    async def call(self, *, key: str | None = None, **arguments: object) -> ToolResult:
-        call = a_call(self.house.clock.fresh("call"), key=key, **arguments)
-        return await self.house.run(call)
-
-    async def answer(self, event: ApprovalEvent, *, reason: str = "") -> Approval:
-        """Answer the one question that is open."""
-        (pending,) = (await self.store.approvals.page(state=ApprovalState.PENDING)).items
-        return await self.decide(pending, event, reason=reason)
-
-    async def decide(self, asked: Approval, event: ApprovalEvent, *, reason: str = "") -> Approval:
-        """Answer a question as the admin API does."""
-        with anyio.CancelScope(shield=True):
-            decided = await self.store.approvals.decide(
-                asked.approval_id, event, by=EVE, reason=reason, now_ms=self.house.clock.now_ms()
-            )
-            await self.house.approver.follow(decided)
-            return decided
-
-    async def asked(self) -> None:
-        """Return when a question is open."""
-        while not (await self.store.approvals.page(state=ApprovalState.PENDING)).items:
-            await anyio.lowlevel.checkpoint()
-
-    async def held(self) -> int:
-        (balance,) = await self.store.ledger.balances(tenant=CHAIN.tenant, now_ms=0)
-        return balance.reserved
-
-    async def used(self) -> int:
-        (balance,) = await self.store.ledger.balances(tenant=CHAIN.tenant, now_ms=0)
-        return balance.used
-
-
-Opened = Callable[..., AbstractAsyncContextManager[Office]]
-
 
 @pytest.fixture
 def open_office(tmp_path: Path) -> Opened:
-    """Opens the same state directory each time, as a restarted sidecar would."""
-    made: list[Office] = []
-
-    @asynccontextmanager
-    async def opened(*, wait_ms: int = 0, ttl_ms: int = MINUTE_MS) -> AsyncIterator[Office]:
-        async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
-            if not made:
-                await _founded(store)
-            rule = replace(RULE, approval=ApprovalTerms(wait_ms=wait_ms, ttl_ms=ttl_ms))
-            house = House(
-                rule=rule,
-                ledger=StoreLedger(ledger=store.ledger, calls=store.calls),
-                desk=StoreApprovals(store.approvals),
-            )
-            if made:
-                house.clock = made[-1].house.clock
-                house.approver._clock = house.pipeline._clock = house.clock
-            made.append(Office(store=store, house=house))
-            yield made[-1]
-
-    return opened
-
-
-async def _founded(store: Store) -> None:
-    await store.tenants.create(CHAIN.tenant, name="Acme", by=EVE, now_ms=1)
-    await store.principals.create(
-        CHAIN.agent, tenant=CHAIN.tenant, name="Ada", role=Role.AGENT, by=EVE, now_ms=1
-    )
-    calls = replace(budget("calls", tool_calls=10), tenant=CHAIN.tenant)
-    await store.budgets.create(calls, by=EVE, now_ms=1)
+    return opener(tmp_path / "state")
 
 
 @pytest.fixture
 async def office(open_office: Opened) -> AsyncIterator[Office]:
     async with open_office() as opened:
         yield opened
-
-
-def reason_of(result: ToolResult) -> str:
-    assert result.is_error
-    return str(result.meta[DENIAL_META]["reason"])
 
 
 @pytest.mark.requirement("approval.asks-before-running")
@@ -277,7 +192,7 @@ async def test_a_client_that_goes_away_after_it_was_told_to_come_back_leaves_the
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: office.call(path="a"))
-                await _tracked(office)
+                await _waiting(office)
                 tasks.cancel_scope.cancel()
 
         (asked,) = (await office.store.approvals.page()).items
@@ -300,7 +215,7 @@ async def test_a_call_that_joined_keeps_the_question_when_the_first_one_goes_awa
                     first.start_soon(lambda: office.call(path="a"))
                     await office.asked()
                     tasks.start_soon(join)
-                    await _tracked(office, 2)
+                    await _waiting(office, 2)
                     first.cancel_scope.cancel()
                 await office.answer(ApprovalEvent.APPROVE)
 
@@ -384,7 +299,7 @@ async def test_what_a_stop_interrupts_waits_on_for_its_answer(open_office: Opene
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call)
-                await _tracked(office)
+                await _waiting(office)
                 office.house.running.stop_all(why="the sidecar stops")
 
         assert reason_of(results[0]) == DenialReason.APPROVAL_PENDING
@@ -441,6 +356,6 @@ async def test_no_record_stands_in_the_way_of_the_calls_own(office: Office) -> N
         await office.store.calls.get(CallId(asked.call_id))
 
 
-async def _tracked(office: Office, count: int = 1) -> None:
-    while len(office.house.running) < count:
+async def _waiting(office: Office, count: int = 1) -> None:
+    while sum(waiting.calls for waiting in office.house.approver._waiting.values()) < count:
         await anyio.lowlevel.checkpoint()

@@ -29,6 +29,7 @@ from runtime.reaper import (
     reap_for_ever,
 )
 from tool_gateway import telemetry
+from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +71,7 @@ class FailingLedger:
         self._errors = list(errors)
         self.asked_at_ms: list[int] = []
 
-    async def expire_due(self, *, now_ms: int) -> tuple[Expired, ...]:
+    async def expire_due(self, *, now_ms: int, is_running: object) -> tuple[Expired, ...]:
         self.asked_at_ms.append(now_ms)
         if self._errors:
             raise self._errors.pop(0)
@@ -153,7 +154,7 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> WithoutWaiting:
 @pytest.fixture
 def reap(without_waiting: WithoutWaiting) -> Reap:
     async def reaped(ledger: object, clock: Clock, *, rounds: int) -> list[float]:
-        work = reap_for_ever(ledger, clock)
+        work = reap_for_ever(ledger, clock, RunningCalls())
         return await without_waiting(work, clock, rounds=rounds)
 
     return reaped

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,8 @@ from governor.admission import admit
 from governor.amounts import Unit
 from governor.approval import Approval, ApprovalState, denial_of
 from governor.denial import DenialReason, Denied, RemedyAction
+from governor.flow.policy import Stopped, Then
+from governor.gate import GateTerms
 from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
@@ -21,15 +23,18 @@ from governor.turn_control import TurnStanding, turn_limit_denied
 from governor.turn_policy import TurnTerms
 from runtime.model_gateway.job import Job, unpriced
 from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
+from tests.tool_gateway.makers import FakeClock
 from tool_gateway.denials import (
     advised,
     denial_json,
+    flow_denied,
     isolation_unavailable,
     ledger_unavailable,
     loop_detected,
     overloaded,
     policy_denied,
 )
+from tool_gateway.guards.gate import ReasoningGate
 
 
 def short(
@@ -90,6 +95,15 @@ def of_an_approval(state: ApprovalState) -> Denied:
     return denial_of(approval, now_ms=NOW_MS)
 
 
+def at_a_gate() -> Denied:
+    rule = SimpleNamespace(name="any", gate=GateTerms())
+    call = SimpleNamespace(chain=CHAIN)
+    job = SimpleNamespace(rule=rule, call=call, backend=SimpleNamespace(name="files"))
+    denied = ReasoningGate(key=b"k" * 32, clock=FakeClock()).checked(cast("Any", job))
+    assert denied is not None
+    return denied
+
+
 MONEY = balance("money", unit=Unit.COST_MICROUSD, limit=5)
 WINDOW = balance(
     "daily", unit=Unit.COST_MICROUSD, limit=10, settled=9, resets_at_ms=NOW_MS + 60_000
@@ -129,6 +143,11 @@ DENIED = {
         turn_limit_denied(TurnTerms(), TurnStanding(base=5, used=5)),
         "ask an administrator for more turns",
     ),
+    "flow": (
+        flow_denied(Stopped(rule="r", then=Then.DENY, why="nobody asked"), tool="t"),
+        "what the user asked for",
+    ),
+    "gate": (at_a_gate(), "Solve this puzzle"),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
 
@@ -156,7 +175,7 @@ def test_each_remedy_names_something_to_do(denied: Denied, word: str) -> None:
 def test_whom_to_ask_is_named_where_a_person_can_help(name: str, denied: Denied) -> None:
     remedy = advised(denied, cheaper=None, contact="ops@acme.test").remedy
 
-    asks = name != "turn"
+    asks = name not in ("gate", "turn")
     assert remedy.text.endswith("Whom to ask: ops@acme.test.") is asks
     assert remedy.contact == ("ops@acme.test" if asks else None)
 

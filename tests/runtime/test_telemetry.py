@@ -11,8 +11,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from prometheus_client.parser import text_string_to_metric_families
 
-from governor.call import CallKind, CallStatus
+from governor.call import CallStatus
 from governor.denial import DenialReason
+from governor.target import CallKind
 from runtime.configuration.model import Config, Listen
 from runtime.serving import serving
 from runtime.telemetry import collect_metrics, exposition

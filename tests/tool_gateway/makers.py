@@ -12,19 +12,23 @@ from governor.budget import Budget
 from governor.call import CallRecord, Idempotency, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import Ended, KeyReused, Released, Replayed, Reserved, Settled
+from governor.flow.labels import Label
+from governor.flow.policy import FlowPolicy
 from governor.ids import (
     ArchiveId,
     CallId,
     PrincipalId,
     ReservationId,
     SessionId,
+    TaskClass,
     TenantId,
     ToolName,
     TurnId,
     UpstreamName,
 )
 from governor.limits import ExecutionLimits
-from governor.policy import Match, Policy, ToolRule
+from governor.policy import ApprovalTerms, Match, Policy, ToolRule
+from governor.refusal import session_frozen
 from governor.reservation import Reservation
 from governor.scope import ScopeChain
 from governor.session import SessionState
@@ -42,10 +46,13 @@ from tool_gateway.errors import (
     ArchiveUnavailableError,
     LedgerUnavailableError,
 )
+from tool_gateway.guards.cache import ResultCache
+from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import ApprovalDesk, Archived, Clock, Ledger, Meter, Slice
+from tool_gateway.ports import ApprovalDesk, Archived, Clock, FlowKnown, Ledger, Meter, Slice
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -125,10 +132,13 @@ class FakeLedger:
         self.frozen.add(session)
         return is_new
 
-    async def forward(self, reservation_id: ReservationId, *, now_ms: int) -> None:
+    async def forward(self, reservation_id: ReservationId) -> Denied | None:
         self._fail_if_down("forward")
+        if self.books.live[reservation_id].chain.session in self.frozen:
+            return session_frozen()
         self.forwarded.append(reservation_id)
         self.books.live[reservation_id] = forward(self.books.live[reservation_id])
+        return None
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
@@ -231,6 +241,45 @@ class FakeArchive:
         )
 
 
+@dataclass
+class FakeFlowStore:
+    """What sessions have seen, in dictionaries; `parents` are the roots of sub-sessions."""
+
+    is_down: bool = False
+    parents: dict[SessionId, SessionId] = field(default_factory=dict)
+    flows: dict[SessionId, FlowKnown] = field(default_factory=dict)
+
+    async def known(self, session: SessionId) -> FlowKnown:
+        self._fail_if_down()
+        root = self.parents.get(session, session)
+        return self.flows.get(root, FlowKnown(root=root))
+
+    async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
+        self._fail_if_down()
+        known = self.flows.get(root, FlowKnown(root=root))
+        self.flows[root] = replace(known, marks={**labels, **known.marks})
+
+    async def say(
+        self,
+        root: SessionId,
+        words: str,
+        *,
+        words_from: str,
+        task_class: TaskClass | None,
+        now_ms: int,
+    ) -> bool:
+        self._fail_if_down()
+        known = self.flows.get(root, FlowKnown(root=root))
+        if known.words is not None or Label.SEES_UNTRUSTED in known.marks:
+            return False
+        self.flows[root] = replace(known, words=words, task_class=task_class)
+        return True
+
+    def _fail_if_down(self) -> None:
+        if self.is_down:
+            raise LedgerUnavailableError
+
+
 Behaviour = Callable[[], Awaitable[Outcome]]
 
 
@@ -278,6 +327,8 @@ class House:
         turn_store: FakeTurnStore | None = None,
         contention: Contention | None = None,
         pressure: PressureGauge | None = None,
+        flow: FlowPolicy | None = None,
+        flow_store: FakeFlowStore | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
@@ -295,10 +346,20 @@ class House:
             books=self.books,
             turns=self.turns,
             clock=self.clock,
-            running=self.running,
             arguments_kept=kept,
         )
+        self.flow_store = flow_store or FakeFlowStore()
+        self.flow = FlowGuard(
+            policy=flow,
+            approval=ApprovalTerms(wait_ms=0, ttl_ms=60_000),
+            store=self.flow_store,
+            clock=self.clock,
+        )
+        self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
         self.pipeline = Pipeline(
+            gate=self.gate,
+            cache=ResultCache(clock=self.clock),
+            flow=self.flow,
             books=self.books,
             turns=self.turns,
             approver=self.approver,

@@ -11,12 +11,14 @@ from governor.ids import ArchiveId, PrincipalId
 from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import Books as FoldedBooks
 from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import CHAIN, LIMITS, FakeArchive, FakeClock, FakeLedger, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.archiving import archive_form, cut_to_characters, indexed, is_oversize
 from tool_gateway.books import Books
 from tool_gateway.builtin import GOVERNOR_STATUS, MEMORY_READ, Builtins
+from tool_gateway.discovery.answers import Answers
 from tool_gateway.ports import Archived, Meter
 from tool_gateway.results import ARCHIVE_META, Outcome, ToolResult, text_block, text_result
 from tool_gateway.spawning import Spawning
@@ -49,6 +51,7 @@ def builtins(archive: FakeArchive) -> Builtins:
         turns=a_gate(books, FakeClock()),
         policy=lambda: POLICY,
         spawning=Spawning(NoSubSessions()),
+        answers=Answers(a_finder()),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from governor.ids import PrincipalId, SessionId, TenantId, UpstreamName
 from governor.policy import Match, Policy
 from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import ENTRY, RULE, TOOL, House
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.gateway import Gateway
@@ -40,6 +41,7 @@ def gateway(house: House, backends: dict[UpstreamName, Backend] | None = None) -
         sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
         session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
         clock=house.clock,
+        finder=a_finder(stock=stock, house=house),
     )
 
 

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from governor.ids import CallId, SessionId
+from governor.ids import CallId, ReservationId, SessionId
 from tool_gateway.running import RunningCalls
 
 pytestmark = pytest.mark.anyio
@@ -34,13 +34,39 @@ async def test_stopping_a_session_stops_its_calls_and_no_others() -> None:
         calls.track(CallId("a"), ONE) as first,
         calls.track(CallId("b"), ONE) as second,
         calls.track(CallId("c"), TWO) as other,
+        first.stoppable() as scope,
+        other.stoppable() as other_scope,
     ):
         stopped = calls.stop_session(ONE, why="frozen")
 
     assert stopped == 2
     assert (first.stopped_why, second.stopped_why, other.stopped_why) == ("frozen", "frozen", None)
-    assert first.scope.cancel_called
-    assert not other.scope.cancel_called
+    assert scope.cancel_called
+    assert not other_scope.cancel_called
+
+
+async def test_a_call_that_was_stopped_between_two_waits_does_not_begin_the_second() -> None:
+    calls = RunningCalls()
+
+    with calls.track(CallId("a"), ONE) as call, anyio.fail_after(5):
+        with call.stoppable():
+            calls.stop_session(ONE, why="ended")
+        with call.stoppable() as scope:
+            await anyio.sleep_forever()
+
+    assert scope.cancelled_caught
+
+
+async def test_a_call_that_runs_by_anothers_id_leaves_the_other_in_the_list() -> None:
+    calls = RunningCalls()
+
+    with calls.track(CallId("asked"), ONE):
+        with calls.track(CallId("retry"), ONE) as retry:
+            retry.runs_on(CallId("asked"), ReservationId("res"))
+            both = calls.freeze_session(ONE)
+        one = calls.freeze_session(ONE)
+
+    assert (both, one) == (["asked", "asked"], ["asked"])
 
 
 async def test_the_last_call_to_end_wakes_whoever_waits_for_it() -> None:
@@ -49,7 +75,7 @@ async def test_the_last_call_to_end_wakes_whoever_waits_for_it() -> None:
 
     async def run(name: str) -> None:
         with calls.track(CallId(name), ONE) as call:
-            with call.scope:
+            with call.stoppable():
                 running.set()
                 await anyio.sleep_forever()
             order.append(name)

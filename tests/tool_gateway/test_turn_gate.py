@@ -12,11 +12,13 @@ from governor.ids import TaskClass, ToolName
 from governor.turn_control import FinishedSession
 from governor.turn_policy import AgentClass, TurnMode, TurnPolicy, TurnRule, TurnTerms
 from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
 from tests.tool_gateway.turn_makers import FakeTurnStore
 from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, GOVERNOR_STATUS, Builtins
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.results import DENIAL_META, Outcome, ToolResult, text_result
 from tool_gateway.spawning import Spawning
@@ -65,6 +67,7 @@ async def ask_for_more(house: House, turn: str, **arguments: object) -> ToolResu
         turns=house.turns,
         policy=lambda: house.policy,
         spawning=Spawning(NoSubSessions()),
+        answers=Answers(a_finder()),
     )
     return await house.pipeline.run(call, session_name="one", entry=entry, backend=backend)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from governor.call import CallKind, CallStatus, ToolCall
+from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import Priority, Urgency
 from governor.fairness.gate import GateTerms
@@ -17,6 +17,7 @@ from governor.fairness.shedding import Pressure, Thresholds
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Match
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import FakeClock, House, a_call
 from tool_gateway import telemetry
@@ -54,9 +55,10 @@ class Stage:
     async def visit(self, name: str, call: ToolCall | None = None) -> None:
         """Go through the turnstile and stay until `may_go`."""
         self.may_go[name] = anyio.Event()
-        async with self.passage(call or call_of(name)) as passage:
-            if passage.denied is not None:
-                self.denied[name] = passage.denied.remedy.text
+        with self.passage(call or call_of(name)) as passage:
+            denied = await passage.turn()
+            if denied is not None:
+                self.denied[name] = denied.remedy.text
                 self._change()
                 return
             self.inside.append(name)
@@ -121,7 +123,7 @@ async def test_a_slot_that_comes_as_its_call_is_cancelled_goes_to_the_next() -> 
     first = stage.passage(call_of("first"))
 
     with anyio.fail_after(5):
-        await first.__aenter__()
+        await first.turn()
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as impatient:
                 impatient.start_soon(stage.visit, "gone")
@@ -130,7 +132,7 @@ async def test_a_slot_that_comes_as_its_call_is_cancelled_goes_to_the_next() -> 
                 await settled()
                 # In one step of the loop: cancelled, then given the slot.
                 impatient.cancel_scope.cancel()
-                await first.__aexit__(None, None, None)
+                first.__exit__(None, None, None)
             await stage.until(1)
             stage.may_go["next"].set()
 
@@ -147,8 +149,8 @@ async def test_a_call_that_has_not_started_by_its_deadline_is_told_when_to_come_
             tasks.start_soon(stage.visit, "first")
             await settled()
             urgent = call_of("urgent", urgency=Urgency(deadline_ms=5))
-            async with stage.passage(urgent) as passage:
-                denied = passage.denied
+            with stage.passage(urgent) as passage:
+                denied = await passage.turn()
             stage.may_go["first"].set()
 
     assert denied is not None
@@ -168,8 +170,8 @@ async def test_a_deadline_that_cannot_be_met_is_refused_without_waiting() -> Non
             tasks.start_soon(stage.visit, "second")
             await settled()
             urgent = call_of("urgent", urgency=Urgency(deadline_ms=9_000))
-            async with stage.passage(urgent) as passage:
-                denied = passage.denied
+            with stage.passage(urgent) as passage:
+                denied = await passage.turn()
             tasks.cancel_scope.cancel()
 
     assert denied is not None
@@ -240,14 +242,14 @@ async def test_under_pressure_a_low_call_is_turned_away_and_a_normal_one_is_not(
     thresholds = Thresholds(of={Priority.LOW: Pressure(memory=3_000)})
     stage = Stage(Contention(thresholds=thresholds), pressure=lambda: Pressure(memory=4_200))
 
-    async with stage.passage(call_of(urgency=Urgency(priority=Priority.LOW))) as low:
-        pass
-    async with stage.passage(call_of()) as normal:
-        pass
+    with stage.passage(call_of(urgency=Urgency(priority=Priority.LOW))) as passage:
+        low = await passage.turn()
+    with stage.passage(call_of()) as passage:
+        normal = await passage.turn()
 
-    assert normal.denied is None
-    assert low.denied is not None
-    assert "short of memory: something waits for it 42 % of the time" in low.denied.remedy.text
+    assert normal is None
+    assert low is not None
+    assert "short of memory: something waits for it 42 % of the time" in low.remedy.text
 
 
 async def test_a_caller_gets_no_higher_priority_than_its_rule_allows() -> None:
@@ -273,7 +275,8 @@ async def test_timeouts_bring_the_limit_down_and_who_waits_feels_it() -> None:
     concurrency = Concurrency(start=10, lowest=1, highest=10, adapts=Adapts.FAILURES)
     stage = Stage(Contention(gate=GateTerms(concurrency=concurrency)))
     for _ in range(3):
-        async with stage.passage(call_of()) as passage:
+        with stage.passage(call_of()) as passage:
+            await passage.turn()
             stage.clock.at_ms += 100
             passage.note(CallStatus.TIMED_OUT, wall_ms=50)
 
@@ -285,8 +288,8 @@ async def test_nothing_waits_where_contention_is_switched_off_or_the_backend_is_
     exempt = Stage(exempt=frozenset({"files"}))
 
     for stage in (off, exempt):
-        async with stage.passage(call_of()) as first, stage.passage(call_of()) as second:
-            assert (first.denied, second.denied) == (None, None)
+        with stage.passage(call_of()) as first, stage.passage(call_of()) as second:
+            assert (await first.turn(), await second.turn()) == (None, None)
 
 
 async def test_a_shutdown_turns_away_who_waits() -> None:
@@ -377,8 +380,8 @@ async def test_the_queue_the_waits_and_the_refusals_are_counted(
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stage.visit, "first")
                 await settled()
-                async with stage.passage(call_of("b", urgency=Urgency(deadline_ms=1))):
-                    pass
+                with stage.passage(call_of("b", urgency=Urgency(deadline_ms=1))) as passage:
+                    await passage.turn()
                 stage.may_go["first"].set()
 
     assert counted == [

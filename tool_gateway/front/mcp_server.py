@@ -180,10 +180,11 @@ class McpServer:
         )
 
     async def _list_tools(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
-        caller, _ = self._caller_of(ctx)
+        caller, headers = self._caller_of(ctx)
+        context = read_context(headers, _mapping((ctx.params or {}).get("_meta")))
         tools = [
             tool_for_client(listed.entry, with_output_schema=listed.with_output_schema)
-            for listed in self._gateway.tools_for(caller)
+            for listed in await self._gateway.listed_for(caller, context)
         ]
         return self._noted(ctx, {"tools": tools})
 

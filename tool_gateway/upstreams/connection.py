@@ -17,7 +17,8 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, ChangeKind
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.exchange import Exchange, Patience
-from tool_gateway.ports import ServerFace, ServerPlacement
+from tool_gateway.ports import ServerPlacement
+from tool_gateway.relays import ServerFace
 from tool_gateway.results import Json
 from tool_gateway.translate import entries_of, face_of
 from tool_gateway.upstreams.http import MARK, NOT_REACHED
@@ -36,6 +37,7 @@ READY_SECONDS_MAX = 5.0
 # A connection that lasted this long was no crash loop: it is replaced without a pause.
 STEADY_SECONDS = 10.0
 END_SECONDS_MAX = 30.0
+ABOUT_CHARS_MAX = 2_000
 
 
 class UpstreamState(StrEnum):
@@ -284,7 +286,9 @@ class UpstreamConnection:
         return on_message
 
     async def _list_tools(self, client: Client) -> tuple[ToolEntry, ...]:
-        return entries_of(self.name, await listed_tools(client), prefixed=self.spec.prefixed)
+        about = (client.instructions or "")[:ABOUT_CHARS_MAX]
+        tools = await listed_tools(client)
+        return entries_of(self.name, tools, prefixed=self.spec.prefixed, about=about)
 
 
 def _first_words(group: BaseExceptionGroup[BaseException]) -> str:

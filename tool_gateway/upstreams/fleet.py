@@ -9,6 +9,7 @@ from governor.ids import UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
 from tool_gateway.exchange import NOBODY
+from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, ServerPlacement
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.connection import UpstreamConnection
@@ -28,10 +29,14 @@ class UpstreamFleet:
         *,
         placement: ServerPlacement,
         stock: Stock,
+        pins: Pins | None = None,
         changes: Changes | None = None,
     ) -> None:
-        """Take what to connect to; nothing is started."""
+        """Take what to connect to; nothing is started. With `pins` they say what is exposed."""
         self._stock = stock
+        self._pins = pins
+        if pins is not None:
+            pins.on_change = self._restock
         publish = (changes or Changes()).publish
         self.connections = tuple(
             UpstreamConnection(spec, placement=placement, on_tools=self._restock, publish=publish)
@@ -70,5 +75,8 @@ class UpstreamFleet:
     def _restock(self) -> None:
         entries: list[ToolEntry] = []
         for connection in self.connections:
-            entries.extend(connection.entries)
+            offered = connection.entries
+            if self._pins is not None:
+                offered = tuple(self._pins.sift(connection.name, offered))
+            entries.extend(offered)
         self._stock.replace(entries)

@@ -14,7 +14,8 @@ from governor.usage import OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamFailedError
 from tool_gateway.exchange import Exchange, Patience
-from tool_gateway.ports import Backend, Meter, ServerFace, ServerPlacement
+from tool_gateway.ports import Backend, Meter, ServerPlacement
+from tool_gateway.relays import ServerFace
 from tool_gateway.results import Json, Outcome, text_result
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams.connection import UpstreamConnection

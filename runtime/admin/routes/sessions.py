@@ -97,14 +97,16 @@ async def report_outcome(parts: Parts, by: By, session_id: SessionId, asked: Out
 
 @ROUTES.post("/{session_id}/kill", summary="End a session", responses=problems(404))
 async def kill_session(parts: Parts, by: By, session_id: SessionId) -> KilledOut:
-    """Deny every further call of the session and stop those that run."""
+    """Deny every further call of the session and all below, and stop those that run or wait to."""
+    ended: tuple[SessionId, ...] = (session_id,)
     try:
         # Closed first: a call admitted in between would be missed by the stop.
-        session = await parts.store.sessions.close(session_id, by=by, now_ms=parts.clock.now_ms())
+        closed = await parts.store.sessions.close(session_id, by=by, now_ms=parts.clock.now_ms())
+        ended = closed.affected
     finally:
         # Whatever the store says, what runs is stopped: that is what a kill is for.
-        stopped = parts.running.stop_session(session_id, why=_WHY_STOPPED)
-    return KilledOut(session=session_out(session), calls_stopped=stopped)
+        stopped = sum(parts.running.stop_session(one, why=_WHY_STOPPED) for one in ended)
+    return KilledOut(session=session_out(closed.session), calls_stopped=stopped)
 
 
 @ROUTES.post("/{session_id}/freeze", summary="Pause a session", responses=problems(404, 409))

@@ -3,9 +3,10 @@
 from pydantic import Field
 
 from governor.amounts import Unit
-from governor.call import CallKind, CallStatus, Enforcement, Isolated
+from governor.call import CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
+from governor.target import CallKind
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 from memory_store.calls import CallView

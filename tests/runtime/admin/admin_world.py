@@ -12,8 +12,17 @@ from governor.amounts import Amounts, Unit
 from governor.call import CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import Reserved
-from governor.ids import CallId, PrincipalId, ReservationId, SessionId, TenantId
+from governor.flow.labels import traits_of
+from governor.ids import (
+    CallId,
+    PrincipalId,
+    ReservationId,
+    SessionId,
+    TenantId,
+    UpstreamName,
+)
 from governor.limits import ExecutionLimits
+from governor.manifest import Pin
 from governor.policy import Match, Policy, ToolRule
 from governor.pricing import ListedPrice, ModelPrice, PriceList
 from governor.scope import ScopeChain
@@ -23,7 +32,7 @@ from governor.usage import Usage
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
-from runtime.adapters import StoreApprovals, StoreLedger
+from runtime.adapters import StoreApprovals, StoreLedger, StoreManifests
 from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
@@ -31,12 +40,15 @@ from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.freezing import SessionFreezer
+from tool_gateway.guards.facts import facts_of
+from tool_gateway.guards.pins import Pins
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 
 TENANT = TenantId("acme")
 ADMIN = PrincipalId("root")
 AGENT = PrincipalId("coder")
+FILES = UpstreamName("files")
 SESSION = session_id_for(AGENT, "run-1")
 BODY_BYTES_MAX = 8192
 
@@ -118,7 +130,6 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             books=books,
             turns=a_gate(books, clock),
             clock=clock,
-            running=running,
             arguments_kept=ArgumentsKept.REDACTED,
         ),
         freezer=SessionFreezer(running=running, commands=commands or Commands()),
@@ -128,6 +139,10 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         policy=lambda: POLICY,
         known=KNOWN,
         prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),
+        pins=Pins(
+            {FILES: Pin.FIRST_USE}, store=StoreManifests(store.manifests, now_ms=clock.now_ms)
+        ),
+        labels=lambda entry: traits_of(facts_of(entry)),
         body_bytes_max=BODY_BYTES_MAX,
     )
 

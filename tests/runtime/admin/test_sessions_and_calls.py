@@ -1,11 +1,13 @@
 import anyio
 import pytest
 
+from governor.amounts import Amounts, Unit
 from governor.denial import DenialReason, Denied
 from governor.events import Reserved
 from governor.ids import CallId, SessionId
 from memory_store.sessions import session_id_for
 from runtime.adapters import StorePausing
+from runtime.sub_sessions import SubSessions
 from tests.runtime.admin.admin_world import ADMIN, AGENT, SESSION, TENANT, World
 from tool_gateway.running import RunningCalls
 
@@ -107,7 +109,7 @@ async def test_killing_a_session_stops_its_running_calls_and_no_others(world: Wo
     async def call(number: int, session: SessionId) -> None:
         await world.admit(f"call-{number}", session=session)
         with world.parts.running.track(CallId(f"call-{number}"), session) as running:
-            with running.scope:
+            with running.stoppable():
                 started[number].set()
                 await anyio.sleep_forever()
             ended.append(f"{number}: {running.stopped_why}")
@@ -128,6 +130,30 @@ async def test_killing_a_session_stops_its_running_calls_and_no_others(world: Wo
     assert killed.json()["session"]["closed_by"] == ADMIN
     assert survivors == 1
     assert sorted(ended)[:2] == [f"{n}: an administrator ended the session" for n in (0, 1)]
+
+
+async def test_killing_a_session_stops_the_calls_of_all_that_were_carved_out_of_it(
+    world: World,
+) -> None:
+    await world.run_call("call-1")
+    below = SubSessions(world.parts.store, clock=world.clock)
+    for parent, name in ((SESSION, "child"), ("child", "grandchild")):
+        limits = Amounts({Unit.TOOL_CALLS: 1})
+        await below.spawn(tenant=TENANT, agent=AGENT, parent=parent, name=name, limits=limits)
+    # Its agent closed one before: what ran in it runs yet.
+    await below.close(AGENT, "grandchild")
+    track = world.parts.running.track
+
+    with (
+        track(CallId("call-2"), session_id_for(AGENT, "child")) as in_child,
+        track(CallId("call-3"), session_id_for(AGENT, "grandchild")) as in_grandchild,
+        track(CallId("call-4"), OTHER) as elsewhere,
+    ):
+        killed = await world.post(f"/sessions/{SESSION}/kill")
+
+    assert killed.json()["calls_stopped"] == 2
+    assert in_child.stopped_why == in_grandchild.stopped_why is not None
+    assert elsewhere.stopped_why is None
 
 
 async def test_a_killed_session_admits_no_call(world: World) -> None:

@@ -48,6 +48,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.local == defaults.local
     assert stated.guidance == defaults.guidance
     assert stated.contention == defaults.contention
+    assert stated.tools == defaults.tools
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 
@@ -65,7 +66,12 @@ def test_every_example_is_valid_once_uncommented() -> None:
     config = parse_config(text, source="the template, uncommented")
 
     assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
-    assert [rule.name for rule in config.rule] == ["shell", "ask-first", "search"]
+    assert [rule.name for rule in config.rule] == [
+        "shell",
+        "ask-first",
+        "search",
+        "strangers-think",
+    ]
     assert [budget.id for budget in config.budget] == [
         "each-session",
         "each-agent-daily",
@@ -74,6 +80,8 @@ def test_every_example_is_valid_once_uncommented() -> None:
         "searches-per-minute",
         "at-once",
     ]
+    assert config.tools.list_tokens_max == 8000
+    assert [rule.agent for rule in config.tools.list_rule] == ["small-*"]
     assert [provider.name for provider in config.provider] == ["openai"]
     assert [tier.name for tier in config.tier] == ["low", "high"]
     assert [rule.tier for rule in config.tier_rule] == ["high"]

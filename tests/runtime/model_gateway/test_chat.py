@@ -7,11 +7,12 @@ import httpx
 import pytest
 
 from governor.amounts import Unit
-from governor.call import CallKind, CallStatus
+from governor.call import CallStatus
 from governor.fairness.adaptive import Concurrency
 from governor.fairness.gate import GateTerms
 from governor.ids import TierName
 from governor.pricing import ModelPrice
+from governor.target import CallKind
 from governor.tiers import TierRule
 from governor.window import Fixed
 from tests.runtime.model_gateway.bench import (

@@ -6,6 +6,7 @@ import pytest
 
 from governor.amounts import Unit
 from governor.call import CallRecord, CallStatus
+from governor.denial import DenialReason
 from governor.events import Settled
 from governor.ids import ReservationId
 from governor.usage import Usage
@@ -412,7 +413,27 @@ async def test_a_mark_that_is_not_stored_lets_nothing_leave(house: House) -> Non
     assert response.status_code == 429
     assert response.json()["error"]["code"] == "ledger_unavailable"
     assert house.requests == []
-    assert house.record.status is CallStatus.RELEASED
+    assert house.record.status is CallStatus.DENIED
+    assert house.record.denial is DenialReason.LEDGER_UNAVAILABLE
+    assert await house.ledger.spent() == (0, 0)
+
+
+@pytest.mark.requirement("session.closed-denies")
+async def test_a_chat_whose_session_was_ended_before_it_left_is_denied(house: House) -> None:
+    forward = house.ledger.forward
+
+    async def forward_too_late(reservation_id: ReservationId) -> object:
+        [session] = house.ledger._sessions
+        house.ledger.close_session(session)
+        return await forward(reservation_id)
+
+    house.ledger.forward = forward_too_late  # type: ignore[method-assign]  # between the two
+    response = await house.chat()
+
+    assert response.status_code == 429
+    assert response.json()["error"]["code"] == "session_closed"
+    assert house.requests == []
+    assert house.record.denial is DenialReason.SESSION_CLOSED
     assert await house.ledger.spent() == (0, 0)
 
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from governor.ids import PrincipalId, SessionId, TenantId, UpstreamName
 from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.everything import Everything
 from tool_gateway.changes import Changes
@@ -105,6 +106,7 @@ class Stage:
                     sessions=ImplicitSessions(clock=self.house.clock, idle_ms=1_000_000),
                     session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
                     clock=self.house.clock,
+                    finder=a_finder(stock=stock, house=self.house),
                 )
                 relaying = Relaying(
                     relays=self.fleet.relays,

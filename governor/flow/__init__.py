@@ -1,0 +1,1 @@
+"""Information flow: what a session has seen decides what may leave it."""

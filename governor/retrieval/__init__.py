@@ -1,0 +1,1 @@
+"""Finding texts by words: terms, weighted fields and the fusion of rankings."""

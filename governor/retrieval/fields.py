@@ -1,0 +1,74 @@
+"""BM25F: texts of several fields scored by the words they share with a query.
+
+Robertson, Zaragoza and Taylor (2004): a term's counts are weighted and evened out for length
+field by field, added, and only then saturated, so that a word in the name and again in the
+description is worth less than two words.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+_SATURATION = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTerms:
+    """What a field's words are worth, and how much its length counts: 0 not at all, 1 fully."""
+
+    weight: float
+    evenness: float
+
+
+class WeightedFields:
+    """A fixed set of texts; what each word is worth in each is worked out beforehand."""
+
+    def __init__(
+        self,
+        texts: Sequence[Mapping[str, Mapping[str, int]]],
+        fields: Mapping[str, FieldTerms],
+    ) -> None:
+        """Take each text as its fields' term counts."""
+        means = {name: _mean_length(texts, name) for name in fields}
+        occurrences: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for number, text in enumerate(texts):
+            weights: dict[str, float] = defaultdict(float)
+            for name, terms in fields.items():
+                counts = text.get(name, {})
+                length = sum(counts.values()) / means[name]
+                share = terms.weight / (1 - terms.evenness + terms.evenness * length)
+                for term, count in counts.items():
+                    weights[term] += share * count
+            for term, weight in weights.items():
+                occurrences[term].append((number, weight))
+        self._total = len(texts)
+        self._worth = {term: self._worths(found) for term, found in occurrences.items()}
+
+    def _worths(self, found: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+        rarity = self.rarity_of(len(found))
+        return tuple(
+            (number, rarity * weight * (_SATURATION + 1) / (weight + _SATURATION))
+            for number, weight in found
+        )
+
+    def rarity_of(self, texts: int) -> float:
+        """Return what a term is worth that occurs in so many of the texts."""
+        return log(1 + (self._total - texts + 0.5) / (texts + 0.5))
+
+    def scores(self, query: Collection[str]) -> dict[int, float]:
+        """Return the score of each text that holds a term of the query, by its number.
+
+        A word that the query repeats counts once: people repeat themselves without meaning more.
+        """
+        scores: dict[int, float] = defaultdict(float)
+        # Sorted, or the sums would differ in their last digits from process to process.
+        for term in sorted(set(query)):
+            for number, worth in self._worth.get(term, ()):
+                scores[number] += worth
+        return scores
+
+
+def _mean_length(texts: Sequence[Mapping[str, Mapping[str, int]]], name: str) -> float:
+    total = sum(sum(text.get(name, {}).values()) for text in texts)
+    return total / len(texts) if total else 1.0

@@ -1,0 +1,226 @@
+"""Pinned manifests: what an upstream offers is exposed only as it was approved."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from governor.ids import UpstreamName
+from governor.manifest import (
+    Definition,
+    Pin,
+    Standing,
+    ToolStanding,
+    digest_of,
+    manifest_digest,
+    standings,
+)
+from governor.suspicion import suspicions
+from tool_gateway import telemetry
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.ports import ManifestKnown, ManifestStore
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 5.0
+BY_FIRST_USE = "first use"  # the space keeps principals from the name
+_DOWN = (LedgerUnavailableError, LedgerOverloadedError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReview:
+    """One tool under review: how it stands, and what a person should look at."""
+
+    tool: ToolStanding
+    advice: tuple[str, ...]
+    entry: ToolEntry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """What an upstream offers beside what was approved of it.
+
+    `version` names exactly this pair, so that nobody approves what they have not seen.
+    """
+
+    upstream: UpstreamName
+    pin: Pin
+    approved: ManifestKnown | None
+    offered_digest: str
+    tools: tuple[ToolReview, ...]
+
+    @property
+    def version(self) -> str:
+        """Return a name that is another after each change of either side."""
+        revision = 0 if self.approved is None else self.approved.revision
+        return f"{revision}-{self.offered_digest[:16]}"
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """Return the tools that are offered and not exposed."""
+        if self.pin is Pin.OFF:
+            return ()
+        kept_out = (Standing.CHANGED, Standing.NEW, Standing.RENAMED)
+        return tuple(one.tool.name for one in self.tools if one.tool.standing in kept_out)
+
+
+class Pins:
+    """Sifts what upstreams offer by what was approved, and takes the first use for approved.
+
+    What is trusted at its first use is stored before it is exposed, so that a restart cannot
+    make a second first use of it.
+    """
+
+    def __init__(self, modes: Mapping[UpstreamName, Pin], *, store: ManifestStore) -> None:
+        """Know of no approval until `refresh`."""
+        self._modes = dict(modes)
+        self._store = store
+        self._approved: dict[UpstreamName, ManifestKnown] = {}
+        self._offered: dict[UpstreamName, tuple[ToolEntry, ...]] = {}
+        self._to_pin = anyio.Event()
+        self._pinning = anyio.Lock()
+        self._told: dict[UpstreamName, str] = {}
+        # Whoever exposes what is sifted; told when that may have changed.
+        self.on_change: Callable[[], None] = lambda: None
+
+    async def refresh(self) -> None:
+        """Go by what is stored now, by whichever sidecar.
+
+        Raises:
+            LedgerUnavailableError: it cannot be read; what was known still holds.
+            LedgerOverloadedError: as above.
+        """
+        found = await self._store.all()
+        if found != self._approved:
+            self._approved = dict(found)
+            self.on_change()
+
+    def sift(self, upstream: UpstreamName, entries: Iterable[ToolEntry]) -> Sequence[ToolEntry]:
+        """Return the tools that are exposed of what an upstream offers now.
+
+        A name that is offered twice is exposed only where both are what was approved.
+        """
+        offered = self._offered[upstream] = tuple(entries)
+        mode, approved = self._mode(upstream), self._approved.get(upstream)
+        if mode is Pin.OFF:
+            return offered
+        if approved is None:
+            if mode is Pin.FIRST_USE and offered:
+                self._to_pin.set()
+            return ()
+        digests = {name: digest_of(tool) for name, tool in approved.tools.items()}
+        kept = [one for one in offered if digests.get(one.original) == digest_of(one.definition)]
+        self._tell(upstream, offered, kept)
+        return kept
+
+    async def pin_for_ever(self) -> None:
+        """Store what is met for the first time, and expose it then."""
+        while True:
+            await self._to_pin.wait()
+            self._to_pin = anyio.Event()
+            if not await self.pin_met():
+                telemetry.count_failure("pins")
+                await anyio.sleep(RETRY_SECONDS)
+                self._to_pin.set()
+
+    async def pin_met(self) -> bool:
+        """Store what was met for the first time so far; False if the store did not take it."""
+        async with self._pinning:
+            for upstream, offered in list(self._offered.items()):
+                is_first = self._mode(upstream) is Pin.FIRST_USE and upstream not in self._approved
+                if is_first and offered and not await self._pin(upstream):
+                    return False
+        return True
+
+    def review(self, upstream: UpstreamName) -> Review | None:
+        """Return how an upstream's offer stands; None of one that is not configured."""
+        if upstream not in self._modes:
+            return None
+        approved, offered = self._approved.get(upstream), self._offered.get(upstream, ())
+        entries = {entry.original: entry for entry in offered}
+        tools = {name: entry.definition for name, entry in entries.items()}
+        others = {
+            entry.original
+            for name, of_other in self._offered.items()
+            if name != upstream
+            for entry in of_other
+        }
+        found = standings({} if approved is None else approved.tools, tools)
+        return Review(
+            upstream=upstream,
+            pin=self._mode(upstream),
+            approved=approved,
+            offered_digest=manifest_digest(tools),
+            tools=tuple(
+                ToolReview(
+                    tool=one,
+                    advice=()
+                    if one.name not in tools
+                    else suspicions(tools[one.name], own_names=tools, other_names=others),
+                    entry=entries.get(one.name),
+                )
+                for one in found
+            ),
+        )
+
+    async def approve(
+        self, review: Review, *, names: Sequence[str] | None, by: str
+    ) -> ManifestKnown | None:
+        """Approve what `review` shows as offered, or of it the tools of `names` alone.
+
+        Return None if something else was approved meanwhile. With all of it approved, what is
+        no longer offered is forgotten.
+        """
+        before: Mapping[str, Definition] = {} if review.approved is None else review.approved.tools
+        offered = {
+            one.tool.name: one.entry.definition for one in review.tools if one.entry is not None
+        }
+        if names is not None:
+            offered = {**before, **{name: offered[name] for name in names}}
+        kept = await self._store.approve(
+            review.upstream,
+            offered,
+            expected_revision=0 if review.approved is None else review.approved.revision,
+            by=by,
+        )
+        if kept is None:
+            await self.refresh()
+            return None
+        self._approved[review.upstream] = kept
+        self.on_change()
+        return kept
+
+    def _mode(self, upstream: UpstreamName) -> Pin:
+        return self._modes.get(upstream, Pin.OFF)
+
+    async def _pin(self, upstream: UpstreamName) -> bool:
+        tools = {entry.original: entry.definition for entry in self._offered[upstream]}
+        try:
+            kept = await self._store.approve(upstream, tools, expected_revision=0, by=BY_FIRST_USE)
+            if kept is None:
+                # Another sidecar met it first, and what that saw is what counts.
+                await self.refresh()
+                return True
+        except _DOWN:
+            return False
+        self._approved[upstream] = kept
+        review = self.review(upstream)
+        for one in () if review is None else review.tools:
+            for advice in one.advice:
+                logger.warning("upstream %s: look at %s: %s", upstream, one.tool.name, advice)
+        self.on_change()
+        return True
+
+    def _tell(
+        self, upstream: UpstreamName, offered: Sequence[ToolEntry], kept: Sequence[ToolEntry]
+    ) -> None:
+        """Say once what is kept out."""
+        out = sorted({one.original for one in offered} - {one.original for one in kept})
+        words = ", ".join(out)
+        if words and self._told.get(upstream) != words:
+            logger.warning(
+                "upstream %s changed its manifest; quarantined until approved: %s", upstream, words
+            )
+        self._told[upstream] = words
