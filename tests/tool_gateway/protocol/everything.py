@@ -145,6 +145,19 @@ class Everything:
         def page(number: str) -> str:
             return f"page {number}"
 
+        async def subscribe(_: object, params: Any) -> mcp_types.EmptyResult:
+            self.watched.append(f"+{params.uri}")
+            return mcp_types.EmptyResult()
+
+        async def unsubscribe(_: object, params: Any) -> mcp_types.EmptyResult:
+            self.watched.append(f"-{params.uri}")
+            return mcp_types.EmptyResult()
+
+        # The SDK's server has no decorator for what only the older era has.
+        add = self.server._lowlevel_server.add_request_handler
+        add("resources/subscribe", mcp_types.SubscribeRequestParams, subscribe)
+        add("resources/unsubscribe", mcp_types.UnsubscribeRequestParams, unsubscribe)
+
         @self.server.prompt()
         def greet(name: str) -> str:
             return f"Greet {name}."

@@ -86,7 +86,8 @@ class Stage:
         self.house.policy = Policy(version="v1", rules=(*rules, any_tool), fallback=any_tool)
         self.url = ""
         self.fleet = UpstreamFleet((), placement=Placement(), stock=Stock(()))
-        self._stack = AsyncExitStack()
+        self.relaying: Relaying | None = None
+        self.front: McpFront | None = None
 
     @asynccontextmanager
     async def serving(self, *specs: UpstreamSpec) -> AsyncIterator["Stage"]:
@@ -121,6 +122,7 @@ class Stage:
                     body_bytes_max=1_000_000,
                     code_of=lambda _: mcp_types.INVALID_PARAMS,
                 )
+                self.relaying, self.front = relaying, front
                 await stack.enter_async_context(self.fleet.connected())
                 await stack.enter_async_context(front.running())
                 self.url = await stack.enter_async_context(served(Named(Routed(front))))

@@ -158,6 +158,24 @@ def told_new(answers: Answers) -> bool:
     )
 
 
+@pytest.mark.requirement("protocol.changes-are-told")
+async def test_a_session_that_ends_is_forgotten_with_what_it_watched() -> None:
+    everything = Everything()
+
+    async with stage(everything, versions=SESSIONS) as on:
+        assert on.front is not None
+        assert on.relaying is not None
+        async with on.client(OLD) as client:
+            await client.session.subscribe_resource("mem://note")
+            sessions = on.front._server._sessions._sessions
+            during = (len(sessions), dict(on.relaying._watches._counts))
+        while sessions or len(everything.watched) < 2:
+            await anyio.sleep(0.01)
+
+    assert during == (1, {"mem://note": 1})
+    assert everything.watched == ["+mem://note", "-mem://note"]
+
+
 @pytest.mark.requirement("protocol.any-era-with-any-era")
 async def test_a_session_of_the_older_era_gets_its_connection_to_a_newer_server() -> None:
     async with (
