@@ -12,7 +12,7 @@ from memory_store.identities import Identity, Role
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.http_guard import BodyLimit, HostGuard, bearer_token
 from runtime.problem_response import response_of
-from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
+from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
@@ -73,6 +73,18 @@ class AgentAuth:
         return None if secret is None else await self._authenticate(secret)
 
 
+class Endpoint:
+    """A method that is an ASGI application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take the method."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call it."""
+        await self._app(scope, receive, send)
+
+
 def agents_app(
     *,
     front: McpFront,
@@ -83,7 +95,13 @@ def agents_app(
     body_bytes_max: int,
 ) -> ASGIApp:
     """Return the application of the agents' listener."""
-    routes: list[BaseRoute] = [Route("/mcp", endpoint=front), *other_routes]
+    routes: list[BaseRoute] = [
+        Route("/mcp", endpoint=front),
+        # Instances of a class are taken as applications of their own; methods are not.
+        Route(SSE_MESSAGES_PATH, endpoint=Endpoint(front.take_message), methods=["POST"]),
+        Route(SSE_PATH, endpoint=Endpoint(front.serve_events), methods=["GET"]),
+        *other_routes,
+    ]
     app: ASGIApp = Starlette(routes=routes)
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)

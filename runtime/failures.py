@@ -123,6 +123,11 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.InvalidCursorError: _INVALID,
     gateway.GatewayError: _INTERNAL,
     gateway.UnknownToolError: _NOT_FOUND,
+    gateway.UnknownOfferError: _NOT_FOUND,
+    gateway.CallerLimitError: Failure(
+        HTTPStatus.TOO_MANY_REQUESTS, INVALID_REQUEST, "Too many at once"
+    ),
+    gateway.StaleStateError: _INVALID,
     gateway.IdempotencyConflictError: Failure(
         HTTPStatus.CONFLICT, INVALID_REQUEST, "Idempotency conflict"
     ),
@@ -140,6 +145,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.UpstreamError: _UPSTREAM,
     gateway.UpstreamNotReachedError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.UpstreamFailedError: _UPSTREAM,
+    gateway.UpstreamSaidError: _UPSTREAM,
     governor.GovernorError: _INTERNAL,
     governor.InvalidAmountError: _INVALID,
     governor.InvalidBudgetError: _INVALID,

@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +39,7 @@ from runtime.clock import SystemClock
 from runtime.configuration.contention import contention_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
-from runtime.configuration.open_access import open_caller_of
+from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
     archive_bytes_max_of,
@@ -48,6 +48,7 @@ from runtime.configuration.translate import (
     prices_of,
     providers_of,
     retention_ms_of,
+    shows_builtins,
     tier_rules_of,
     tiers_of,
     turn_policy_of,
@@ -55,12 +56,12 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.errors import ListenError
-from runtime.failures import problem_for
 from runtime.first_start import TENANT, TokenFiles, prepare
 from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
 from runtime.local_commands import LocalCommands
+from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
@@ -85,10 +86,12 @@ from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.mcp_http import McpFront
+from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
@@ -98,6 +101,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
@@ -122,6 +126,7 @@ class Sidecar:
     fleet: UpstreamFleet
     turnstile: Turnstile
     tokens: TokenFiles
+    stdio: Callable[[], Awaitable[StdioFront]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,17 +189,12 @@ async def open_sidecar(
             is_frozen=ground.running.is_frozen,
             milliwatts_per_core=policy.milliwatts_per_core,
         )
-        gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
-        stock = Stock([*builtin.ENTRIES, *gates, shell.ENTRY])
-        pins = await _pins(config, ground)
-        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins)
+        stock = _stock(ground)
+        pins, changes = await _pins(config, ground), Changes()
+        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
         gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
-        front = McpFront(
-            gateway,
-            version=VERSION,
-            body_bytes_max=config.listen.body_bytes_max,
-            code_of=lambda error: problem_for(error).code,
-        )
+        relaying = _relaying(ground, fleet, changes)
+        front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
@@ -213,6 +213,7 @@ async def open_sidecar(
             fleet=fleet,
             turnstile=ground.turnstile,
             tokens=tokens,
+            stdio=partial(_stdio, ground, gateway, relaying),
         )
 
 
@@ -333,7 +334,12 @@ async def _gateway(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(archive=ground.archive, ledger=ground.ledger, clock=ground.clock),
+        keeper=ResultKeeper(
+            archive=ground.archive,
+            ledger=ground.ledger,
+            clock=ground.clock,
+            can_be_read_on=shows_builtins(ground.config),
+        ),
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
@@ -359,16 +365,37 @@ async def _gateway(
         pipeline=pipeline,
         books=ground.books,
         backends={
-            **fleet.backends,
             builtin.BUILTIN: builtins,
             shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
         },
+        relays=fleet.relays,
         policy=lambda: ground.policy,
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
     )
+
+
+def _stock(ground: _Ground) -> Stock:
+    """Return the tools of the house that are offered; the one that a gate needs always is."""
+    gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
+    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(ground.config) else ()
+    return Stock([*own, *gates])
+
+
+def _relaying(ground: _Ground, fleet: UpstreamFleet, changes: Changes) -> Relaying:
+    return Relaying(
+        relays=fleet.relays,
+        policy=lambda: ground.policy,
+        changes=changes,
+        elapsed_ms=ground.clock.elapsed_ms,
+    )
+
+
+async def _stdio(ground: _Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
+    caller = await caller_named(ground.config.auth.principal, ground.store.principals)
+    return stdio_front(gateway, relaying, caller=caller)
 
 
 async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:

@@ -13,6 +13,18 @@ class UnknownToolError(GatewayError):
     """No tool of that name is exposed; tools/list names those that are."""
 
 
+class UnknownOfferError(GatewayError):
+    """No upstream that can be reached offers this; list what there is."""
+
+
+class CallerLimitError(GatewayError):
+    """The caller holds as much of this open as it may."""
+
+
+class StaleStateError(GatewayError):
+    """This requestState is unknown or has expired; send the request again without it."""
+
+
 class IdempotencyConflictError(GatewayError):
     """This idempotency key was used before with another payload; send a new key."""
 
@@ -59,6 +71,17 @@ class UpstreamNotReachedError(UpstreamError):
 
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
+
+
+class UpstreamSaidError(UpstreamFailedError):
+    """The upstream answered with an error of the protocol."""
+
+    def __init__(self, message: str, *, code: int, words: str, data: object = None) -> None:
+        """Take the error as the wire has it: `code`, `words` and `data` are for the client."""
+        super().__init__(message)
+        self.code = code
+        self.words = words
+        self.data = data
 
 
 class ArchiveUnavailableError(GatewayError):

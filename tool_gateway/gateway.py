@@ -12,10 +12,12 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
+from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
+from tool_gateway.relays import Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -39,18 +41,24 @@ class Gateway:
         pipeline: Pipeline,
         books: Books,
         backends: Mapping[UpstreamName, Backend],
+        relays: Mapping[UpstreamName, Relay] | None = None,
         policy: PolicySource,
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
         clock: Clock,
         finder: Finder,
     ) -> None:
-        """Take the parts; nothing is started."""
+        """Take the parts; nothing is started.
+
+        Calls of the `relays` can reach back to the client that made them; `backends` run the
+        others.
+        """
         self._finder = finder
         self._stock = stock
         self._pipeline = pipeline
         self._books = books
         self._backends = backends
+        self._relays = relays or {}
         self._policy = policy
         self._sessions = sessions
         self._session_naming = session_naming
@@ -75,6 +83,25 @@ class Gateway:
         )
         return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
 
+    def schema_of(self, tool: str) -> Mapping[str, object] | None:
+        """Return the schema of an exposed tool's arguments, None if there is no such tool."""
+        try:
+            return self._stock.catalog.find(tool).input_schema
+        except UnknownToolError:
+            return None
+
+    def upstream_of(self, tool: str) -> UpstreamName | None:
+        """Return which upstream runs an exposed tool, None if none does."""
+        try:
+            return self._stock.catalog.find(tool).backend
+        except UnknownToolError:
+            return None
+
+    @property
+    def shows_builtins(self) -> bool:
+        """Tell whether the built-in tools are offered."""
+        return self._stock.has_builtins
+
     def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
         """Return the name of the request's session and the chain that it is charged to."""
         name = context.session_name or self._sessions.name_for(caller.token_id)
@@ -93,7 +120,13 @@ class Gateway:
         return found
 
     async def call(
-        self, caller: Caller, context: CallContext, *, tool: str, arguments: Mapping[str, object]
+        self,
+        caller: Caller,
+        context: CallContext,
+        *,
+        tool: str,
+        arguments: Mapping[str, object],
+        exchange: Exchange = NOBODY,
     ) -> ToolResult:
         """Run one governed call; what the tool or the governor refuses is a result too.
 
@@ -102,19 +135,16 @@ class Gateway:
             IdempotencyConflictError: the key was used before with another payload.
         """
         if tool == discovery.CALL and self._may(caller, discovery.CALL):
-            return await self._call_found(caller, context, arguments)
+            return await self._call_found(caller, context, arguments, exchange)
         entry = self._stock.catalog.find(tool)
-        backend = self._backends.get(entry.backend)
-        if backend is None:
-            message = f"{tool} has no backend; it is switched off"
-            raise UnknownToolError(message)
+        backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
         problem = _unsendable(arguments) or self._stock.schemas.problem_with(
             entry.exposed, arguments
         )
         if problem is not None:
             return await self._refused(chain, f"{tool} was not called: {problem}")
-        key = context.idempotency_key
+        key = _key_of(context, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
             tool=entry.exposed,
@@ -128,7 +158,12 @@ class Gateway:
             urgency=context.urgency,
         )
         result = await self._pipeline.run(
-            call, session_name=session_name, entry=entry, backend=backend
+            call,
+            session_name=session_name,
+            entry=entry,
+            backend=backend,
+            patience_ms=self._patience_ms(entry, exchange),
+            is_retry=bool(exchange.wishes.extras),
         )
         # A session that only meets denials goes idle: one that was killed must be able to end.
         if context.session_name is None and DENIAL_META not in result.meta:
@@ -137,8 +172,27 @@ class Gateway:
         self._finder.note_call(chain, tool=entry.exposed, arguments=arguments, is_ok=is_ok)
         return result
 
+    def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
+        """Return how long the hold outlives the run, for questions to the client."""
+        can_ask = entry.backend in self._relays and exchange.wishes.can_be_asked
+        return PATIENCE_MS_MAX if can_ask else 0
+
+    def _backend_of(self, entry: ToolEntry, exchange: Exchange) -> Backend:
+        relay = self._relays.get(entry.backend)
+        if relay is not None:
+            return relay.backend_for(exchange)
+        backend = self._backends.get(entry.backend)
+        if backend is None:
+            message = f"{entry.exposed} has no backend; it is switched off"
+            raise UnknownToolError(message)
+        return backend
+
     async def _call_found(
-        self, caller: Caller, context: CallContext, asked: Mapping[str, object]
+        self,
+        caller: Caller,
+        context: CallContext,
+        asked: Mapping[str, object],
+        exchange: Exchange,
     ) -> ToolResult:
         """Call the tool that `tools_call` names, exactly as if it had been called by itself.
 
@@ -154,7 +208,9 @@ class Gateway:
             name, arguments = str(asked["name"]), asked.get("arguments", {})
             assert isinstance(arguments, Mapping), "the schema says so"
             try:
-                return await self.call(caller, context, tool=name, arguments=arguments)
+                return await self.call(
+                    caller, context, tool=name, arguments=arguments, exchange=exchange
+                )
             except UnknownToolError as error:
                 problem = f"{error}; {discovery.SEARCH} finds tools"
         _, chain = self.session_of(caller, context)
@@ -166,6 +222,18 @@ class Gateway:
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)
         return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+
+
+def _key_of(context: CallContext, exchange: Exchange) -> str | None:
+    """Return the request's idempotency key.
+
+    A retry that brings what was asked for is another request than the one that was asked
+    about, though clients send both under the same key.
+    """
+    key, extras = context.idempotency_key, exchange.wishes.extras
+    if key is None or not extras:
+        return key
+    return f"retry/{payload_hash(key, extras)}"
 
 
 def _unsendable(arguments: Mapping[str, object]) -> str | None:

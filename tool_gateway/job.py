@@ -7,16 +7,17 @@ from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
-from governor.ids import ArchiveId, CallId, SessionId, TurnId
+from governor.ids import ArchiveId, CallId, SessionId, ToolName, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
 from governor.target import CallKind
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
+from tool_gateway.errors import UpstreamFailedError, UpstreamSaidError
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import payload_hash
-from tool_gateway.results import Outcome, ToolResult
+from tool_gateway.results import Fault, Outcome, ToolResult, text_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,8 @@ class Repeat:
 class Job:
     """One call with everything that was resolved for it before admission.
 
-    `cache_scope` is where its answer may be kept, None where it may not.
+    `is_retry` tells that it brings what its server asked for: the same arguments again, and
+    yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
     """
 
     call: ToolCall
@@ -58,6 +60,8 @@ class Job:
     isolated: Isolated | None
     started_at_ms: int
     policy: Policy
+    patience_ms: int = 0
+    is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
 
@@ -114,6 +118,15 @@ class Progress:
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.result = served.result
 
+    def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
+        """Note that the backend failed after the call was sent; return how that is told."""
+        self.status, self.detail = CallStatus.UPSTREAM_FAILED, str(error)
+        told = text_result(f"{tool} failed: {error}", is_error=True)
+        if isinstance(error, UpstreamSaidError):
+            fault = Fault(code=error.code, words=error.words, data=error.data)
+            told = replace(told, fault=fault)
+        return told
+
     def note_denied(self, denied: Denied, entry: ToolEntry) -> None:
         """Note that the call was denied, before anything of it left for its backend."""
         self.status, self.detail = CallStatus.DENIED, denied.remedy.text
@@ -166,7 +179,8 @@ def _hashes(job: Job, progress: Progress) -> dict[str, str | None]:
     if outcome is None or job.entry.is_bounded:
         return {}
     session = job.call.chain.session
-    answered = {"content": outcome.result.content, "structured": outcome.result.structured}
+    result = outcome.result
+    answered = {"content": result.content, "structured": result.structured, **result.extra}
     return {
         "arguments_hash": payload_hash(f"{session}/{job.call.tool}", job.call.arguments),
         "result_hash": payload_hash(session, answered),

@@ -42,8 +42,11 @@ class Kept:
 class ResultKeeper:
     """Archives results on their way out and brings back the outcome of a keyed call."""
 
-    def __init__(self, *, archive: ResultArchive, ledger: Ledger, clock: Clock) -> None:
-        """Take the ports."""
+    def __init__(
+        self, *, archive: ResultArchive, ledger: Ledger, clock: Clock, can_be_read_on: bool = True
+    ) -> None:
+        """Take the ports; where clients have no tool to read on with, nothing is cut for them."""
+        self._can_be_read_on = can_be_read_on
         self._archive = archive
         self._ledger = ledger
         self._clock = clock
@@ -58,7 +61,8 @@ class ResultKeeper:
             archived = await self._put(content, call, media_type)
             if archived is not None:
                 archive_id = archived.archive_id
-                result = indexed(result, archived, rule, has_output_schema=entry.has_output_schema)
+                stays_whole = entry.has_output_schema or not self._can_be_read_on
+                result = indexed(result, archived, rule, has_output_schema=stays_whole)
         if call.idempotency is not None:
             snapshot = json.dumps(result.to_wire(), ensure_ascii=False).encode()
             archived = await self._put(snapshot, call, SNAPSHOT_MEDIA_TYPE)
@@ -78,11 +82,13 @@ class ResultKeeper:
             wire = json.loads(await self._whole(archive_id, call))
         except _UNREADABLE as error:
             return _told("not_kept", f"Call {original} ended; {error}", original)
+        meta = {**wire.pop("_meta", {}), CALL_META: {"call_id": original, "replayed": True}}
         return ToolResult(
-            content=tuple(wire["content"]),
-            structured=wire.get("structuredContent"),
-            is_error=wire["isError"],
-            meta={**wire.get("_meta", {}), CALL_META: {"call_id": original, "replayed": True}},
+            content=tuple(wire.pop("content", ())),
+            structured=wire.pop("structuredContent", None),
+            is_error=wire.pop("isError", False),
+            meta=meta,
+            extra=wire,
         )
 
     async def _whole(self, archive_id: ArchiveId, call: ToolCall) -> bytes:

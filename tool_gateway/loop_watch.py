@@ -69,8 +69,9 @@ class LoopWatch:
         rule = job.rule.loops
         trace = self._trace_of(job.call.chain.session)
         key = job.call.idempotency
-        if rule is None or (key is not None and key.key in trace.keys):
-            # A retry under a known key gets its own call's outcome from the ledger.
+        if rule is None or job.is_retry or (key is not None and key.key in trace.keys):
+            # A retry under a known key gets its own call's outcome from the ledger, and one
+            # that brings what was asked for repeats nothing.
             return job
         entry = _entry_of(job, rule)
         repeat = Repeat(entry=entry, loop=judge_before(trace.history, entry, rule))
@@ -132,7 +133,7 @@ class LoopWatch:
         )
         loop = judge_after(trace.history, entry, rule)
         trace.history.note(entry)
-        if rule.serve and entry.is_repeatable and not whole.is_error:
+        if rule.serve and entry.is_repeatable and not (whole.is_error or whole.is_interim):
             served = Served(answer=job.call.call_id, turn=job.turn, result=result)
             trace.results.keep(served.answer, served)
         if loop is None:

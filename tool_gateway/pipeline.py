@@ -86,9 +86,19 @@ class Pipeline:
         self._admin_contact = admin_contact
 
     async def run(
-        self, call: ToolCall, *, session_name: str, entry: ToolEntry, backend: Backend
+        self,
+        call: ToolCall,
+        *,
+        session_name: str,
+        entry: ToolEntry,
+        backend: Backend,
+        patience_ms: int = 0,
+        is_retry: bool = False,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
+
+        `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
+        that it brings the answers.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -104,6 +114,8 @@ class Pipeline:
             isolated=backend.isolation_for(call, rule.limits),
             started_at_ms=self._clock.now_ms(),
             policy=policy,
+            patience_ms=patience_ms,
+            is_retry=is_retry,
         )
         job, refused = await self._guarded(job)
         if refused is not None:
@@ -177,7 +189,10 @@ class Pipeline:
             estimate=job.estimate,
             turn=job.turn,
             now_ms=job.started_at_ms,
-            expires_at_ms=job.started_at_ms + rule.limits.wall_ms + EXPIRY_GRACE_MS,
+            expires_at_ms=job.started_at_ms
+            + rule.limits.wall_ms
+            + job.patience_ms
+            + EXPIRY_GRACE_MS,
             unmeasurable=unexcused(rule, unmeasurable),
             idempotency=call.idempotency,
             # What a person is asked about has not begun: it outlives the process that asked.
@@ -258,8 +273,7 @@ class Pipeline:
                     f"{job.call.tool} was not run: {error}", is_error=True
                 )
             except UpstreamFailedError as error:
-                progress.status, progress.detail = CallStatus.UPSTREAM_FAILED, str(error)
-                progress.result = text_result(f"{job.call.tool} failed: {error}", is_error=True)
+                progress.result = progress.note_failed(error, job.call.tool)
             else:
                 progress.outcome, progress.detail = outcome, outcome.detail
                 progress.status, progress.result = outcome.status, outcome.result

@@ -28,7 +28,9 @@ class ToolResult:
     `structured` is None when the tool gave none. `closing` is a last line that the model
     must see whatever is cut before it: how a command ended, for one. `notes` are what the
     gateway itself tells the model, in blocks of their own after the tool's. `reported_cost`
-    is what an upstream says that the call cost, unchecked; it never reaches a client.
+    is what an upstream says that the call cost, unchecked; it never reaches a client. `extra`
+    is what else the answer says, as members beside these. `fault` is the error of the protocol
+    that the upstream answered with instead; the rest then says so in words.
     """
 
     content: tuple[Json, ...]
@@ -38,6 +40,13 @@ class ToolResult:
     closing: str | None = None
     reported_cost: object = None
     notes: tuple[str, ...] = ()
+    extra: Json = field(default_factory=dict)
+    fault: "Fault | None" = None
+
+    @property
+    def is_interim(self) -> bool:
+        """Tell whether this is no outcome yet: a question, or a task that goes on."""
+        return self.extra.get("resultType", "complete") != "complete"
 
     @property
     def size_bytes(self) -> int:
@@ -78,15 +87,24 @@ class ToolResult:
 
     def to_wire(self) -> dict[str, object]:
         """Return the result as the body of a `tools/call` response."""
-        wire: dict[str, object] = {
-            "content": [dict(block) for block in (*self.content, *self._last)],
-            "isError": self.is_error,
-        }
+        wire: dict[str, object] = dict(self.extra)
+        if not self.is_interim:
+            wire["content"] = [dict(block) for block in (*self.content, *self._last)]
+            wire["isError"] = self.is_error
         if self.structured is not None:
             wire["structuredContent"] = self.structured
         if self.meta:
             wire["_meta"] = dict(self.meta)
         return wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error of the protocol, as an upstream answered with it."""
+
+    code: int
+    words: str
+    data: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

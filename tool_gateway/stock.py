@@ -20,6 +20,11 @@ class Stock:
         self.catalog = Catalog(self._builtins)
         self.schemas = ArgumentSchemas(self.catalog)
 
+    @property
+    def has_builtins(self) -> bool:
+        """Tell whether any tool of the house itself is exposed."""
+        return bool(self._builtins)
+
     def replace(self, entries: Iterable[ToolEntry]) -> None:
         """Expose `entries` beside the built-in tools, whose names no upstream can take.
 

@@ -11,7 +11,19 @@ from pydantic import ValidationError
 
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
-from runtime.cli import approve, budgets, doctor, init, migrate, sessions, token, tour, up
+from runtime.cli import (
+    approve,
+    budgets,
+    doctor,
+    import_servers,
+    init,
+    migrate,
+    sessions,
+    stdio,
+    token,
+    tour,
+    up,
+)
 from runtime.cli import eval as evaluation
 from runtime.errors import ConfigError, RuntimeFaultError
 from runtime.settings import Settings
@@ -105,7 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"flyball {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (up, init, doctor, migrate, token, budgets, sessions, approve, evaluation, tour):
+    everything = (
+        *(up, stdio, init, import_servers, doctor, migrate, token, budgets, sessions, approve),
+        *(evaluation, tour),
+    )
+    for module in everything:
         command = commands.add_parser(
             module.NAME, parents=[shared], help=module.HELP, description=module.HELP
         )

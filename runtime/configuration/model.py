@@ -132,6 +132,12 @@ class Local(Table):
     at_once_max: Positive = 32
 
 
+class Builtin(Table):
+    """The tools of Flyball itself: "auto" hides them beside an upstream without a prefix."""
+
+    tools: Literal["auto", "on", "off"] = "auto"
+
+
 class Upstream(Table):
     """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
 
@@ -143,7 +149,11 @@ class Upstream(Table):
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     headers_from: dict[str, str] = Field(default_factory=dict)
+    # How a remote one is spoken to; "sse" is the transport of 2024-11-05.
+    transport: Literal["streamable", "sse"] = "streamable"
     prefix: Literal["server", "none"] = "server"
+    # "session": a connection, and a process, for each session instead of one for all.
+    share: Literal["all", "session"] = "all"
     start_ms_max: Positive = 30_000
     trust_reported_cost: bool = False
     pin: Pin = Pin.FIRST_USE
@@ -417,6 +427,7 @@ class Config(Table):
     guidance: Guidance = Guidance()
     unified_cost: UnifiedCost = UnifiedCost()
     energy: Energy = Energy()
+    builtin: Builtin = Builtin()
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()

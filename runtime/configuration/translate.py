@@ -42,7 +42,7 @@ from runtime.settings import scripts_directory, secret_from_environment
 from runtime.webhook import Webhook
 from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
-from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, Transport, UpstreamSpec
 
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
@@ -90,6 +90,13 @@ def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
         ConfigError: a variable that the file names is not set.
     """
     return tuple(_upstream(upstream) for upstream in config.upstream)
+
+
+def shows_builtins(config: Config) -> bool:
+    """Tell whether the built-in tools are offered: not beside a sole upstream's own names."""
+    if config.builtin.tools != "auto":
+        return config.builtin.tools == "on"
+    return all(upstream.prefix != "none" for upstream in config.upstream)
 
 
 def budgets_of(config: Config, *, tenant: TenantId) -> tuple[Budget, ...]:
@@ -347,9 +354,11 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             name=name,
             url=table.url,
             headers={**table.headers, **secrets},
+            transport=Transport(table.transport),
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,
             trust_reported_cost=table.trust_reported_cost,
+            share=Share(table.share),
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -364,6 +373,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         prefixed=prefixed,
         start_ms_max=table.start_ms_max,
         trust_reported_cost=table.trust_reported_cost,
+        share=Share(table.share),
     )
 
 

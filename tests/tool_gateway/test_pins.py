@@ -75,7 +75,7 @@ class Pinned:
     async def offered(self, tool: str) -> None:
         """Have the server say that its tools changed; wait until its list has the tool."""
         (connection,) = self.fleet.connections
-        await connection._on_message(mcp_types.ToolListChangedNotification())
+        connection.listener.hear(mcp_types.ToolListChangedNotification())
         while tool not in {entry.original for entry in connection.entries}:
             await anyio.sleep(0.01)
 

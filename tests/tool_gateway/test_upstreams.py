@@ -324,7 +324,7 @@ async def test_a_server_that_changes_its_tools_is_listed_again_and_keeps_running
         before = await upstreams.call("pid")
         grown = await upstreams.call("grow")
         [connected] = upstreams.fleet.connections
-        await connected._on_message(mcp_types.ToolListChangedNotification())
+        connected.listener.hear(mcp_types.ToolListChangedNotification())
         while "local__late" not in {entry.exposed for entry in upstreams.stock.catalog}:
             await anyio.sleep(0.01)
         after = await upstreams.call("late")
@@ -335,8 +335,6 @@ async def test_a_server_that_changes_its_tools_is_listed_again_and_keeps_running
 
 
 async def test_an_upstream_cannot_set_the_keys_of_the_house() -> None:
-    wire = mcp_types.CallToolResult.model_validate(
-        {"content": [], "_meta": {"flyball/denial": {"reason": "x"}, "theirs": 1}}
-    )
+    wire = {"content": [], "_meta": {"flyball/denial": {"reason": "x"}, "theirs": 1}}
 
     assert result_of(wire).meta == {"theirs": 1}

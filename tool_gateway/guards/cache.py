@@ -78,7 +78,7 @@ class ResultCache:
         if scope is None or scope is not job.cache_scope or result is None:
             return
         is_good = progress.status is CallStatus.OK and not result.is_error
-        if not is_good or result.size_bytes > RESULT_BYTES_MAX:
+        if not is_good or result.is_interim or result.size_bytes > RESULT_BYTES_MAX:
             return
         served = Served(
             answer=job.call.call_id,
@@ -123,8 +123,10 @@ def _scope_of(job: Job) -> _Scope:
 
 
 def _is_cached(job: Job) -> bool:
+    if job.rule.cache is None or job.is_retry:
+        return False
     # A person's yes runs one call, and a key has an outcome of its own.
-    return job.rule.cache is not None and job.rule.approval is None and job.call.idempotency is None
+    return job.rule.approval is None and job.call.idempotency is None
 
 
 def _only_reads(job: Job) -> bool:

@@ -5,65 +5,19 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from governor.amounts import Unit
-from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import UpstreamName
-from governor.limits import ExecutionLimits
-from governor.usage import OF_THE_MACHINE
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.changes import Changes
+from tool_gateway.exchange import NOBODY
 from tool_gateway.guards.pins import Pins
-from tool_gateway.ports import Backend, Meter, ServerPlacement
-from tool_gateway.results import Outcome, text_result
+from tool_gateway.ports import Backend, ServerPlacement
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.connection import UpstreamConnection
-from tool_gateway.upstreams.reported import reported_usage
-from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.relay import UpstreamRelay
+from tool_gateway.upstreams.spec import UpstreamSpec
 
 # What is not up by then is served without, and comes into the list when it is.
 CONNECT_SECONDS_MAX = 5.0
-_SHARED = "the upstream is one process that all its calls share"
-_ELSEWHERE = "the upstream runs outside of this sidecar"
-
-
-class UpstreamBackend:
-    """Runs the calls of one upstream."""
-
-    def __init__(self, connection: UpstreamConnection) -> None:
-        """Take the connection that the calls go over."""
-        self._connection = connection
-        is_local = isinstance(connection.spec, StdioSpec)
-        self.unmeasurable: Mapping[Unit, str] = dict.fromkeys(
-            OF_THE_MACHINE, _SHARED if is_local else _ELSEWHERE
-        )
-
-    @property
-    def name(self) -> UpstreamName:
-        """Return the upstream's configured name."""
-        return self._connection.name
-
-    def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
-        """Return None: the upstream runs already, whatever the call."""
-        return None
-
-    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
-        """Send the call and return the answer, or say that none came in time.
-
-        Raises:
-            UpstreamNotReachedError: provably nothing was sent.
-            UpstreamFailedError: it failed after the call was sent.
-        """
-        try:
-            result = await self._connection.call(
-                call.tool, dict(call.arguments), wall_ms=limits.wall_ms
-            )
-        except TimeoutError:
-            text = f"{self.name} did not answer within {limits.wall_ms} ms and was given up"
-            return Outcome(
-                result=text_result(text, is_error=True), status=CallStatus.TIMED_OUT, detail=text
-            )
-        status = CallStatus.TOOL_ERROR if result.is_error else CallStatus.OK
-        usage = reported_usage(result, self._connection.spec)
-        return Outcome(result=result, status=status, usage=usage)
 
 
 class UpstreamFleet:
@@ -76,18 +30,27 @@ class UpstreamFleet:
         placement: ServerPlacement,
         stock: Stock,
         pins: Pins | None = None,
+        changes: Changes | None = None,
     ) -> None:
         """Take what to connect to; nothing is started. With `pins` they say what is exposed."""
         self._stock = stock
         self._pins = pins
         if pins is not None:
             pins.on_change = self._restock
+        publish = (changes or Changes()).publish
         self.connections = tuple(
-            UpstreamConnection(spec, placement=placement, on_tools=self._restock) for spec in specs
+            UpstreamConnection(spec, placement=placement, on_tools=self._restock, publish=publish)
+            for spec in specs
         )
-        self.backends: Mapping[UpstreamName, Backend] = {
-            connection.name: UpstreamBackend(connection) for connection in self.connections
+        self.relays: Mapping[UpstreamName, UpstreamRelay] = {
+            connection.name: UpstreamRelay(connection, placement=placement, publish=publish)
+            for connection in self.connections
         }
+
+    @property
+    def backends(self) -> Mapping[UpstreamName, Backend]:
+        """Return what runs the calls of nobody in particular."""
+        return {name: relay.backend_for(NOBODY) for name, relay in self.relays.items()}
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -99,6 +62,8 @@ class UpstreamFleet:
         async with anyio.create_task_group() as tasks:
             for connection in self.connections:
                 tasks.start_soon(connection.run, name=f"upstream {connection.name}")
+            for relay in self.relays.values():
+                relay.start_in(tasks)
             with anyio.move_on_after(CONNECT_SECONDS_MAX):
                 for connection in self.connections:
                     await connection.settled()

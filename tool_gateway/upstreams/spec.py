@@ -2,8 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from governor.ids import UpstreamName
+
+
+class Transport(StrEnum):
+    """How a remote upstream is spoken to: the present transport, or that of 2024-11-05."""
+
+    STREAMABLE = "streamable"
+    SSE = "sse"
+
+
+class Share(StrEnum):
+    """Who shares a connection (and a process): all clients, or the calls of one session."""
+
+    ALL = "all"
+    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +32,7 @@ class StdioSpec:
     prefixed: bool = True
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
+    share: Share = Share.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +42,11 @@ class HttpSpec:
     name: UpstreamName
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    transport: Transport = Transport.STREAMABLE
     prefixed: bool = True
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
+    share: Share = Share.ALL
 
 
 UpstreamSpec = StdioSpec | HttpSpec

@@ -1,0 +1,48 @@
+"""`flyball stdio`: be the MCP server of the one program that starts it."""
+
+import argparse
+import logging
+
+import anyio
+
+from runtime.cli.stopping import StopSignals, stop_signals
+from runtime.configuration.load import load_config
+from runtime.configuration.store_url import store_url_of
+from runtime.settings import Settings
+from runtime.wiring import Sidecar, open_sidecar
+
+NAME = "stdio"
+HELP = "Serve MCP on standard input and output, for the one program that starts it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add nothing of its own."""
+
+
+def run(_: argparse.Namespace, settings: Settings) -> int:
+    """Serve until the client is gone; return 0, or 128 and the number of a signal."""
+    # Standard output belongs to the protocol; the log goes to standard error.
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    return anyio.run(_serve, settings)
+
+
+async def _serve(settings: Settings) -> int:
+    async with stop_signals() as signals:
+        with anyio.CancelScope() as serving:
+            signals.do(serving.cancel)
+            config = load_config(settings.config)
+            url = store_url_of(config, settings.store_url)
+            async with open_sidecar(config, state_dir=settings.state, store_url=url) as sidecar:
+                await _until_gone(signals, sidecar)
+        return signals.status
+
+
+async def _until_gone(signals: StopSignals, sidecar: Sidecar) -> None:
+    """Serve the client; when it has gone, or a signal came, its calls are ended and settled."""
+    with anyio.CancelScope() as serving:
+        signals.do(serving.cancel)
+        front = await sidecar.stdio()
+        await front.serve()
+    sidecar.running.stop_all(why="the client has gone")

@@ -1,0 +1,371 @@
+"""The use cases besides calls: what upstreams offer is listed as one, and asked of its owner."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from governor.ids import ToolName, UpstreamName
+from tool_gateway.caching import AnswerCache
+from tool_gateway.changes import Change, Changes, Watches
+from tool_gateway.errors import (
+    CallerLimitError,
+    UnknownOfferError,
+    UpstreamError,
+    UpstreamFailedError,
+)
+from tool_gateway.exchange import Exchange
+from tool_gateway.identity import Caller
+from tool_gateway.offers import Collision, Offers, merged_face
+from tool_gateway.ports import PolicySource
+from tool_gateway.relays import Relay, ServerFace
+from tool_gateway.results import Json
+from tool_gateway.telemetry import count_failure
+
+logger = logging.getLogger(__name__)
+
+WALL_MS_MAX = 60_000
+LIST_MS_MAX = 10_000
+PAGES_MAX = 100
+ITEMS_MAX = 10_000
+TASKS_MAX = 10_000
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+OUTCOME_META = "flyball/upstreams"
+COLLISION_META = "flyball/collisions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One kind of list: its method, the member that holds it, and the capability it needs."""
+
+    method: str
+    member: str
+    capability: str
+
+
+RESOURCES = Listing(method="resources/list", member="resources", capability="resources")
+TEMPLATES = Listing(
+    method="resources/templates/list", member="resourceTemplates", capability="resources"
+)
+PROMPTS = Listing(method="prompts/list", member="prompts", capability="prompts")
+LISTINGS: Mapping[str, Listing] = {
+    listing.method: listing for listing in (RESOURCES, TEMPLATES, PROMPTS)
+}
+
+
+class Relaying:
+    """Lists and asks what the upstreams offer besides tools."""
+
+    def __init__(
+        self,
+        *,
+        relays: Mapping[UpstreamName, Relay],
+        policy: PolicySource,
+        changes: Changes,
+        elapsed_ms: Callable[[], int],
+    ) -> None:
+        """Take the upstreams in the order of the configuration: the first has a shared URI."""
+        self._cache = AnswerCache(elapsed_ms)
+        changes.subscribe(self._cache.forget)
+        self._relays = relays
+        self._policy = policy
+        self.changes = changes
+        self._offers = Offers()
+        self._watches = Watches()
+        self._watched_at: dict[str, Relay] = {}
+        self._tasks: dict[str, UpstreamName] = {}
+        self._reported: set[Collision] = set()
+
+    @property
+    def sole(self) -> Relay | None:
+        """Return the one upstream whose names are shown as they are, if that is the setting."""
+        relays = list(self._relays.values())
+        return relays[0] if len(relays) == 1 and not relays[0].is_prefixed else None
+
+    @property
+    def face(self) -> ServerFace:
+        """Return what the upstreams together say about themselves."""
+        sole = self.sole
+        if sole is not None and sole.face is not None:
+            return sole.face
+        faces = [relay.face for relay in self._relays.values() if relay.face is not None]
+        return ServerFace(
+            capabilities=merged_face(face.capabilities for face in faces),
+            instructions=None,
+            implementation=None,
+            has_sessions=False,
+        )
+
+    async def listed(
+        self, listing: Listing, caller: Caller, params: Json, exchange: Exchange
+    ) -> Json:
+        """Return a list of what every upstream offers; one that is down is left out and named.
+
+        Raises:
+            UpstreamError: the sole upstream did not answer.
+        """
+        sole = self.sole
+        if sole is not None:
+            if not self._is_open(sole, caller):
+                return {listing.member: []}
+            answer = await self._asked(sole, listing.method, params, caller, exchange)
+            if listing is PROMPTS:
+                listed = _items(answer, listing)
+                items = [one for one in listed if self._may_get(str(one["name"]), caller)]
+                return {**answer, listing.member: items}
+            return answer
+        found, missing = await self._of_all(listing, caller, exchange)
+        if listing is PROMPTS:
+            merged, collisions = self._offers.merge_prompts(found)
+            items = [one for _, one in merged if self._may_get(str(one["name"]), caller)]
+        else:
+            key = "uri" if listing is RESOURCES else "uriTemplate"
+            merged, collisions = self._offers.merge_resources(found, key=key)
+            # Whose a URI is does not depend on who asks; what they are shown does.
+            items = [one for name, one in merged if self._is_open(self._relays[name], caller)]
+        self._report(collisions)
+        meta: dict[str, object] = {}
+        if missing:
+            meta[OUTCOME_META] = missing
+        if collisions:
+            meta[COLLISION_META] = [
+                {"key": one.key, "kept": one.kept, "dropped": one.dropped} for one in collisions
+            ]
+        return {listing.member: items, "_meta": meta} if meta else {listing.member: items}
+
+    async def read(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
+        """Return a resource's contents.
+
+        Raises:
+            UnknownOfferError: no upstream that can be reached has it.
+            UpstreamError: its upstream did not answer.
+        """
+        relay = await self._owner_of(str(params["uri"]), caller, exchange)
+        return await self._asked(relay, "resources/read", params, caller, exchange)
+
+    async def get_prompt(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
+        """Return a prompt.
+
+        Raises:
+            UnknownOfferError: no upstream has it.
+            UpstreamError: its upstream did not answer.
+        """
+        relay, name = self._prompt_of(str(params["name"]), caller)
+        sent = {**params, "name": name}
+        return await relay.request("prompts/get", sent, exchange, wall_ms=WALL_MS_MAX)
+
+    async def complete(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
+        """Return how an argument may be completed.
+
+        Raises:
+            UnknownOfferError: no upstream has the prompt or template.
+            UpstreamError: its upstream did not answer.
+        """
+        reference = params["ref"]
+        assert isinstance(reference, Mapping), "the front has checked the shape"
+        if reference.get("type") == "ref/prompt":
+            relay, name = self._prompt_of(str(reference["name"]), caller)
+            params = {**params, "ref": {**reference, "name": name}}
+        else:
+            relay = await self._owner_of(str(reference["uri"]), caller, exchange)
+        return await relay.request("completion/complete", params, exchange, wall_ms=WALL_MS_MAX)
+
+    async def set_level(self, params: Json, exchange: Exchange) -> None:
+        """Have every upstream that logs for a session log at a level.
+
+        An upstream that cannot is left as it is: what it logs is filtered here as well.
+        """
+        for relay in self._relays.values():
+            if relay.face is None or "logging" not in relay.face.capabilities:
+                continue
+            try:
+                await relay.request("logging/setLevel", params, exchange, wall_ms=LIST_MS_MAX)
+            except UpstreamError as error:
+                logger.info("upstream %s: its log level stays: %s", relay.name, error)
+
+    async def watch(self, uri: str, caller: Caller, exchange: Exchange) -> None:
+        """Publish changes to a resource until `unwatch` was called as often.
+
+        Raises:
+            CallerLimitError: too many resources are watched.
+            UnknownOfferError: no upstream has it.
+            UpstreamError: its upstream refuses.
+        """
+        if self._watches.is_full:
+            raise CallerLimitError("too many resources are watched; unsubscribe from some")
+        relay = await self._owner_of(uri, caller, exchange)
+
+        async def begin(uri: str) -> None:
+            await relay.watch(uri)
+            self._watched_at[uri] = relay
+
+        await self._watches.add(uri, begin)
+
+    async def unwatch(self, uri: str) -> None:
+        """Publish no more changes for one of those that watch a resource."""
+
+        async def end(uri: str) -> None:
+            relay = self._watched_at.pop(uri, None)
+            if relay is None:
+                return
+            try:
+                await relay.unwatch(uri)
+            except UpstreamError as error:
+                logger.info("upstream %s: still tells of %s: %s", relay.name, uri, error)
+
+        await self._watches.remove(uri, end)
+
+    def publish(self, change: Change) -> None:
+        """Tell everybody who listens of a change."""
+        self.changes.publish(change)
+
+    def note_task(self, answer: Json, upstream: UpstreamName) -> None:
+        """Remember whose a task is that an answer names."""
+        task = answer.get("taskId")
+        if isinstance(task, str):
+            self._tasks[task] = upstream
+            if len(self._tasks) > TASKS_MAX:
+                del self._tasks[next(iter(self._tasks))]
+
+    async def ask_about_task(
+        self, method: str, caller: Caller, params: Json, exchange: Exchange
+    ) -> Json:
+        """Return what the upstream of a task says of it.
+
+        Raises:
+            UnknownOfferError: no upstream runs tasks, or none has this one.
+            UpstreamError: it did not answer.
+        """
+        able = [
+            relay
+            for relay in self._relays.values()
+            if relay.face is not None
+            and TASKS_EXTENSION in _extensions(relay.face)
+            and self._is_open(relay, caller)
+        ]
+        owner = self._tasks.get(str(params.get("taskId")))
+        found = [relay for relay in able if relay.name == owner] or able
+        if len(found) != 1:
+            raise UnknownOfferError("no upstream has such a task")
+        return await found[0].request(method, params, exchange, wall_ms=WALL_MS_MAX)
+
+    def _is_open(self, relay: Relay, caller: Caller) -> bool:
+        """Tell whether the policy lets `caller` have what is not named one by one.
+
+        Rules are about names. What has none of an upstream is governed by the rule that
+        covers the beginning of all its names.
+        """
+        return self._may_get(f"{relay.name}__" if relay.is_prefixed else "", caller)
+
+    def _may_get(self, name: str, caller: Caller) -> bool:
+        rule = self._policy().rule_for(
+            tool=ToolName(name), tenant=caller.tenant, agent=caller.agent
+        )
+        return rule.allow
+
+    async def _of_all(
+        self, listing: Listing, caller: Caller, exchange: Exchange
+    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[str, str]]:
+        """Return what each upstream lists, in order, and why those that are missing are."""
+        found: dict[UpstreamName, Sequence[Json]] = {}
+        missing: dict[str, str] = {}
+
+        async def ask(relay: Relay) -> None:
+            try:
+                found[relay.name] = await self._pages_of(relay, listing, caller, exchange)
+            except UpstreamError as error:
+                missing[relay.name] = str(error)
+                count_failure("upstream list")
+
+        async with anyio.create_task_group() as tasks:
+            for relay in self._relays.values():
+                if relay.face is None:
+                    missing[relay.name] = "it was not connected yet"
+                elif listing.capability in relay.face.capabilities:
+                    tasks.start_soon(ask, relay)
+        return [(name, found[name]) for name in self._relays if name in found], missing
+
+    async def _pages_of(
+        self, relay: Relay, listing: Listing, caller: Caller, exchange: Exchange
+    ) -> list[Json]:
+        """Return every page of an upstream's list."""
+        items: list[Json] = []
+        params: Json = {}
+        for _ in range(PAGES_MAX):
+            page = await self._asked(relay, listing.method, params, caller, exchange)
+            items.extend(_items(page, listing))
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return items
+            if len(items) > ITEMS_MAX:
+                break
+            params = {"cursor": cursor}
+        raise UpstreamFailedError(f"{relay.name} lists more than {ITEMS_MAX} items or never ends")
+
+    async def _asked(
+        self, relay: Relay, method: str, params: Json, caller: Caller, exchange: Exchange
+    ) -> Json:
+        """Return an upstream's answer, an earlier one where it may be given again."""
+        asker = (caller.agent, exchange.session)
+        known = self._cache.find(relay.name, method, params, asker)
+        if known is not None:
+            return known
+        wall_ms = LIST_MS_MAX if method in LISTINGS else WALL_MS_MAX
+        answer = await relay.request(method, params, exchange, wall_ms=wall_ms)
+        self._cache.keep(relay.name, method, params, asker, answer)
+        return answer
+
+    async def _owner_of(self, uri: str, caller: Caller, exchange: Exchange) -> Relay:
+        """Return whose a URI is; what nobody has listed yet is listed now.
+
+        Raises:
+            UnknownOfferError: no upstream that the caller may use has it.
+        """
+        able = [
+            relay
+            for relay in self._relays.values()
+            if relay.face is not None and "resources" in relay.face.capabilities
+        ]
+        owner = self._offers.owner_of(uri)
+        if owner is None and len(able) == 1:
+            owner = able[0].name
+        if owner is None:
+            await self.listed(RESOURCES, caller, {}, exchange)
+            await self.listed(TEMPLATES, caller, {}, exchange)
+            owner = self._offers.owner_of(uri)
+        relay = None if owner is None else self._relays.get(owner)
+        if relay is None or not self._is_open(relay, caller):
+            message = f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+            raise UnknownOfferError(message)
+        return relay
+
+    def _prompt_of(self, name: str, caller: Caller) -> tuple[Relay, str]:
+        sole = self.sole
+        found = (
+            (sole.name, name)
+            if sole is not None
+            else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
+        )
+        if found is None or not self._may_get(name, caller):
+            message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
+            raise UnknownOfferError(message)
+        return self._relays[found[0]], found[1]
+
+    def _report(self, collisions: Sequence[Collision]) -> None:
+        for one in set(collisions) - self._reported:
+            self._reported.add(one)
+            logger.error(
+                "%s is offered by %s and by %s; the first has it", one.key, one.kept, one.dropped
+            )
+
+
+def _items(page: Json, listing: Listing) -> list[Json]:
+    found = page.get(listing.member)
+    assert isinstance(found, list), "the SDK has checked the shape"
+    return found
+
+
+def _extensions(face: ServerFace) -> Json:
+    found = face.capabilities.get("extensions")
+    return found if isinstance(found, Mapping) else {}

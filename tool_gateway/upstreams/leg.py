@@ -1,0 +1,134 @@
+"""Requests over an open connection to an upstream, in whichever era it speaks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import mcp_types
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from governor.ids import UpstreamName
+from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError, UpstreamSaidError
+from tool_gateway.exchange import AskRefusedError
+from tool_gateway.redaction import redact_text
+from tool_gateway.results import Json
+from tool_gateway.upstreams.questions import Questions, Serving, asked
+from tool_gateway.upstreams.whatever import sent_whole
+
+# How often an upstream may ask again before it has what it needs.
+ROUNDS_MAX = 16
+QUESTIONS_MAX = 32
+DETAIL_CHARS_MAX = 300
+INPUT_REQUIRED = "input_required"
+
+
+class Leg:
+    """One open connection to an upstream."""
+
+    def __init__(self, name: UpstreamName, client: Client, questions: Questions) -> None:
+        """Take the connection and the callbacks that it was opened with."""
+        self._name = name
+        self._questions = questions
+        self.client = client
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether a request is in flight."""
+        return self._questions.is_busy
+
+    @property
+    def is_modern(self) -> bool:
+        """Tell whether the upstream speaks the era without sessions."""
+        return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def request(self, method: str, params: Json, serving: Serving) -> Json:
+        """Return the upstream's answer, after whatever it had to ask of the client.
+
+        A client that retries itself gets the questions as the answer.
+
+        Raises:
+            TimeoutError: no answer came in time.
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: it failed, or asks without an end.
+            MCPError: the connection failed.
+        """
+        exchange = serving.exchange
+        sent = self._as_sent(params, exchange.wishes.meta)
+        with self._questions.serving(serving), serving.patience.limited():
+            for _ in range(ROUNDS_MAX):
+                answer = await self._sent(method, sent, serving)
+                if answer.get("resultType") != INPUT_REQUIRED or exchange.wishes.retries_itself:
+                    return answer
+                sent = {**sent, **await self._answers_to(answer, serving)}
+        message = f"{self._name} asked {ROUNDS_MAX} times for further input"
+        raise UpstreamFailedError(message)
+
+    def _as_sent(self, params: Json, meta: Json) -> dict[str, Any]:
+        sent = dict(params)
+        if not self.is_modern:
+            if sent.pop("requestState", None) is not None:
+                message = "this requestState is unknown or has expired; start again without it"
+                raise UpstreamNotReachedError(message)
+            sent.pop("inputResponses", None)
+            meta = {k: v for k, v in meta.items() if k != mcp_types.LOG_LEVEL_META_KEY}
+        return {**sent, "_meta": dict(meta)} if meta else sent
+
+    async def _sent(self, method: str, params: Mapping[str, Any], serving: Serving) -> Json:
+        exchange = serving.exchange
+        try:
+            return await sent_whole(
+                self.client,
+                method,
+                # The session adds to what it sends, so each round is a copy.
+                {**params, "_meta": dict(params.get("_meta", {}))},
+                on_progress=exchange.progress if exchange.wishes.has_progress else None,
+            )
+        except (ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            message = f"{self._name} answered what the protocol does not allow: {error}"
+            raise UpstreamFailedError(message[:DETAIL_CHARS_MAX]) from error
+
+    async def _answers_to(self, interim: Json, serving: Serving) -> dict[str, object]:
+        """Ask the client everything that the upstream asks, side by side.
+
+        Raises:
+            UpstreamFailedError: the client cannot answer, so the upstream cannot either.
+        """
+        questions = interim.get("inputRequests") or {}
+        assert isinstance(questions, Mapping), "the SDK has checked the shape"
+        if len(questions) > QUESTIONS_MAX:
+            message = f"{self._name} asked {len(questions)} questions at once"
+            raise UpstreamFailedError(message)
+        answers: dict[str, object] = {}
+        refused: list[str] = []
+
+        async def answer(key: str, question: Mapping[str, Any]) -> None:
+            try:
+                answers[key] = await asked(
+                    serving, question["method"], question.get("params") or {}
+                )
+            except AskRefusedError as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for key, question in questions.items():
+                tasks.start_soon(answer, key, question)
+        if refused:
+            message = f"{self._name} needs further input, and {refused[0]}"
+            raise UpstreamFailedError(message)
+        state = interim.get("requestState")
+        found = {} if state is None else {"requestState": state}
+        return {**found, "inputResponses": answers}
+
+
+def said(name: UpstreamName, error: MCPError) -> UpstreamSaidError:
+    """Return an upstream's error as a value of the house, without what looks like a secret."""
+    words = redact_text(error.message)[:DETAIL_CHARS_MAX]
+    return UpstreamSaidError(
+        f"upstream {name}: [{error.code}] {words}",
+        code=error.code,
+        words=words,
+        data=error.data,
+    )

@@ -1,0 +1,116 @@
+"""Opening a client for an upstream, over the transport that its spec names."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import Any
+
+import httpx2
+import mcp_types
+from mcp import Client, StdioServerParameters
+from mcp.client.session import MessageHandlerFnT
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tool_gateway.ports import ServerPlacement
+from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
+from tool_gateway.upstreams.questions import Questions
+from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
+from tool_gateway.upstreams.stderr import StderrRing
+from tool_gateway.upstreams.watched import watched
+
+# Its stream stays open while nobody calls.
+SSE_READ_SECONDS_MAX = 24 * 60 * 60.0
+_WE = mcp_types.Implementation(name="flyball", title="Flyball", version="1")
+
+
+class Era(StrEnum):
+    """Which era to speak: the newest that the server knows, or the one with sessions."""
+
+    ANY = "auto"
+    SESSIONS = "legacy"
+
+
+@asynccontextmanager
+async def opened(
+    spec: UpstreamSpec,
+    *,
+    placed_as: str,
+    placement: ServerPlacement,
+    questions: Questions,
+    on_message: MessageHandlerFnT,
+    on_lost: Callable[[], None],
+    on_stderr: Callable[[str], None],
+    era: Era = Era.ANY,
+) -> AsyncIterator[Client]:
+    """Yield a client that is connected to the upstream; `on_lost` is called at its end.
+
+    `placed_as` names the domain of a server that is started; `on_stderr` gets its last words.
+    """
+    match spec:
+        case HttpSpec(transport=Transport.SSE):
+            transport = sse_client(
+                spec.url,
+                headers=dict(spec.headers),
+                sse_read_timeout=SSE_READ_SECONDS_MAX,
+                httpx_client_factory=_plain_client,
+            )
+            async with _client(
+                watched(transport, on_lost), questions, on_message, era=Era.SESSIONS
+            ) as client:
+                yield client
+        case HttpSpec():
+            async with contained_client(spec.headers) as http:
+                transport = streamable_http_client(
+                    spec.url, http_client=http, max_sse_event_size=JSON_BYTES_MAX
+                )
+                async with _client(
+                    watched(transport, on_lost), questions, on_message, era=era
+                ) as client:
+                    yield client
+        case StdioSpec():
+            with StderrRing(spec.name) as stderr:
+                command, *arguments = placement.wrap_server(placed_as, spec.command)
+                parameters = StdioServerParameters(
+                    command=command, args=arguments, env=dict(spec.env), cwd=spec.cwd
+                )
+                started = stdio_client(parameters, errlog=stderr.writer)
+                try:
+                    async with _client(
+                        watched(started, on_lost), questions, on_message, era=era
+                    ) as client:
+                        yield client
+                finally:
+                    on_stderr(stderr.tail())
+
+
+def _client(
+    transport: Any, questions: Questions, on_message: MessageHandlerFnT, *, era: Era
+) -> Client:
+    return Client(
+        transport,
+        mode=era.value,
+        client_info=_WE,
+        sampling_callback=questions.sampling,
+        sampling_capabilities=mcp_types.SamplingCapability(
+            context=mcp_types.SamplingContextCapability(),
+            tools=mcp_types.SamplingToolsCapability(),
+        ),
+        elicitation_callback=questions.elicitation,
+        list_roots_callback=questions.roots,
+        logging_callback=questions.log,
+        message_handler=on_message,
+        cache=None,
+    )
+
+
+def _plain_client(
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """Return the HTTP client of the old transport, whose answers come on one stream."""
+    return httpx2.AsyncClient(
+        headers=headers, timeout=timeout or CONNECT_SECONDS_MAX, auth=auth, trust_env=False
+    )

@@ -1,0 +1,103 @@
+"""An upstream's connections that belong to one session each: opened at need, closed when idle."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import anyio
+from anyio.abc import TaskGroup
+
+from governor.ids import SessionId
+from tool_gateway.changes import Change
+from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.ports import ServerPlacement
+from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
+from tool_gateway.upstreams.opening import Era
+from tool_gateway.upstreams.spec import UpstreamSpec
+
+SESSIONS_MAX = 64
+IDLE_SECONDS_MAX = 600.0
+SWEEP_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Own:
+    connection: UpstreamConnection
+    era: Era
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    used_at: float = field(default_factory=anyio.current_time)
+
+
+class SessionConnections:
+    """One upstream's connections, each for the calls of one session."""
+
+    def __init__(
+        self, spec: UpstreamSpec, *, placement: ServerPlacement, publish: Callable[[Change], None]
+    ) -> None:
+        """Take what to connect to; nothing is started."""
+        self._spec = spec
+        self._placement = placement
+        self._publish = publish
+        self._own: dict[SessionId, _Own] = {}
+        self._tasks: TaskGroup | None = None
+        self._numbers = count(1)
+
+    def start_in(self, tasks: TaskGroup) -> None:
+        """Open connections in `tasks` from now on, and close there those that rest."""
+        self._tasks = tasks
+        tasks.start_soon(self._close_idle)
+
+    async def connection_of(self, session: SessionId, era: Era) -> UpstreamConnection:
+        """Return the session's connection, which is opened if it has none.
+
+        A server that turns out not to speak `era` is spoken to in its own.
+
+        Raises:
+            UpstreamNotReachedError: as many sessions as may have a connection have one.
+        """
+        own = self._own.get(session) or self._opened(session, era)
+        await own.connection.settled()
+        is_refused = own.era is Era.SESSIONS and own.connection.state is UpstreamState.DOWN
+        if is_refused and self._own.get(session) is own:
+            own.scope.cancel()
+            del self._own[session]
+            own = self._opened(session, Era.ANY)
+            await own.connection.settled()
+        own.used_at = anyio.current_time()
+        return own.connection
+
+    def _opened(self, session: SessionId, era: Era) -> _Own:
+        if self._tasks is None or len(self._own) >= SESSIONS_MAX:
+            message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
+            raise UpstreamNotReachedError(message)
+        connection = UpstreamConnection(
+            self._spec,
+            placement=self._placement,
+            on_tools=_nothing,
+            publish=self._publish,
+            placed_as=f"{self._spec.name}-{next(self._numbers)}",
+            era=era,
+        )
+        own = self._own[session] = _Own(connection, era)
+        self._tasks.start_soon(self._run, session, own)
+        return own
+
+    async def _run(self, session: SessionId, own: _Own) -> None:
+        try:
+            with own.scope:
+                await own.connection.run()
+        finally:
+            if self._own.get(session) is own:
+                del self._own[session]
+
+    async def _close_idle(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_SECONDS)
+            for own in list(self._own.values()):
+                rests_s = anyio.current_time() - own.used_at
+                if rests_s > IDLE_SECONDS_MAX and not own.connection.is_busy:
+                    own.scope.cancel()
+
+
+def _nothing() -> None:
+    """Do nothing: the shared connection tells what the upstream offers."""
