@@ -12,7 +12,6 @@ from governor.scope import ScopeKind
 from memory_store.accounts import BalanceView
 from memory_store.budgets import BudgetView
 from runtime.admin.shapes.fields import (
-    Id,
     Label,
     Limits,
     Out,
@@ -21,6 +20,7 @@ from runtime.admin.shapes.fields import (
     limits_shape,
 )
 from runtime.budget_words import Burst, Match, WarnAt, match_of, match_words
+from runtime.naming import Id
 from runtime.windows import WindowShape, window_of, window_shape
 
 Subject = Annotated[

@@ -7,13 +7,13 @@ from governor.ids import TenantId
 from memory_store.budgets import BudgetView
 from memory_store.tenants import Tenant
 from runtime.admin.shapes.fields import (
-    Id,
     Label,
     Limits,
     Out,
     Shape,
     limits_shape,
 )
+from runtime.naming import Id
 from runtime.windows import WindowShape, window_shape
 
 

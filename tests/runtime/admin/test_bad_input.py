@@ -56,7 +56,7 @@ def budget(**changed: Any) -> dict[str, Any]:
         (budget(window={"every_s": 2**62}), "window.every_s"),
         (budget(window={"every_s": 10**40}), "window.every_s"),
         (budget(window={"every_s": 60, "from": 0}), "window.from"),
-        (budget(window={}), "window.every_s"),
+        (budget(window={}), "window"),
         (budget(window=None), "window"),
         (budget(limit={"tool_calls": 1}), "limit"),
         (budget(**{"\ud800": 1}), "body"),
