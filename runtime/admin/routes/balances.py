@@ -50,8 +50,10 @@ async def _chain(
     A session implies its agent, an agent its tenant.
 
     Raises:
-        NotFoundError: there is no such session or agent.
+        NotFoundError: there is no such session, agent or tenant.
     """
+    if filters.tenant is not None:
+        await parts.store.tenants.get(filters.tenant)
     if filters.session is not None:
         session = await parts.store.sessions.get(SessionId(filters.session))
         is_theirs = filters.agent in (None, session.agent)
