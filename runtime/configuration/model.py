@@ -36,6 +36,7 @@ _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
 _PORT_MAX = 65_535
+_SESSION_ID = "ses_"
 _MIB = 1024 * 1024
 
 # An hour in place, a month to decide: a hold is kept all the while.
@@ -317,6 +318,16 @@ class BudgetTable(Table):
     mode: Mode = Mode.ENFORCE
     overdraft: Overdraft = Overdraft.DENY
     warn_at_permille: WarnAt = ()
+
+    @model_validator(mode="after")
+    def _can_be_somebodys(self) -> Self:
+        is_session = self.scope is ScopeKind.SESSION
+        if is_session and self.subject is not None and not self.subject.startswith(_SESSION_ID):
+            raise ValueError(
+                f"subject = {self.subject!r} is no session's id (ses_…); leave it out, and each "
+                "session has the allowance to itself"
+            )
+        return self
 
 
 class WebhookTable(Table):

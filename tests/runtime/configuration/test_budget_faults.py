@@ -109,3 +109,11 @@ def test_patterns_and_what_is_configured_are_let_through() -> None:
     (budget,) = parse_config(text, source="flyball.toml").budget
 
     assert (budget.match.tool, budget.match.upstream) == ("files__read", "f*")
+
+
+def test_a_session_is_not_budgeted_by_the_name_that_an_agent_gives_it() -> None:
+    (said,) = refusal_of(
+        '[[budget]]\nid = "a"\nscope = "session"\nsubject = "nightly"\nlimits = { turns = 1 }\n'
+    )
+
+    assert said.startswith("flyball.toml: budget[0]: subject = 'nightly' is no session's id (ses_")
