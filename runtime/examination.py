@@ -34,10 +34,10 @@ from runtime.configuration.translate import (
     upstreams_of,
 )
 from runtime.errors import ConfigError, ListenError
-from runtime.first_start import TENANT
 from runtime.listeners import bind
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
+from runtime.token_files import TENANT
 from tool_gateway.upstreams.spec import StdioSpec
 
 _MEND_REQUIRED = (

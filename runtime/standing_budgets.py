@@ -7,7 +7,7 @@ from governor.budget import Budget
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.scope import ScopeKind
 from memory_store.glance import Found, Names
-from runtime.first_start import ADMIN, AGENT, TENANT
+from runtime.token_files import ADMIN, AGENT, TENANT
 
 _WORDS = {"budget_id": "id"}
 

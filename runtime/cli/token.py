@@ -12,8 +12,8 @@ from governor.ids import PrincipalId
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.clock import SystemClock
 from runtime.errors import RuntimeFaultError
-from runtime.first_start import ADMIN, AGENT, read_token, token_files, write_token
 from runtime.settings import Settings
+from runtime.token_files import ADMIN, AGENT, read_token, token_files, write_token
 
 NAME = "token"
 HELP = "Make, list, rotate or revoke a principal's tokens."

@@ -15,11 +15,11 @@ from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import budgets_of
 from runtime.examination import Mark, budget_findings, local_command_findings
-from runtime.first_start import TENANT
 from runtime.listeners import DRAIN_SECONDS, Listeners
 from runtime.serving import serving
 from runtime.settings import Settings
 from runtime.standing_budgets import names_in
+from runtime.token_files import TENANT
 from runtime.wiring import Sidecar
 
 NAME = "up"

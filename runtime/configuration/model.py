@@ -20,6 +20,7 @@ from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
+from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
@@ -32,50 +33,14 @@ LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
 TurnCountOrNone = Annotated[int, Field(strict=True, ge=0, le=TURNS_MAX)]
 SmallPrice = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
-_ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
-_PORT_MAX = 65_535
 _SESSION_ID = "ses_"
 _MIB = 1024 * 1024
 
 # An hour in place, a month to decide: a hold is kept all the while.
 _WAIT_S_MAX = 60 * 60
 _TTL_S_MAX = 30 * 24 * 60 * 60
-
-
-class Listen(Table):
-    """Where agents and administrators connect."""
-
-    agents: str = "127.0.0.1:8700"
-    admin: str = "127.0.0.1:8701"
-    trusted_proxy: Flag = False
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    body_bytes_max: Positive = 4 * _MIB
-
-    @field_validator("agents", "admin")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        match = _ADDRESS.match(value)
-        if match is None:
-            raise ValueError('expected "host:port", for example "127.0.0.1:8700"')
-        if int(match[2]) > _PORT_MAX:
-            raise ValueError(f"there is no port above {_PORT_MAX}; choose a smaller one")
-        return value
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key go together: give both or neither")
-        host, _, port = self.agents.rpartition(":")
-        admin_host, _, admin_port = self.admin.rpartition(":")
-        if host == admin_host and int(port) == int(admin_port) != 0:
-            raise ValueError(
-                f"agents and admin are both {self.agents}; give each listener a port of its own"
-            )
-        return self
 
 
 class Auth(Table):

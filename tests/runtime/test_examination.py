@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from runtime import examination
+from runtime.configuration.listen import Listen
 from runtime.configuration.load import config_version, load_config
-from runtime.configuration.model import Listen
 from runtime.errors import ConfigError
 from runtime.examination import Examination, Finding, Mark, examine
 from runtime.listeners import bind

@@ -14,8 +14,9 @@ from governor.window import Fixed, Lifetime
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.store import Store, glance_at_store, open_store
-from runtime.first_start import AGENT, TENANT, prepare
+from runtime.first_start import prepare
 from runtime.standing_budgets import doubts_about, names_in
+from runtime.token_files import AGENT, TENANT
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from anyio import to_thread
 
-from runtime.configuration.model import Config, Listen, TurnTermsTable
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config, TurnTermsTable
 from runtime.listeners import Listeners
 from runtime.serving import serving
 from tests.runtime.cli.conftest import Ended, Flyball

@@ -11,7 +11,8 @@ import pytest
 from anyio import to_thread
 
 from runtime.cli.token import _line
-from runtime.configuration.model import Config, Listen
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
 from runtime.listeners import Listeners, bind
 from runtime.serving import serving
 from tests.runtime.cli.conftest import Ended, Flyball
