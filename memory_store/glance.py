@@ -20,12 +20,21 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionKnown:
+    """Whose session it is, and what its agent calls it."""
+
+    tenant: TenantId
+    agent: PrincipalId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What there is of it: budgets, retired ones too, and whose principals and sessions."""
 
     budgets: Mapping[BudgetId, BudgetView]
     principals: Mapping[PrincipalId, TenantId]
-    sessions: Mapping[SessionId, TenantId]
+    sessions: Mapping[SessionId, SessionKnown]
 
 
 def look_up(connection: Connection, names: Names) -> Found:
@@ -37,12 +46,17 @@ def look_up(connection: Connection, names: Names) -> Found:
         )
     )
     runs = connection.execute(
-        select(sessions.c.session_id, sessions.c.tenant).where(
+        select(sessions.c.session_id, sessions.c.tenant, sessions.c.agent, sessions.c.name).where(
             sessions.c.session_id.in_(names.sessions)
         )
     )
     return Found(
         budgets={view.budget.budget_id: view for view in map(budget_view, rows)},
         principals={PrincipalId(name): TenantId(tenant) for name, tenant in people},
-        sessions={SessionId(name): TenantId(tenant) for name, tenant in runs},
+        sessions={
+            SessionId(row.session_id): SessionKnown(
+                tenant=TenantId(row.tenant), agent=PrincipalId(row.agent), name=row.name
+            )
+            for row in runs
+        },
     )

@@ -50,7 +50,9 @@ def doubts_about(of_file: Sequence[Budget], found: Found | None) -> Iterator[Bud
             continue
         if view is not None and (others := _differences(budget, view.budget)):
             yield BudgetDoubt(budget=budget.budget_id, told=_differs(budget, others))
-        unbound = _unbound(budget, principals, {} if found is None else found.sessions)
+        sessions = {} if found is None else found.sessions
+        owners = {session: known.tenant for session, known in sessions.items()}
+        unbound = _unbound(budget, principals, owners)
         if unbound is not None:
             yield BudgetDoubt(budget=budget.budget_id, told=f"it guards nothing yet: {unbound}")
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from runtime.configuration.listen import Listen
-from runtime.errors import ConfigError, RuntimeFaultError
+from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 from runtime.token_files import token_files
 
@@ -29,7 +29,7 @@ def client_of(settings: Settings) -> httpx.Client:
 
     Raises:
         RuntimeFaultError: there is no token to ask with.
-        ConfigError: the file does not say where to ask.
+        ConfigError: the file is not usable.
     """
     listen = _listen_of(settings.config)
     token_file = token_files(settings.state).admin
@@ -49,16 +49,21 @@ def client_of(settings: Settings) -> httpx.Client:
 
 
 def _listen_of(config: Path) -> Listen:
-    """Return where the sidecar is; the rest of the file is not read, which takes a second."""
+    """Return where the sidecar is.
+
+    Raises:
+        ConfigError: the file is not usable.
+    """
     if not config.exists():
         return Listen()
     try:
-        said = tomllib.loads(config.read_text(encoding="utf-8")).get("listen", {})
-        return Listen.model_validate(said)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{config} does not say where the sidecar listens; `flyball doctor` says why"
-        ) from error
+        return Listen.model_validate(tomllib.loads(config.read_text(encoding="utf-8"))["listen"])
+    except (OSError, ValueError, KeyError):
+        # What does not say it plainly is read as a whole, which finds and names a misspelt key.
+        # Only then: it takes as long as everything else that a command does.
+        from runtime.configuration.load import load_config  # noqa: PLC0415
+
+        return load_config(config).listen
 
 
 def asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dict[str, Any]:

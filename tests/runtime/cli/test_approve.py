@@ -111,7 +111,7 @@ async def test_a_call_is_refused_with_a_reason(
 
     assert refused.out == f"{item['id']} is rejected.\n"
     assert again.status == 2
-    assert "cannot approve" in again.err
+    assert f"{item['id']} is already refused by admin at 20" in again.err
     assert (await approve(as_json=False)).out == "No call waits for a person.\n"
 
 
