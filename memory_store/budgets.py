@@ -1,12 +1,12 @@
 """Budgets and quotas, as administrators set them."""
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
 from governor.amounts import Amounts
 from governor.budget import Budget
+from governor.errors import InvalidBudgetError
 from governor.ids import BudgetId, TenantId
 from governor.scope import ScopeKind
 from governor.window import Lifetime, Window
@@ -173,13 +173,16 @@ class BudgetBook:
         Raises:
             NotFoundError: it has none.
         """
-        return await self.get(quota_id(tenant))
+        try:
+            return await self.get(quota_id(tenant))
+        except NotFoundError:
+            raise NotFoundError("this tenant has no quota") from None
 
     async def put_quota(
         self,
         tenant: TenantId,
         *,
-        limits: Amounts,
+        limits: Amounts | None = None,
         window: Window | None = None,
         expected_version: int | None = None,
         by: Actor,
@@ -187,25 +190,25 @@ class BudgetBook:
     ) -> BudgetView:
         """Return the quota after the change; budgets that are now above it stay as they are.
 
-        The quota is the widest budget of every chain, so it governs calls itself.
+        What is None stays as it is. The quota is the widest budget of every chain, so it governs
+        calls itself.
 
         Raises:
             VersionConflictError: it was changed since `expected_version`.
             NotFoundError: there is no such tenant.
-            InvalidBudgetError: its window is longer than ten years.
+            InvalidBudgetError: its window is longer than ten years, or a first one has no limits.
         """
-        quota = Budget(
-            budget_id=quota_id(tenant),
-            tenant=tenant,
-            scope=ScopeKind.TENANT,
-            subject=None,
-            limits=limits,
-            window=Lifetime() if window is None else window,
-            is_quota=True,
-        )
-        check_window(quota)
         change = _Change(action="quota.put", by=by, now_ms=now_ms)
-        work = partial(self._upsert, budget=quota, expected_version=expected_version, change=change)
+
+        def work(connection: Connection) -> BudgetView:
+            before = find_budget(connection, quota_id(tenant))
+            quota = _quota(tenant, before, limits=limits, window=window)
+            check_window(quota)
+            if before is not None and before.budget == quota:
+                check_version(expected=expected_version, actual=before.version)
+                return before
+            return self._upsert(connection, quota, expected_version, change)
+
         return await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     def _upsert(
@@ -271,6 +274,37 @@ class BudgetBook:
             after=_state(after),
         )
         return after
+
+
+def _quota(
+    tenant: TenantId,
+    before: BudgetView | None,
+    *,
+    limits: Amounts | None,
+    window: Window | None,
+) -> Budget:
+    """Return the quota that is meant by what is given and what stood before.
+
+    Raises:
+        InvalidBudgetError: neither says its limits.
+    """
+    if before is not None:
+        return replace(
+            before.budget,
+            limits=before.budget.limits if limits is None else limits,
+            window=before.budget.window if window is None else window,
+        )
+    if limits is None:
+        raise InvalidBudgetError("limits: is required, since there is no quota yet")
+    return Budget(
+        budget_id=quota_id(tenant),
+        tenant=tenant,
+        scope=ScopeKind.TENANT,
+        subject=None,
+        limits=limits,
+        window=Lifetime() if window is None else window,
+        is_quota=True,
+    )
 
 
 def _state(view: BudgetView) -> State:

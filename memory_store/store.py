@@ -24,6 +24,7 @@ from memory_store.conservation import Conservation
 from memory_store.engine import Durability, translated
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
 from memory_store.flows import FlowBook
+from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
 from memory_store.live_budgets import LiveBudgets
@@ -85,6 +86,14 @@ class Store:
         if found:
             self.bookkeeping.breach = f"the books do not add up: {'; '.join(found)}"
         return found
+
+    async def glance(self, names: Names) -> Found:
+        """Return what there is under `names`.
+
+        Raises:
+            StoreUnavailableError: the database cannot be read.
+        """
+        return await self.reader.run(lambda connection: look_up(connection, names))
 
     async def check(self) -> None:
         """Return if the database can be written and read.
@@ -259,6 +268,27 @@ def _server_engine(url: URL, durability: Durability) -> Iterator[Engine]:
         yield writing
     finally:
         writing.dispose()
+
+
+def glance_at_store(state_dir: Path, names: Names, *, url: str | None) -> Found | None:
+    """Return what a store holds that may be in use; None where there is none yet.
+
+    Raises:
+        StoreUnavailableError: it cannot be read; an older schema may be why.
+    """
+    database = state_dir / DATABASE_NAME
+    if url is None and not database.exists():
+        return None
+    engine = (
+        sqlite_engine.reading_engine(database)
+        if url is None
+        else postgresql_engine.reading_engine(server_url(url))
+    )
+    try:
+        with translated(), engine.begin() as connection:
+            return look_up(connection, names)
+    finally:
+        engine.dispose()
 
 
 def place_of_store(state_dir: Path, *, url: str | None) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import packages_distributions
@@ -13,10 +14,12 @@ from ebpf.capability import Capability, Host, probe_host
 from ebpf.errors import CapabilityMissingError
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import read_pressure
+from governor.budget import Budget
 from governor.call import Enforcement
 from governor.limits import Isolation
 from memory_store.errors import StoreError
-from memory_store.store import place_of_store
+from memory_store.glance import Found
+from memory_store.store import glance_at_store, place_of_store
 from runtime.configuration.contention import contention_of
 from runtime.configuration.load import config_version, load_config
 from runtime.configuration.model import Config
@@ -31,9 +34,10 @@ from runtime.configuration.translate import (
     upstreams_of,
 )
 from runtime.errors import ConfigError, ListenError
-from runtime.first_start import TENANT
 from runtime.listeners import bind
 from runtime.settings import Settings
+from runtime.standing_budgets import doubts_about, names_in
+from runtime.token_files import TENANT
 from tool_gateway.upstreams.spec import StdioSpec
 
 _MEND_REQUIRED = (
@@ -149,7 +153,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     except ConfigError as error:
         return [_bad(str(settings.config), str(error))]
     findings = [_ok(str(settings.config), f"valid, version {config_version(config)}")]
-    findings.append(_store(config, settings))
+    findings.extend(_store(config, settings))
     for spec in specs:
         if isinstance(spec, StdioSpec):
             found = shutil.which(spec.command[0])
@@ -162,14 +166,30 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     return findings
 
 
-def _store(config: Config, settings: Settings) -> Finding:
-    """Return which store is in use; no password is ever told."""
+def _store(config: Config, settings: Settings) -> list[Finding]:
+    """Return which store is in use, without a password, and how the file's budgets are in it."""
     try:
         url = store_url_of(config, settings.store_url)
-        place = place_of_store(settings.state, url=None if url is None else url.get_secret_value())
+        address = None if url is None else url.get_secret_value()
+        place = place_of_store(settings.state, url=address)
     except (ConfigError, StoreError) as error:
-        return _bad("store", str(error))
-    return _ok("store", f"{place}, durability {config.store.durability}")
+        return [_bad("store", str(error))]
+    findings = [_ok("store", f"{place}, durability {config.store.durability}")]
+    budgets = budgets_of(config, tenant=TENANT)
+    try:
+        found = glance_at_store(settings.state, names_in(budgets), url=address)
+    except StoreError:
+        told = "whether the file's budgets are those in force could not be read from the store"
+        return [*findings, Finding(what="budgets", mark=Mark.WARNING, told=told)]
+    return [*findings, *budget_findings(budgets, found)]
+
+
+def budget_findings(budgets: Sequence[Budget], found: Found | None) -> list[Finding]:
+    """Return each budget of the file that binds nobody, or is not the one in force."""
+    return [
+        Finding(what=f"budget {doubt.budget}", mark=Mark.WARNING, told=doubt.told)
+        for doubt in doubts_about(budgets, found)
+    ]
 
 
 def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:

@@ -1,39 +1,30 @@
 """What a new state directory is given: a tenant, an agent, an administrator, their tokens."""
 
 import logging
-import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from governor.budget import Budget
-from governor.ids import PrincipalId, TenantId
+from governor.ids import PrincipalId
 from memory_store.audit import Actor
 from memory_store.errors import AlreadyExistsError
 from memory_store.identities import Role
 from memory_store.store import Store
+from runtime.token_files import (
+    ADMIN,
+    AGENT,
+    TENANT,
+    TokenFiles,
+    read_token,
+    token_files,
+    write_token,
+)
 
-TENANT = TenantId("default")
-AGENT = PrincipalId("agent")
-ADMIN = PrincipalId("admin")
 _ACTOR = Actor(name="first-start")
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenFiles:
-    """Where the first tokens are; each file can be read by its owner alone."""
-
-    agent: Path
-    admin: Path
-
-
-def token_files(state_dir: Path) -> TokenFiles:
-    """Return where the first tokens of a state directory are."""
-    return TokenFiles(agent=state_dir / "agent.token", admin=state_dir / "admin.token")
 
 
 async def prepare(
@@ -84,31 +75,3 @@ async def _is_to_be_kept(store: Store, principal: PrincipalId, path: Path, now_m
         return True
     logger.warning("%s held a token that does not work any more; it gets a new one", path)
     return False
-
-
-def read_token(path: Path) -> str | None:
-    """Return the secret that stands in a token file, None where none can be read."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def write_token(path: Path, secret: str) -> None:
-    """Put a secret in the place of another; nobody but the file's owner ever can read it.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        if path.exists() and os.geteuid() == 0:
-            # Root may run the command for a sidecar that runs as somebody else.
-            status = path.stat()
-            os.fchown(descriptor, status.st_uid, status.st_gid)
-        file.write(secret + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

@@ -12,7 +12,7 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
-from runtime.configuration.model import Listen
+from runtime.configuration.listen import Listen
 from runtime.errors import ListenError
 from tool_gateway.running import RunningCalls
 

@@ -16,9 +16,10 @@ from memory_store.errors import StoreError
 from memory_store.sessions import SessionView
 from memory_store.store import Store
 from runtime.adapters import balance_json
-from runtime.failures import Fault, Problem, invalid, problem_for
+from runtime.failures import problem_for
 from runtime.model_gateway.answers import denial_answer
 from runtime.problem_response import response_of
+from runtime.request_faults import faulty_body
 from runtime.sub_sessions import SubSessions
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import NAME_LENGTH_MAX, Caller
@@ -82,7 +83,7 @@ class SessionFront:
         try:
             asked = _Spawn.model_validate_json(await request.body())
         except ValidationError as error:
-            return response_of(_faulty(error), path=path)
+            return response_of(faulty_body(error, _Spawn), path=path)
         try:
             chain = await self._sessions.spawn(
                 tenant=caller.tenant,
@@ -136,7 +137,7 @@ class SessionFront:
         try:
             asked = _Outcome.model_validate_json(await request.body())
         except ValidationError as error:
-            return response_of(_faulty(error), path=path)
+            return response_of(faulty_body(error, _Outcome), path=path)
         try:
             session = await self._sessions.find(caller.agent, request.path_params["session"])
             view = await self._store.turns.set_outcome(
@@ -156,15 +157,6 @@ class SessionFront:
             },
             status_code=HTTPStatus.OK,
         )
-
-
-def _faulty(error: ValidationError) -> Problem:
-    return invalid(
-        *(
-            Fault(field=".".join(map(str, fault["loc"])) or "body", detail=fault["msg"])
-            for fault in error.errors(include_input=False)
-        )
-    )
 
 
 def _session_json(session: SessionView) -> dict[str, object]:

@@ -14,8 +14,9 @@ from governor.scope import ScopeChain
 from memory_store.errors import NotFoundError, StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
-from runtime.failures import INVALID_REQUEST, Fault, Problem, invalid, problem_for
+from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.problem_response import response_of
+from runtime.request_faults import faulty_body
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.guards.flow import FlowGuard
@@ -76,7 +77,7 @@ class TaskFront:
         try:
             asked = _Task.model_validate_json(await request.body())
         except ValidationError as error:
-            return response_of(_faulty(error), path=path)
+            return response_of(faulty_body(error, _Task), path=path)
         agent = caller.agent if asked.agent is None else PrincipalId(asked.agent)
         is_launcher = caller.agent in self._launchers
         if not is_launcher and (self._launchers or agent != caller.agent):
@@ -113,12 +114,3 @@ class TaskFront:
         except NotFoundError:
             return session_id_for(agent, named)
         return known.session_id if known.agent == agent else session_id_for(agent, named)
-
-
-def _faulty(error: ValidationError) -> Problem:
-    return invalid(
-        *(
-            Fault(field=".".join(map(str, fault["loc"])) or "body", detail=fault["msg"])
-            for fault in error.errors(include_input=False)
-        )
-    )

@@ -1,5 +1,6 @@
 """Windows as administrators write them, in the file and through the admin API."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -51,19 +52,21 @@ Named = Literal["lifetime"]
 AnyWindow = Named | Every | Last | ByCalendar
 
 
+# Which kind of window each key is of; the first of a line makes the kind.
+_KINDS: Mapping[str, tuple[type[Every | Last | ByCalendar], frozenset[str]]] = {
+    "every_s": (Every, frozenset({"every_s"})),
+    "last_s": (Last, frozenset({"last_s", "buckets"})),
+    "calendar": (ByCalendar, frozenset({"calendar", "time_zone"})),
+}
+
+
 def _checked_window(value: object) -> object:
     """Return `value` if it is a window; a union would name branches instead of the field."""
     match value:
         case "lifetime" | Every() | Last() | ByCalendar():
             return value
-        case {"last_s": _}:
-            return Last.model_validate(value)
-        case {"calendar": _}:
-            words = ByCalendar.model_validate(value)
-            _check_zone(words)
-            return words
-        case dict():
-            return Every.model_validate(value)
+        case {**words} if words:
+            return _of_words(words)
         case _:
             raise PydanticCustomError(
                 "window",
@@ -74,23 +77,43 @@ def _checked_window(value: object) -> object:
             )
 
 
+def _of_words(words: dict[object, object]) -> AnyWindow:
+    kinds = [kind for kind in _KINDS if kind in words]
+    if len(kinds) > 1:
+        raise PydanticCustomError("window", f"use only one of {', '.join(_KINDS)}")
+    strange = [
+        (key, kind)
+        for kind, (_, keys) in _KINDS.items()
+        for key in sorted(keys - {kind})
+        if key in words and kind not in kinds
+    ]
+    if strange:
+        raise _refusal([(key, f"goes only with {kind}", words[key]) for key, kind in strange])
+    shape, _ = _KINDS[kinds[0] if kinds else "every_s"]
+    window = shape.model_validate(words)
+    if isinstance(window, ByCalendar):
+        _check_zone(window)
+    return window
+
+
 def _check_zone(words: ByCalendar) -> None:
     """Refuse a zone that nobody keeps, naming the field."""
     try:
         calendar(words.calendar, words.time_zone)
     except InvalidBudgetError as error:
-        raise ValidationError.from_exception_data(
-            "ByCalendar",
-            [
-                InitErrorDetails(
-                    type=PydanticCustomError(
-                        "time_zone", "should be a zone of the IANA database, as Europe/Berlin is"
-                    ),
-                    loc=("time_zone",),
-                    input=words.time_zone,
-                )
-            ],
-        ) from error
+        told = "should be a zone of the IANA database, as Europe/Berlin is"
+        raise _refusal([("time_zone", told, words.time_zone)]) from error
+
+
+def _refusal(faults: list[tuple[str, str, object]]) -> ValidationError:
+    """Return the error that names each field, what is wrong with it and what was given."""
+    return ValidationError.from_exception_data(
+        "window",
+        [
+            InitErrorDetails(type=PydanticCustomError("window", told), loc=(key,), input=given)
+            for key, told, given in faults
+        ],
+    )
 
 
 WindowShape = Annotated[AnyWindow, BeforeValidator(_checked_window)]

@@ -56,7 +56,7 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.errors import ListenError
-from runtime.first_start import TENANT, TokenFiles, prepare
+from runtime.first_start import prepare
 from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
 from runtime.listeners import is_loopback
@@ -81,6 +81,7 @@ from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
 from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
+from runtime.token_files import TENANT, TokenFiles
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell

@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from governor.errors import GovernorError
@@ -20,12 +22,11 @@ from runtime.failures import (
     invalid,
     problem_for,
 )
+from runtime.fault_words import tables_in
 from runtime.problem_response import response_of
+from runtime.request_faults import FAULTS_MAX, fault_of
 from tool_gateway.errors import GatewayError
 
-# A request can be wrong in more places than its sender can read about.
-_FAULTS_MAX = 20
-_FIELD_CHARS_MAX = 200
 _OURS = (StoreError, GatewayError, GovernorError, RuntimeFaultError)
 _WORDS = {
     HTTPStatus.NOT_FOUND: "There is nothing at this path.",
@@ -67,7 +68,7 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     if found and found[0]["type"] == "json_invalid":
         problem = _not_json(found[0])
     else:
-        problem = invalid(*(_fault(entry) for entry in found[:_FAULTS_MAX]))
+        problem = invalid(*(_fault(entry, request) for entry in found[:FAULTS_MAX]))
     return response_of(problem, path=request.scope["path"])
 
 
@@ -81,13 +82,21 @@ def _not_json(entry: Any) -> Problem:
     )
 
 
-def _fault(entry: Any) -> Fault:
+def _fault(entry: Any, request: Request) -> Fault:
     """Return what pydantic found, without the value, which may be a secret."""
     location: Sequence[str | int] = entry["loc"]
     # The first part says where the field is (body, query, path), unless it is all there is.
-    # pydantic adds "[key]" where the key of an object is wrong and not its value.
-    parts = [str(part) for part in location[1:] if part != "[key]"] or [str(location[0])]
-    name = ".".join(parts)[:_FIELD_CHARS_MAX]
+    where, *path = location
     if isinstance(entry.get("input"), bytes):
+        name = ".".join(map(str, path)) or str(where)
         return Fault(field=name, detail="Send JSON, with Content-Type: application/json")
-    return Fault(field=name, detail=entry["msg"])
+    return fault_of(entry, path=path or [where], shapes=_shapes(request, in_body=where == "body"))
+
+
+def _shapes(request: Request, *, in_body: bool) -> list[type[BaseModel]]:
+    """Return what the body or the query of a request may look like."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute):
+        return []
+    parameters = route.dependant.body_params if in_body else route.dependant.query_params
+    return [shape for each in parameters for shape in tables_in(each.field_info.annotation)]

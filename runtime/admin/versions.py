@@ -56,11 +56,33 @@ def check_if_match(if_match: str | None, record: Versioned) -> None:
     )
 
 
+def check_version_sent(sent: int | str | None, record: Versioned) -> None:
+    """Return if the version that a body was sent back with is the present one, or none is.
+
+    Raises:
+        ProblemError: it is another: the body was read before somebody changed the record.
+    """
+    if sent is not None and sent != record.version:
+        raise ProblemError(
+            Problem(
+                status=HTTPStatus.PRECONDITION_FAILED,
+                code=INVALID_REQUEST,
+                title="Version conflict",
+                detail=(
+                    f"version: {sent} is not the present version, which is {record.version}; "
+                    "leave it out to change any version"
+                ),
+                members={"expected": sent, "actual": record.version},
+            )
+        )
+
+
 async def changed(
     *,
     read: Callable[[], Awaitable[V]],
     write: Callable[[V], Awaitable[V]],
     if_match: str | None,
+    version_sent: int | str | None = None,
 ) -> V:
     """Return what `write` made of the record that `read` found.
 
@@ -68,15 +90,17 @@ async def changed(
     therefore made again when somebody else was faster.
 
     Raises:
-        ProblemError: `if_match` names another version.
+        ProblemError: `if_match`, or the version in the body, is another.
         VersionConflictError: the record changes faster than it can be read.
     """
     for attempt in range(1, _ATTEMPTS_MAX + 1):
         record = await read()
         check_if_match(if_match, record)
+        check_version_sent(version_sent, record)
         try:
             return await write(record)
         except VersionConflictError:
-            if if_match is not None or attempt == _ATTEMPTS_MAX:
+            is_for_one = if_match is not None or version_sent is not None
+            if is_for_one or attempt == _ATTEMPTS_MAX:
                 raise
     raise AssertionError("the last attempt returns or raises")

@@ -1,17 +1,27 @@
 """The admin API as the command line asks it."""
 
+import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from runtime.configuration.load import load_config
-from runtime.configuration.model import Config
+from runtime.configuration.listen import Listen
 from runtime.errors import RuntimeFaultError
-from runtime.first_start import token_files
 from runtime.settings import Settings
+from runtime.token_files import token_files
 
 _SECONDS_MAX = 30.0
+
+
+class RefusedError(RuntimeFaultError):
+    """The sidecar refuses."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        """Keep the status, by which one refusal is told from another."""
+        super().__init__(message)
+        self.status = status
 
 
 def client_of(settings: Settings) -> httpx.Client:
@@ -19,8 +29,9 @@ def client_of(settings: Settings) -> httpx.Client:
 
     Raises:
         RuntimeFaultError: there is no token to ask with.
+        ConfigError: the file is not usable.
     """
-    config = load_config(settings.config) if settings.config.exists() else Config()
+    listen = _listen_of(settings.config)
     token_file = token_files(settings.state).admin
     try:
         token = token_file.read_text(encoding="utf-8").strip()
@@ -28,20 +39,39 @@ def client_of(settings: Settings) -> httpx.Client:
         raise RuntimeFaultError(
             f"{token_file}: {error.strerror}; `flyball up` writes it at its first start"
         ) from error
-    scheme = "http" if config.listen.tls_cert is None else "https"
+    scheme = "http" if listen.tls_cert is None else "https"
     return httpx.Client(
-        base_url=f"{scheme}://{config.listen.admin}",
+        base_url=f"{scheme}://{listen.admin}",
         headers={"Authorization": f"Bearer {token}"},
         timeout=_SECONDS_MAX,
         trust_env=False,
     )
 
 
+def _listen_of(config: Path) -> Listen:
+    """Return where the sidecar is.
+
+    Raises:
+        ConfigError: the file is not usable.
+    """
+    if not config.exists():
+        return Listen()
+    try:
+        return Listen.model_validate(tomllib.loads(config.read_text(encoding="utf-8"))["listen"])
+    except (OSError, ValueError, KeyError):
+        # What does not say it plainly is read as a whole, which finds and names a misspelt key.
+        # Only then: it takes as long as everything else that a command does.
+        from runtime.configuration.load import load_config  # noqa: PLC0415
+
+        return load_config(config).listen
+
+
 def asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dict[str, Any]:
     """Return what the admin API answers.
 
     Raises:
-        RuntimeFaultError: no sidecar answers, or it refuses.
+        RuntimeFaultError: no sidecar answers.
+        RefusedError: it refuses.
     """
     try:
         answer = client.request(method, path, **arguments)
@@ -54,7 +84,8 @@ def asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dic
     except ValueError as error:
         raise RuntimeFaultError(f"what answers at {client.base_url} is no Flyball") from error
     if answer.is_error:
-        raise RuntimeFaultError(str(body.get("detail") or body.get("title") or answer.text))
+        told = str(body.get("detail") or body.get("title") or answer.text)
+        raise RefusedError(told, status=answer.status_code)
     return body
 
 

@@ -3,18 +3,20 @@
 import argparse
 import json
 import sys
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
 NAME = "approve"
 HELP = "Show the calls that wait for a person; let one run, or refuse it."
 _PATH = "/admin/v1/approvals"
+_STATES = {"rejected": "refused", "used": "approved, and its call has run"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +34,29 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         if arguments.id is None:
             answer = {"items": _pending(client), "next": None}
         else:
-            verb = "reject" if arguments.reject else "approve"
-            path = f"{_PATH}/{quote(arguments.id, safe='')}/{verb}"
-            answer = asked(client, "POST", path, json={"reason": arguments.reason})
+            answer = _answered(client, arguments)
     sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else _text(answer))
     return 0
+
+
+def _answered(client: httpx.Client, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the approval after the answer.
+
+    Raises:
+        RuntimeFaultError: there is no such question, or it was answered before.
+    """
+    path = f"{_PATH}/{quote(arguments.id, safe='')}"
+    verb = "reject" if arguments.reject else "approve"
+    try:
+        return asked(client, "POST", f"{path}/{verb}", json={"reason": arguments.reason})
+    except RefusedError as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        stands = asked(client, "GET", path)
+        by = "" if stands["decided_by"] is None else f" by {stands['decided_by']}"
+        at = "" if stands["decided_at_ms"] is None else f" at {date_of(stands['decided_at_ms'])}"
+        state = _STATES.get(stands["state"], stands["state"])
+        raise RuntimeFaultError(f"{stands['id']} is already {state}{by}{at}") from error
 
 
 def _pending(client: httpx.Client) -> list[dict[str, Any]]:

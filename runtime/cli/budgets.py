@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add whose budgets are wanted."""
     parser.add_argument("--tenant", help="only of this tenant")
     parser.add_argument("--agent", help="only those that this agent is charged to")
-    parser.add_argument("--session", help="only those that this session (`ses_…`) is charged to")
+    parser.add_argument(
+        "--session", help="only those that this session (`ses_…`, or agent/name) is charged to"
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -65,7 +67,7 @@ def _row(item: dict[str, Any]) -> list[str]:
     return [
         item["budget_id"] + (f" ({', '.join(marks)})" if marks else ""),
         item["scope"],
-        item["subject"],
+        item["subject"] + (f" ({name})" if (name := item["session_name"]) else ""),
         item["unit"],
         *figures,
         "-" if resets is None else date_of(resets),

@@ -1,6 +1,7 @@
 """The command line: which command, with which words, and how its errors are shown."""
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -11,20 +12,6 @@ from pydantic import ValidationError
 
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
-from runtime.cli import (
-    approve,
-    budgets,
-    doctor,
-    import_servers,
-    init,
-    migrate,
-    sessions,
-    stdio,
-    token,
-    tour,
-    up,
-)
-from runtime.cli import eval as evaluation
 from runtime.errors import ConfigError, RuntimeFaultError
 from runtime.settings import Settings
 from runtime.version import VERSION
@@ -34,12 +21,20 @@ EXIT_INTERRUPTED = 130
 # What a shell shows for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
 
+# In the order in which they are shown.
+_COMMANDS = (
+    "up", "stdio", "init", "import", "doctor", "migrate", "token", "budgets", "sessions", "approve",
+    "eval", "tour",
+)  # fmt: skip
+# A command whose word no module can have as its name.
+_MODULES = {"import": "import_servers"}
+
 _SHOWN = (RuntimeFaultError, StoreError, EbpfError)
 
 
 def run(words: Sequence[str]) -> int:
     """Run one command and return its status; what stops it is told in a sentence."""
-    parsed = _parser().parse_args(words)
+    parsed = _parser(_wanted(words)).parse_args(words)
     try:
         status: int = parsed.run(parsed, _settings(parsed))
         sys.stdout.flush()
@@ -105,7 +100,17 @@ def _forget_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
+def _wanted(words: Sequence[str]) -> Sequence[str]:
+    """Return the command that is asked for, or all of them where that is not clear.
+
+    A command that asks the sidecar needs little of what one that serves does, which takes
+    seconds to load.
+    """
+    first = words[:1]
+    return first if first and first[0] in _COMMANDS else _COMMANDS
+
+
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--config", type=Path, metavar="FILE", help="default: flyball.toml")
     shared.add_argument("--state", type=Path, metavar="DIR", help="default: .flyball")
@@ -117,11 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"flyball {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    everything = (
-        *(up, stdio, init, import_servers, doctor, migrate, token, budgets, sessions, approve),
-        *(evaluation, tour),
-    )
-    for module in everything:
+    for name in names:
+        module = importlib.import_module(f"runtime.cli.{_MODULES.get(name, name)}")
         command = commands.add_parser(
             module.NAME, parents=[shared], help=module.HELP, description=module.HELP
         )

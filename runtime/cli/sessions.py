@@ -17,6 +17,7 @@ _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
 _MICRO = 1_000_000
 _NAME_CHARS = 32
+_HUNDREDTH = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +70,7 @@ def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
         return "Nothing was called yet.\n"
     is_session = by is Grouping.SESSION
     first = [by.value.replace("_", " ")]
-    about = ["class", "turns", "outcome"] if is_session else ["sessions"]
+    about = ["id", "class", "turns", "outcome"] if is_session else ["sessions"]
     head = [*first, *about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"]
     rows = [head, *([*_about(item, is_session=is_session), *_figures(item)] for item in items)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -97,6 +98,7 @@ def _about(item: dict[str, Any], *, is_session: bool) -> list[str]:
     outcome = {True: "solved", False: "failed", None: "-"}[session["success"]]
     return [
         f"{date_of(session['opened_at_ms'])} {session['agent']}/{shown}",
+        session["id"],
         "-" if session["task_class"] == DEFAULT_CLASS else session["task_class"],
         f"{session['turns_used']}" + ("" if limit is None else f"/{limit}"),
         outcome,
@@ -120,4 +122,7 @@ def _percent(share: float | None) -> str:
 
 
 def _dollars(microusd: int | None) -> str:
-    return "-" if microusd is None else f"${microusd / _MICRO:.4f}"
+    if microusd is None:
+        return "-"
+    # Cents and their hundredths, but for what would then be nothing at all.
+    return f"${microusd / _MICRO:.{4 if microusd >= _HUNDREDTH else 6}f}"

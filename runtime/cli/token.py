@@ -2,21 +2,25 @@
 
 import argparse
 import json
+import re
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from governor.ids import PrincipalId
-from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
 from runtime.clock import SystemClock
 from runtime.errors import RuntimeFaultError
-from runtime.first_start import ADMIN, AGENT, read_token, token_files, write_token
+from runtime.naming import ID_PATTERN, ID_RULE
 from runtime.settings import Settings
+from runtime.token_files import ADMIN, AGENT, TENANT, read_token, token_files, write_token
 
 NAME = "token"
 HELP = "Make, list, rotate or revoke a principal's tokens."
+_ID = re.compile(ID_PATTERN)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("make", "list", "rotate", "revoke"))
     parser.add_argument("principal", help="whose token, for example: agent")
     parser.add_argument("token_id", nargs="?", help="which one, to rotate or revoke")
+    parser.add_argument(
+        "--new-agent", action="store_true", help="with make: make an agent of that name first"
+    )
+    parser.add_argument(
+        "--tenant", default=TENANT, help=f"whose agent the new one is; default: {TENANT}"
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -32,11 +42,27 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise RuntimeFaultError(
             f"which token? `flyball token list {arguments.principal}` shows their ids"
         )
+    if not _ID.match(arguments.principal):
+        raise RuntimeFaultError(f"{arguments.principal} is no principal's name: {ID_RULE}")
+    if arguments.new_agent and arguments.action != "make":
+        raise RuntimeFaultError("--new-agent goes with make")
+    answer = _done(arguments, settings)
+    if arguments.json:
+        sys.stdout.write(json.dumps(answer) + "\n")
+    else:
+        sys.stdout.write(_text(arguments, answer))
+    return 0
+
+
+def _done(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
     path = f"/admin/v1/principals/{arguments.principal}/tokens"
     with client_of(settings) as client:
         match arguments.action:
             case "make":
-                answer = asked(client, "POST", path, json={})
+                if arguments.new_agent:
+                    new = {"id": arguments.principal, "tenant": arguments.tenant, "role": "agent"}
+                    asked(client, "POST", "/admin/v1/principals", json=new)
+                answer = _made(client, path, arguments.principal)
             case "list":
                 answer = {"items": _tokens(client, path), "next": None}
             case "rotate":
@@ -50,11 +76,19 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
                 answer = asked(client, "DELETE", f"{path}/{arguments.token_id}")
                 if file is not None:
                     answer["stale_file"] = str(file)
-    if arguments.json:
-        sys.stdout.write(json.dumps(answer) + "\n")
-    else:
-        sys.stdout.write(_text(arguments, answer))
-    return 0
+    return answer
+
+
+def _made(client: httpx.Client, path: str, principal: str) -> dict[str, Any]:
+    """Return a new token, or say how there can be one."""
+    try:
+        return asked(client, "POST", path, json={})
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise RuntimeFaultError(
+            f"{error}; `flyball token make {principal} --new-agent` makes an agent of that name"
+        ) from error
 
 
 def _file_of(

@@ -13,10 +13,13 @@ from runtime.collector import spare_what_lasts
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
-from runtime.examination import Mark, local_command_findings
+from runtime.configuration.translate import budgets_of
+from runtime.examination import Mark, budget_findings, local_command_findings
 from runtime.listeners import DRAIN_SECONDS, Listeners
 from runtime.serving import serving
 from runtime.settings import Settings
+from runtime.standing_budgets import names_in
+from runtime.token_files import TENANT
 from runtime.wiring import Sidecar
 
 NAME = "up"
@@ -48,7 +51,7 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
                 signals.do(None)
                 spare_what_lasts()
                 if signals.first is None:
-                    _warn(sidecar, config, settings)
+                    await _warn(sidecar, config, settings)
                     _announce(sidecar, listeners, config, as_json=arguments.json)
                 await _until_stopped(signals, sidecar, listeners)
         return signals.status if starting.cancelled_caught else 0
@@ -67,10 +70,15 @@ async def _until_stopped(signals: StopSignals, sidecar: Sidecar, listeners: List
         )
 
 
-def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
-    """Say once at start what the operator allowed and this host cannot hold."""
+async def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
+    """Say once at start what this host cannot hold, and which budgets are not as the file says."""
     executor = LocalExecutor(host=sidecar.host, state_dir=settings.state, user=config.local.user)
-    for finding in local_command_findings(config, executor, settings.state):
+    budgets = budgets_of(config, tenant=TENANT)
+    found = await sidecar.store.glance(names_in(budgets))
+    for finding in (
+        *local_command_findings(config, executor, settings.state),
+        *budget_findings(budgets, found),
+    ):
         if finding.mark is Mark.WARNING:
             sys.stderr.write(f"flyball: warning: {finding.what}: {finding.told}\n")
 

@@ -13,13 +13,13 @@ from governor.fairness.pace import Quota
 from governor.fairness.queue import QueueBounds
 from governor.fairness.shedding import Pressure, Thresholds
 from governor.policy import Match
-from runtime.configuration.table import Name, Table
+from runtime.configuration.table import Flag, Name, Table
 from runtime.errors import ConfigError
 from tool_gateway.contention import Contention, PriorityRule
 
-Count = Annotated[int, Field(gt=0, le=100_000)]
-Weight = Annotated[int, Field(gt=0, le=WEIGHT_MAX)]
-Percent = Annotated[int, Field(gt=0, le=100)]
+Count = Annotated[int, Field(strict=True, gt=0, le=100_000)]
+Weight = Annotated[int, Field(strict=True, gt=0, le=WEIGHT_MAX)]
+Percent = Annotated[int, Field(strict=True, gt=0, le=100)]
 PriorityName = Literal["low", "normal", "high"]
 _HUNDREDTHS = 100
 _MINUTE_S = 60
@@ -84,8 +84,8 @@ class GateTable(Table):
 class ContentionTable(Table):
     """Who goes next when more calls come than an upstream takes."""
 
-    enabled: bool = True
-    wait_ms_max: Annotated[int, Field(gt=0, le=DEADLINE_MS_MAX)] = 30_000
+    enabled: Flag = True
+    wait_ms_max: Annotated[int, Field(strict=True, gt=0, le=DEADLINE_MS_MAX)] = 30_000
     queue_max: Count = 1024
     queue_max_per_tenant: Count = 1024
     queue_max_per_session: Count = 64
@@ -111,8 +111,8 @@ class CommonsTable(Table):
     """One upstream's quota, divided between the agents that want it."""
 
     upstream: Name
-    per_s: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
-    per_min: Annotated[int, Field(gt=0, le=60_000_000)] | None = None
+    per_s: Annotated[int, Field(strict=True, gt=0, le=1_000_000)] | None = None
+    per_min: Annotated[int, Field(strict=True, gt=0, le=60_000_000)] | None = None
     burst: Count = 1
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from governor.flow.policy import (
     Unless,
 )
 from governor.policy import ApprovalTerms
-from runtime.configuration.table import Name, Table
+from runtime.configuration.table import Flag, Name, Table
 from runtime.errors import ConfigError
 
 _WAIT_S_MAX = 60 * 60
@@ -58,10 +58,10 @@ class FlowLabelTable(Table):
 class FlowTable(Table):
     """Flow rules; without any of one's own, one: after what others wrote, only what was asked."""
 
-    enabled: bool = False
+    enabled: Flag = False
     then: Then = Then.ASK
-    approval_wait_s: Annotated[int, Field(ge=0, le=_WAIT_S_MAX)] = 50
-    approval_ttl_s: Annotated[int, Field(gt=0, le=_TTL_S_MAX)] = 3600
+    approval_wait_s: Annotated[int, Field(strict=True, ge=0, le=_WAIT_S_MAX)] = 50
+    approval_ttl_s: Annotated[int, Field(strict=True, gt=0, le=_TTL_S_MAX)] = 3600
     launchers: tuple[Name, ...] = ()
     rule: tuple[FlowRuleTable, ...] = ()
     task: tuple[FlowTaskTable, ...] = ()

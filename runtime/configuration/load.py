@@ -1,52 +1,28 @@
 """Reading `flyball.toml`, with errors that name the key, the value and the fix."""
 
 import tomllib
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from runtime.configuration.model import Config, LoopTable, PricesFile
+from runtime.configuration.model import Config, LoopTable
+from runtime.configuration.models import PricesFile
 from runtime.errors import ConfigError
+from runtime.fault_words import field_at, nearest, plain_words
 
 T = TypeVar("T", bound=BaseModel)
 
-# What a value should be, where the model's own words are about Python.
-_KINDS = {
-    "string_type": "should be a text",
-    "int_type": "should be a whole number",
-    "int_from_float": "should be a whole number",
-    "int_parsing": "should be a whole number",
-    "float_type": "should be a number",
-    "float_parsing": "should be a number",
-    "decimal_type": "should be a number",
-    "decimal_parsing": "should be a number",
-    "bool_type": "should be true or false",
-    "bool_parsing": "should be true or false",
-    "tuple_type": "should be a list",
-    "dict_type": "should be a table",
-    "model_type": "should be a table",
-    "model_attributes_type": "should be a table",
-}
+# How it is written instead; a bound says by itself where a number should be.
 _FIXES = {
-    "missing": "add it",
     "model_type": "write a table: { key = value }",
     "model_attributes_type": "write a table: { key = value }",
     "string_type": "put it in quotes",
-    "int_type": "write a whole number without quotes",
-    "int_from_float": "write a whole number",
-    "int_parsing": "write a whole number without quotes",
     "bool_type": "write true or false, without quotes",
-    "bool_parsing": "write true or false, without quotes",
-    "tuple_type": 'write a list: ["…", "…"]',
     "dict_type": "write a table: { key = value }",
-    "greater_than": "write a larger number",
-    "greater_than_equal": "write a number that is large enough",
-    "less_than_equal": "write a smaller number",
 }
 # Keys that there were, and what stands in their place.
 _MOVED = {"metrics": "metrics.cpu_watts is energy.watts_per_core now"}
@@ -107,9 +83,9 @@ def _parsed(kind: type[T], text: str, *, source: str) -> T:
         return kind.model_validate(raw)
     except ValidationError as error:
         faults = [fault for fault in error.errors() if not _is_about_another_choice(fault)]
-        raise ConfigError("\n".join(f"{source}: {_explained(fault)}" for fault in faults)) from (
-            error
-        )
+        raise ConfigError(
+            "\n".join(f"{source}: {_explained(fault, kind)}" for fault in faults)
+        ) from (error)
 
 
 def config_version(config: Config) -> str:
@@ -117,22 +93,43 @@ def config_version(config: Config) -> str:
     return sha256(config.model_dump_json().encode()).hexdigest()[:12]
 
 
-def _explained(fault: ErrorDetails) -> str:
+def _explained(fault: ErrorDetails, table: type[BaseModel]) -> str:
     keys = [part for part in fault["loc"] if part not in _NO_KEYS]
     where = _path(keys) or "the file"
     kind = fault["type"]
-    message = _KINDS.get(kind) or (
-        fault["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-    )
     if kind == "extra_forbidden":
-        return f"{where}: there is no such key; {_MOVED.get(where) or _nearest(keys)}"
+        moved = _MOVED.get(where)
+        return f"{where}: " + (
+            f"there is no such key; {moved}" if moved else nearest([table], keys, noun="key")
+        )
     if kind == "missing":
-        return f"{where}: is required; {_FIXES[kind]}"
+        return f"{where}: is required; add it"
     value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {fault['input']!r:.80}"
-    fix = _FIXES.get(kind)
-    if kind == "tuple_type" and isinstance(fault["input"], dict):
-        fix = f"write [[{where}]], with two brackets: there can be several"
-    return f"{where}{value}: {message}" + (f"; {fix}" if fix else "")
+    fix = _fix_of(fault, keys, table)
+    return f"{where}{value}: {plain_words(fault)}" + (f"; {fix}" if fix else "")
+
+
+def _fix_of(fault: ErrorDetails, keys: Sequence[int | str], table: type[BaseModel]) -> str | None:
+    given = fault["input"]
+    match fault["type"]:
+        case "tuple_type" if isinstance(given, dict):
+            return f"write [[{_path(keys)}]], with two brackets: there can be several"
+        case "tuple_type":
+            is_numbers = int in _leaves(field_at(table, keys))
+            return "write a list: " + ("[500, 900]" if is_numbers else '["…", "…"]')
+        case "int_type" if isinstance(given, str):
+            return "write a whole number without quotes"
+        case "int_type":
+            return "write a whole number"
+        case kind:
+            return _FIXES.get(kind)
+
+
+def _leaves(annotation: Any) -> Iterator[object]:
+    """Yield the types that an annotation is made of."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _leaves(part)
 
 
 def _is_about_another_choice(fault: ErrorDetails) -> bool:
@@ -145,25 +142,3 @@ def _path(parts: Sequence[int | str]) -> str:
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
-
-
-def _nearest(parts: Sequence[int | str]) -> str:
-    """Return a hint at the key that was probably meant."""
-    tables: list[type[BaseModel]] = [Config]
-    for part in parts[:-1]:
-        if isinstance(part, str):
-            tables = [found for table in tables for found in _tables_of(table, part)]
-    known = list(dict.fromkeys(key for table in tables for key in table.model_fields))
-    close = get_close_matches(str(parts[-1]), known, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"remove it, or use one of: {', '.join(known)}" if known else "remove it"
-
-
-def _tables_of(table: type[BaseModel], key: str) -> list[type[BaseModel]]:
-    """Return the tables that may stand under `key`."""
-    field = table.model_fields.get(key)
-    if field is None:
-        return []
-    candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-    return [one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)]

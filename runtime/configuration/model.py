@@ -1,17 +1,18 @@
 """The shape of `flyball.toml`."""
 
 import re
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.budget import BudgetKind, Mode, Overdraft
 from governor.gate import When
 from governor.loops import BREAKER, COUNT_MAX
 from governor.manifest import Pin
-from governor.pricing import PRICE_MAX
 from governor.puzzle import HOPS_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
@@ -19,59 +20,27 @@ from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
-from runtime.configuration.table import Amount, Name, Positive, Table
+from runtime.configuration.listen import Listen
+from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
+from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
+from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
 
-LoopCount = Annotated[int, Field(ge=0, le=COUNT_MAX)]
-TurnCount = Annotated[int, Field(ge=1, le=TURNS_MAX)]
-TurnCountOrNone = Annotated[int, Field(ge=0, le=TURNS_MAX)]
-SmallPrice = Annotated[int, Field(ge=0, le=1_000_000_000)]
-_ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
+LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
+TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
+TurnCountOrNone = Annotated[int, Field(strict=True, ge=0, le=TURNS_MAX)]
+SmallPrice = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
 _UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 _BUILT_IN = frozenset({BUILTIN, LOCAL})
-_PORT_MAX = 65_535
+_SESSION_ID = "ses_"
 _MIB = 1024 * 1024
 
 # An hour in place, a month to decide: a hold is kept all the while.
 _WAIT_S_MAX = 60 * 60
 _TTL_S_MAX = 30 * 24 * 60 * 60
-
-
-class Listen(Table):
-    """Where agents and administrators connect."""
-
-    agents: str = "127.0.0.1:8700"
-    admin: str = "127.0.0.1:8701"
-    trusted_proxy: bool = False
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    body_bytes_max: Positive = 4 * _MIB
-
-    @field_validator("agents", "admin")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        match = _ADDRESS.match(value)
-        if match is None:
-            raise ValueError('expected "host:port", for example "127.0.0.1:8700"')
-        if int(match[2]) > _PORT_MAX:
-            raise ValueError(f"there is no port above {_PORT_MAX}; choose a smaller one")
-        return value
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key go together: give both or neither")
-        host, _, port = self.agents.rpartition(":")
-        admin_host, _, admin_port = self.admin.rpartition(":")
-        if host == admin_host and int(port) == int(admin_port) != 0:
-            raise ValueError(
-                f"agents and admin are both {self.agents}; give each listener a port of its own"
-            )
-        return self
 
 
 class Auth(Table):
@@ -100,8 +69,8 @@ class Records(Table):
 
     arguments: Literal["redacted", "full", "hash"] = "redacted"
     # The bounds, a century and a pebibyte, keep what follows from them an integer of SQLite's.
-    retention_days: Annotated[int, Field(gt=0, le=36_525)] = 30
-    archive_mib_per_tenant: Annotated[int, Field(gt=0, le=1024**3)] = 1024
+    retention_days: Annotated[int, Field(strict=True, gt=0, le=36_525)] = 30
+    archive_mib_per_tenant: Annotated[int, Field(strict=True, gt=0, le=1024**3)] = 1024
 
 
 class Guidance(Table):
@@ -155,7 +124,7 @@ class Upstream(Table):
     # "session": a connection, and a process, for each session instead of one for all.
     share: Literal["all", "session"] = "all"
     start_ms_max: Positive = 30_000
-    trust_reported_cost: bool = False
+    trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
 
     @field_validator("name")
@@ -188,7 +157,7 @@ class Limits(Table):
 
     memory_mib: Positive | None = 512
     pids: Positive | None = 128
-    cpus: Annotated[float, Field(gt=0, le=1024)] | None = 1.0
+    cpus: Annotated[float, Field(strict=True, gt=0, le=1024)] | None = 1.0
     cpu_ms: Positive | None = None
     wall_ms: Positive = 60_000
     output_bytes: Positive = 8 * _MIB
@@ -215,42 +184,42 @@ class LoopTable(Table):
     pause: LoopCount = BREAKER.pause
     stale: LoopCount = BREAKER.stale
     stale_deny: LoopCount = BREAKER.stale_deny
-    repeatable: bool = BREAKER.is_repeatable
-    within_s: Annotated[int, Field(gt=0, le=86_400)] = BREAKER.within_ms // 1000
+    repeatable: Flag = BREAKER.is_repeatable
+    within_s: Annotated[int, Field(strict=True, gt=0, le=86_400)] = BREAKER.within_ms // 1000
 
 
 class GateTable(Table):
     """A puzzle before the calls of a rule, for whom is not known or calls too often."""
 
     when: When = When.UNKNOWN
-    hops: Annotated[int, Field(ge=1, le=HOPS_MAX)] = 3
-    ttl_s: Annotated[int, Field(gt=0, le=86_400)] = 120
-    pass_s: Annotated[int, Field(gt=0, le=2_592_000)] = 3600
-    calls: Annotated[int, Field(gt=0, le=1_000_000)] = 60
-    per_s: Annotated[int, Field(gt=0, le=86_400)] = 60
+    hops: Annotated[int, Field(strict=True, ge=1, le=HOPS_MAX)] = 3
+    ttl_s: Annotated[int, Field(strict=True, gt=0, le=86_400)] = 120
+    pass_s: Annotated[int, Field(strict=True, gt=0, le=2_592_000)] = 3600
+    calls: Annotated[int, Field(strict=True, gt=0, le=1_000_000)] = 60
+    per_s: Annotated[int, Field(strict=True, gt=0, le=86_400)] = 60
 
 
 class CacheTable(Table):
     """For how long answers of tools that only read serve the same call again."""
 
-    ttl_s: Annotated[int, Field(gt=0, le=86_400)]
-    repeatable: bool = False
+    ttl_s: Annotated[int, Field(strict=True, gt=0, le=86_400)]
+    repeatable: Flag = False
 
 
 class RuleTerms(Table):
     """How the calls of a rule may run."""
 
-    allow: bool = True
+    allow: Flag = True
     isolation: Literal["required", "best_effort"] = "required"
     cost_microusd: Amount = 0
     limits: Limits = Limits()
     estimate: Estimate = Estimate()
-    turn_per_call: bool = False
-    archive_above_bytes: Annotated[int, Field(ge=1024, le=AMOUNT_MAX)] = 16_384
-    drop_output_schema: bool = False
-    approve: bool = False
-    approval_wait_s: Annotated[int, Field(ge=0, le=_WAIT_S_MAX)] = 50
-    approval_ttl_s: Annotated[int, Field(gt=0, le=_TTL_S_MAX)] = 3600
+    turn_per_call: Flag = False
+    archive_above_bytes: Annotated[int, Field(strict=True, ge=1024, le=AMOUNT_MAX)] = 16_384
+    drop_output_schema: Flag = False
+    approve: Flag = False
+    approval_wait_s: Annotated[int, Field(strict=True, ge=0, le=_WAIT_S_MAX)] = 50
+    approval_ttl_s: Annotated[int, Field(strict=True, gt=0, le=_TTL_S_MAX)] = 3600
     loops: Literal["off", "remind", "break"] | LoopTable = "remind"
     tracker: Tracker = Tracker.OFF
     cheaper: Name | None = None
@@ -282,17 +251,17 @@ class TurnTermsTable(Table):
     mode: TurnMode = TurnMode.UNLIMITED
     # The limit of "fixed", the base allowance of "dynamic", the cold start of "percentile".
     turns: TurnCount = 50
-    percent: Annotated[int, Field(ge=1, le=100)] = 75
+    percent: Annotated[int, Field(strict=True, ge=1, le=100)] = 75
     history_min: TurnCount = 20
     extension: TurnCount = 10
     extensions_max: TurnCountOrNone = 3
     extended_max: TurnCountOrNone = 30
-    automatic: bool = False
+    automatic: Flag = False
     progress_min: TurnCount = 1
-    solve_price: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    solve_price: Annotated[float, Field(strict=True, gt=0, le=1_000_000)] | None = None
     remind_at: Annotated[tuple[TurnCountOrNone, ...], Field(max_length=20)] = (5, 3, 1)
-    note_results: bool = True
-    note_chats: bool = True
+    note_results: Flag = True
+    note_chats: Flag = True
 
 
 class TurnRuleTable(TurnTermsTable):
@@ -313,7 +282,7 @@ class TaskClassTable(Table):
 class BudgetTable(Table):
     """A budget that is made at the first start; afterwards the admin API owns it."""
 
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+    id: Id
     scope: ScopeKind
     subject: str | None = None
     limits: dict[Unit, Amount] = Field(min_length=1)
@@ -324,6 +293,16 @@ class BudgetTable(Table):
     mode: Mode = Mode.ENFORCE
     overdraft: Overdraft = Overdraft.DENY
     warn_at_permille: WarnAt = ()
+
+    @model_validator(mode="after")
+    def _can_be_somebodys(self) -> Self:
+        is_session = self.scope is ScopeKind.SESSION
+        if is_session and self.subject is not None and not self.subject.startswith(_SESSION_ID):
+            raise ValueError(
+                f"subject = {self.subject!r} is no session's id (ses_…); leave it out, and each "
+                "session has the allowance to itself"
+            )
+        return self
 
 
 class WebhookTable(Table):
@@ -339,80 +318,6 @@ class WebhookTable(Table):
         if not value.startswith(("http://", "https://")):
             raise ValueError("expected an http:// or https:// address")
         return value
-
-
-class Provider(Table):
-    """An OpenAI-compatible model server; its key comes from the environment."""
-
-    name: Name
-    base_url: str
-    api_key_from: str | None = None
-    timeout_ms: Positive = 120_000
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("expected an http:// or https:// address, ending before /chat")
-        return value.rstrip("/")
-
-
-class Tier(Table):
-    """A named cost and quality level; the first one listed should be the cheapest."""
-
-    name: Name
-    provider: Name
-    model: Name
-    input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    cached_input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    output_tokens_max: Positive = 4096
-
-
-_Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
-
-
-class PriceTable(Table):
-    """The price of the models that a provider's name and a pattern cover."""
-
-    provider: str = "*"
-    model: Annotated[str, Field(min_length=1)]
-    input_microusd_per_mtok: _Price
-    output_microusd_per_mtok: _Price
-    cached_input_microusd_per_mtok: _Price | None = None
-
-
-class PricesFile(Table):
-    """The whole price file."""
-
-    price: tuple[PriceTable, ...] = ()
-
-
-class Pricing(Table):
-    """Prices of models that their tier does not state, and the ceiling for unknown ones."""
-
-    file: str | None = None
-    unknown_input_microusd_per_mtok: _Price | None = None
-    unknown_output_microusd_per_mtok: _Price | None = None
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        ceilings = (self.unknown_input_microusd_per_mtok, self.unknown_output_microusd_per_mtok)
-        if (ceilings[0] is None) != (ceilings[1] is None):
-            raise ValueError(
-                "unknown_input_microusd_per_mtok and unknown_output_microusd_per_mtok go "
-                "together: give both or neither"
-            )
-        return self
-
-
-class TierRuleTable(Table):
-    """When model = "auto" means `tier`; every condition given must hold."""
-
-    tier: Name
-    prompt_chars_min: Positive | None = None
-    keywords: tuple[str, ...] = ()
-    has_tools: bool | None = None
 
 
 class Config(Table):
@@ -447,16 +352,13 @@ class Config(Table):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
-        for what, names in (
-            ("upstream", [entry.name for entry in self.upstream]),
-            ("rule", [entry.name for entry in self.rule]),
-            ("budget", [entry.id for entry in self.budget]),
-            ("provider", [entry.name for entry in self.provider]),
-            ("tier", [entry.name for entry in self.tier]),
-        ):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                raise ValueError(f"{what}: {', '.join(twice)} appears twice; names are unique")
+        _check_unique(
+            upstream=[entry.name for entry in self.upstream],
+            rule=[entry.name for entry in self.rule],
+            budget=[entry.id for entry in self.budget],
+            provider=[entry.name for entry in self.provider],
+            tier=[entry.name for entry in self.tier],
+        )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         providers = {entry.name for entry in self.provider}
@@ -474,9 +376,11 @@ class Config(Table):
             if tier_rule.tier not in tiers:
                 raise ValueError(f"tier_rule[{number}]: no [[tier]] is called {tier_rule.tier!r}")
         known = known_targets(self)
-        for budget in self.budget:
-            for part, why in known.unknown(match_of(budget.match)):
-                raise ValueError(f"budget {budget.id}: match.{part}: {why}")
+        _refuse(
+            (("budget", number, "match", part), why)
+            for number, budget in enumerate(self.budget)
+            for part, why in known.unknown(match_of(budget.match))
+        )
         return self
 
 
@@ -494,3 +398,23 @@ def known_targets(config: Config) -> KnownTargets:
         | {provider.name for provider in config.provider},
         tiers=frozenset(tier.name for tier in config.tier),
     )
+
+
+def _check_unique(**named: Sequence[str]) -> None:
+    """Refuse each entry that is called like one before it."""
+    _refuse(
+        ((what, number, "id" if what == "budget" else "name"), f"{what} {name} appears twice")
+        for what, names in named.items()
+        for number, name in enumerate(names)
+        if name in names[:number]
+    )
+
+
+def _refuse(faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    """Return if there are no faults, each of which has a place and words."""
+    found = [
+        InitErrorDetails(type=PydanticCustomError("contradiction", told), loc=place, input={})
+        for place, told in faults
+    ]
+    if found:
+        raise ValidationError.from_exception_data(Config.__name__, found)

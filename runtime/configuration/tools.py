@@ -8,7 +8,7 @@ from runtime.configuration.table import Table
 from tool_gateway.discovery.listing import ListRule, ListTerms
 
 # 1,000 tools of 200 tokens each; below 300 not even the tools that find others would fit.
-_Tokens = Annotated[int, Field(ge=300, le=10_000_000)]
+_Tokens = Annotated[int, Field(strict=True, ge=300, le=10_000_000)]
 _Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 

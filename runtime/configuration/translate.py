@@ -29,13 +29,12 @@ from runtime.configuration.model import (
     GateTable,
     Limits,
     LoopTable,
-    Pricing,
     Rule,
     RuleTerms,
-    Tier,
     TurnTermsTable,
     Upstream,
 )
+from runtime.configuration.models import Pricing, Tier
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment

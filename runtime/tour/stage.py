@@ -17,8 +17,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
+from runtime.configuration.listen import Listen
 from runtime.configuration.load import parse_config
-from runtime.configuration.model import Config, Listen
+from runtime.configuration.model import Config
 from runtime.listeners import SignalFreeServer, bind, check_free, serve_whole
 from runtime.serving import serving
 from runtime.settings import Settings

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from runtime import examination
+from runtime.configuration.listen import Listen
 from runtime.configuration.load import config_version, load_config
-from runtime.configuration.model import Listen
 from runtime.errors import ConfigError
 from runtime.examination import Examination, Finding, Mark, examine
 from runtime.listeners import bind
@@ -322,3 +322,13 @@ def test_the_stores_password_is_not_told(url: str, settings: Settings) -> None:
 
     assert "store" in told
     assert "s3cret-word" not in told
+
+
+def test_a_budget_for_an_agent_that_there_will_not_be_is_a_warning(examined: Examined) -> None:
+    findings = examined(
+        '[[budget]]\nid = "b"\nscope = "agent"\nsubject = "agnet"\nlimits = { tool_calls = 1 }\n'
+    )
+
+    finding = findings["budget b"]
+    assert (finding.mark, finding.is_ok) == (Mark.WARNING, True)
+    assert "'agnet' is no principal" in finding.told

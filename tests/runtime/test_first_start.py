@@ -17,7 +17,8 @@ from memory_store.engine import Durability
 from memory_store.errors import NotFoundError
 from memory_store.identities import Identity, Role
 from memory_store.store import Store, open_store
-from runtime.first_start import ADMIN, AGENT, TENANT, TokenFiles, prepare
+from runtime.first_start import prepare
+from runtime.token_files import ADMIN, AGENT, TENANT, TokenFiles
 
 pytestmark = pytest.mark.anyio
 

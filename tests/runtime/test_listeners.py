@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from starlette.types import Receive, Scope, Send
 
 from governor.ids import CallId, SessionId
-from runtime.configuration.model import Listen
+from runtime.configuration.listen import Listen
 from runtime.errors import ListenError
 from runtime.listeners import Bound, Listeners, bind, check_free, is_loopback
 from tool_gateway.running import RunningCalls

@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.target import CallKind
-from runtime.configuration.model import Config, Listen
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
 from runtime.serving import serving
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION

@@ -1,11 +1,17 @@
 """Balances: how far budgets are used."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.scope import ScopeKind
+from memory_store.accounts import BalanceView
+from memory_store.errors import NotFoundError
+from memory_store.glance import Names, SessionKnown
 from memory_store.paging import PAGE_LIMIT_MAX
+from memory_store.sessions import SessionView, session_id_for
 from memory_store.standing import BALANCES_MAX
 from runtime.admin.context import Parts
 from runtime.admin.openapi import problems
@@ -35,7 +41,8 @@ async def list_balances(
         views = await parts.store.ledger.balances(
             tenant=each, agent=agent, session=session, now_ms=parts.clock.now_ms()
         )
-        items += [balance_out(view, each) for view in views]
+        sessions = await _sessions(parts, views)
+        items += [balance_out(view, each, sessions=sessions) for view in views]
         if len(items) >= BALANCES_MAX:
             is_cut = True
             break
@@ -50,10 +57,12 @@ async def _chain(
     A session implies its agent, an agent its tenant.
 
     Raises:
-        NotFoundError: there is no such session or agent.
+        NotFoundError: there is no such session, agent or tenant.
     """
+    if filters.tenant is not None:
+        await parts.store.tenants.get(filters.tenant)
     if filters.session is not None:
-        session = await parts.store.sessions.get(SessionId(filters.session))
+        session = await _session(parts, filters.session)
         is_theirs = filters.agent in (None, session.agent)
         is_whole = is_theirs and filters.tenant in (None, session.tenant)
         return (session.tenant, session.agent, session.session_id) if is_whole else None
@@ -62,6 +71,28 @@ async def _chain(
         is_whole = filters.tenant in (None, agent.tenant)
         return (agent.tenant, agent.principal_id, None) if is_whole else None
     return filters.tenant, None, None
+
+
+async def _session(parts: Parts, named: str) -> SessionView:
+    """Return the session of an id, or of an agent and what the agent calls it.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    agent, slash, name = named.partition("/")
+    wanted = session_id_for(PrincipalId(agent), name) if slash else SessionId(named)
+    try:
+        return await parts.store.sessions.get(wanted)
+    except NotFoundError:
+        message = f"there is no session {named}: name its id (ses_…), or agent/name"
+        raise NotFoundError(message) from None
+
+
+async def _sessions(parts: Parts, views: Sequence[BalanceView]) -> Mapping[SessionId, SessionKnown]:
+    """Return the sessions that are subjects of balances, as agents call them."""
+    kinds = {ScopeKind.SESSION, ScopeKind.SUB_SESSION}
+    wanted = {SessionId(view.subject) for view in views if view.scope in kinds}
+    return (await parts.store.glance(Names(sessions=wanted))).sessions if wanted else {}
 
 
 async def _tenants(parts: Parts) -> tuple[tuple[TenantId, ...], bool]:

@@ -89,7 +89,7 @@ async def change_budget(
     response: Response,
     if_match: IfMatch = None,
 ) -> BudgetOut:
-    """Return the budget after the change.
+    """Return the budget after the change; its version stays where nothing changes.
 
     A limit below what is used and held is accepted, and denies new calls.
     """
@@ -102,6 +102,8 @@ async def change_budget(
         refuse_other("tenant", change.tenant, before.budget.tenant)
         refuse_other("kind", change.kind, before.budget.kind)
         after = change.applied_to(before.budget)
+        if after == before.budget:
+            return before
         if after.match != before.budget.match:
             _check_match(parts, after, allow_unknown=change.allow_unknown)
         if (after.scope, after.subject) != (before.budget.scope, before.budget.subject):
@@ -114,7 +116,7 @@ async def change_budget(
         )
 
     with _quota_named(budget_id):
-        view = await changed(read=read, write=write, if_match=if_match)
+        view = await changed(read=read, write=write, if_match=if_match, version_sent=change.version)
     tag(response, view)
     return budget_out(view)
 

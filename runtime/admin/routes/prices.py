@@ -49,7 +49,9 @@ async def replace_prices(
     async def write(before: PricesInForce) -> PricesInForce:
         return await parts.prices.put(prices, over=before, by=by, now_ms=parts.clock.now_ms())
 
-    found = await changed(read=parts.prices.refresh, write=write, if_match=if_match)
+    found = await changed(
+        read=parts.prices.refresh, write=write, if_match=if_match, version_sent=change.version
+    )
     tag(response, found)
     return prices_out(found)
 

@@ -99,6 +99,8 @@ async def change_principal(
             now_ms=parts.clock.now_ms(),
         )
 
-    principal = await changed(read=read, write=write, if_match=if_match)
+    principal = await changed(
+        read=read, write=write, if_match=if_match, version_sent=change.version
+    )
     tag(response, principal)
     return principal_out(principal)

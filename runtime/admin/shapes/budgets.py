@@ -1,5 +1,6 @@
 """Budgets and how far they are used, as JSON."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -7,12 +8,12 @@ from pydantic import Field, StrictBool
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget, BudgetKind, Mode, Overdraft
-from governor.ids import BudgetId, TenantId
+from governor.ids import BudgetId, SessionId, TenantId
 from governor.scope import ScopeKind
 from memory_store.accounts import BalanceView
 from memory_store.budgets import BudgetView
+from memory_store.glance import SessionKnown
 from runtime.admin.shapes.fields import (
-    Id,
     Label,
     Limits,
     Out,
@@ -21,6 +22,7 @@ from runtime.admin.shapes.fields import (
     limits_shape,
 )
 from runtime.budget_words import Burst, Match, WarnAt, match_of, match_words
+from runtime.naming import Id
 from runtime.windows import WindowShape, window_of, window_shape
 
 Subject = Annotated[
@@ -155,7 +157,9 @@ class BalanceFilters(Shape):
 
     tenant: TenantId | None = None
     agent: str | None = None
-    session: str | None = None
+    session: Annotated[
+        str | None, Field(description="its id (`ses_…`), or its agent and name: `agent/name`")
+    ] = None
 
 
 class BalanceOut(Out):
@@ -165,6 +169,9 @@ class BalanceOut(Out):
     tenant: TenantId
     scope: ScopeKind
     subject: str
+    session_name: str | None = Field(
+        description="`agent/name` of the session that the subject is; null for other scopes"
+    )
     unit: Unit
     limit: int
     used: int
@@ -198,13 +205,17 @@ def budget_out(view: BudgetView) -> BudgetOut:
     )
 
 
-def balance_out(view: BalanceView, tenant: TenantId) -> BalanceOut:
-    """Return a balance as it is shown."""
+def balance_out(
+    view: BalanceView, tenant: TenantId, *, sessions: Mapping[SessionId, SessionKnown]
+) -> BalanceOut:
+    """Return a balance as it is shown; `sessions` are those that subjects may be."""
+    known = sessions.get(SessionId(view.subject))
     return BalanceOut(
         budget_id=view.budget_id,
         tenant=tenant,
         scope=view.scope,
         subject=view.subject,
+        session_name=None if known is None else f"{known.agent}/{known.name}",
         unit=view.unit,
         limit=view.limit,
         used=view.used,

@@ -26,8 +26,6 @@ class Out(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-# Ids stand in paths, file names and other people's programs.
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Label = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Amount = Annotated[int, Field(strict=True, ge=0, le=AMOUNT_MAX)]
 EpochMs = Annotated[int, Field(strict=True, ge=0, le=_EPOCH_MS_MAX)]

@@ -9,7 +9,8 @@ from memory_store.identities import Role
 from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.principals import Principal
 from memory_store.tokens import IssuedToken, TokenView
-from runtime.admin.shapes.fields import EpochMs, Id, Label, Out, Paging, Shape
+from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
+from runtime.naming import Id
 
 
 class PrincipalFilters(Paging):

@@ -7,13 +7,13 @@ from governor.ids import TenantId
 from memory_store.budgets import BudgetView
 from memory_store.tenants import Tenant
 from runtime.admin.shapes.fields import (
-    Id,
     Label,
     Limits,
     Out,
     Shape,
     limits_shape,
 )
+from runtime.naming import Id
 from runtime.windows import WindowShape, window_shape
 
 
@@ -50,10 +50,14 @@ class TenantOut(Out):
 
 
 class QuotaChange(Shape):
-    """What the budgets of a tenant may promise, and what all its calls together may use."""
+    """What the budgets of a tenant may promise, and what all its calls together may use.
 
-    limits: Limits
-    window: WindowShape = "lifetime"
+    A member that is left out keeps its value; a first quota has limits, and a lifetime unless
+    it says another window.
+    """
+
+    limits: Limits | None = None
+    window: WindowShape | None = None
     tenant: TenantId | None = None
     version: int | None = None
 
@@ -65,6 +69,12 @@ class QuotaOut(Out):
     limits: dict[Unit, int]
     window: WindowShape
     version: int
+
+
+class QuotaSetOut(QuotaOut):
+    """The quota of a tenant after it was set, and the budgets that are now above it."""
+
+    warnings: list[str]
 
 
 def tenant_out(tenant: Tenant) -> TenantOut:

@@ -6,6 +6,7 @@ import pytest
 
 from governor.amounts import AMOUNT_MAX
 from memory_store.paging import cursor_of
+from runtime.naming import ID_RULE
 from tests.runtime.admin.admin_world import AGENT, BODY_BYTES_MAX, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +57,7 @@ def budget(**changed: Any) -> dict[str, Any]:
         (budget(window={"every_s": 2**62}), "window.every_s"),
         (budget(window={"every_s": 10**40}), "window.every_s"),
         (budget(window={"every_s": 60, "from": 0}), "window.from"),
-        (budget(window={}), "window.every_s"),
+        (budget(window={}), "window"),
         (budget(window=None), "window"),
         (budget(limit={"tool_calls": 1}), "limit"),
         (budget(**{"\ud800": 1}), "body"),
@@ -74,6 +75,42 @@ async def test_a_field_that_is_wrong_is_named(world: World, body: Any, field: st
     assert response.headers["Content-Type"] == PROBLEM
     assert [fault["field"] for fault in problem["errors"]] == [field]
     assert (await world.get("/budgets")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (budget(match={"tols": "x"}), "there is no such field; did you mean 'tool'?"),
+        (budget(limit={"turns": 1}), "there is no such field; did you mean 'limits'?"),
+        (budget(window={"every_s": 1, "last_s": 1}), "use only one of every_s, last_s, calendar"),
+        (budget(window={"every_s": 1, "time_zone": "UTC"}), "goes only with calendar"),
+        (budget(limits={}), "should not be empty"),
+        (budget(match={"tool": ""}), "should not be empty"),
+        (budget(scope=...), "is required"),
+        (budget(limits={"turns": "1"}), "should be a whole number"),
+        (budget(id="-x"), ID_RULE),
+    ],
+)
+async def test_a_field_that_is_wrong_is_told_in_the_files_words(
+    world: World, body: Any, detail: str
+) -> None:
+    response = await world.post("/budgets", body)
+
+    assert [fault["detail"] for fault in response.json()["errors"]] == [detail]
+
+
+async def test_a_field_that_is_like_none_is_told_the_fields_there_are(world: World) -> None:
+    response = await world.post("/budgets", budget(foo=1))
+
+    (fault,) = response.json()["errors"]
+    assert fault["detail"].startswith("there is no such field; remove it, or use one of: id, ")
+
+
+async def test_a_misspelt_filter_is_told_the_nearest(world: World) -> None:
+    response = await world.get("/calls?stat=denied")
+
+    (fault,) = response.json()["errors"]
+    assert fault == {"field": "stat", "detail": "there is no such field; did you mean 'status'?"}
 
 
 async def test_every_wrong_field_is_named_at_once(world: World) -> None:

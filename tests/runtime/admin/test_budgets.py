@@ -102,7 +102,7 @@ async def test_a_budget_can_be_put_back_as_it_was_read(world: World) -> None:
 
     changed = await world.put("/budgets/daily", read)
 
-    assert (changed.status_code, changed.json()["version"]) == (200, 2)
+    assert (changed.status_code, changed.json()) == (200, read)
 
 
 @pytest.mark.parametrize("member", ["id", "tenant"])
@@ -229,8 +229,10 @@ async def test_balances_are_shown_for_whom_they_are_asked(world: World) -> None:
     everything = [("daily", AGENT, 1), ("each", SESSION, 1)]
     assert await found() == await found(tenant=TENANT) == everything
     assert await found(agent=AGENT) == await found(session=SESSION) == everything
-    assert await found(tenant="nobody") == []
-    assert await found(tenant="nobody", session=SESSION) == []
+    assert await found(session=f"{AGENT}/run-1") == everything
+    await world.post("/tenants", {"id": "globex"})
+    assert await found(tenant="globex") == []
+    assert await found(tenant="globex", session=SESSION) == []
     assert (await world.get("/balances", params={"agent": "nobody"})).status_code == 404
 
 
@@ -245,6 +247,7 @@ async def test_a_balance_carries_every_figure(world: World) -> None:
         "tenant": TENANT,
         "scope": "agent",
         "subject": AGENT,
+        "session_name": None,
         "unit": "tool_calls",
         "limit": 5,
         "used": 0,
@@ -257,6 +260,16 @@ async def test_a_balance_carries_every_figure(world: World) -> None:
         "kind": "allowance",
         "mode": "enforce",
     }
+
+
+async def test_a_sessions_balance_says_what_its_agent_calls_it(world: World) -> None:
+    limits = {"tool_calls": 5}
+    await world.post("/budgets", BUDGET | {"scope": "session", "subject": None, "limits": limits})
+    await world.run_call("call-1")
+
+    (balance,) = (await world.get("/balances")).json()["items"]
+
+    assert (balance["subject"], balance["session_name"]) == (SESSION, f"{AGENT}/run-1")
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,84 @@ async def test_a_quota_of_an_unknown_tenant_is_404(world: World) -> None:
     response = await world.put("/tenants/nobody/quota", {"limits": {"tool_calls": 1}})
 
     assert response.status_code == 404
+
+
+async def test_what_a_quota_leaves_out_stays(world: World) -> None:
+    path = f"/tenants/{TENANT}/quota"
+    await world.put(path, {"limits": {"tool_calls": 100}, "window": {"every_s": 3600}})
+
+    limits = await world.put(path, {"limits": {"tool_calls": 90}})
+    window = await world.put(path, {"window": {"every_s": 60}})
+
+    assert (limits.json()["limits"], limits.json()["window"]) == (
+        {"tool_calls": 90},
+        {"every_s": 3600},
+    )
+    assert (window.json()["limits"], window.json()["window"]) == (
+        {"tool_calls": 90},
+        {"every_s": 60},
+    )
+
+
+async def test_a_first_quota_has_limits(world: World) -> None:
+    response = await world.put(f"/tenants/{TENANT}/quota", {"window": {"every_s": 60}})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "limits"
+
+
+async def test_a_quota_that_changes_nothing_keeps_its_version(world: World) -> None:
+    path = f"/tenants/{TENANT}/quota"
+    await world.put(path, {"limits": {"tool_calls": 100}})
+
+    again = await world.put(path, {"limits": {"tool_calls": 100}})
+
+    assert (again.status_code, again.json()["version"]) == (200, 1)
+
+
+async def test_a_quota_below_a_budget_names_it_and_is_set(world: World) -> None:
+    for name, calls in (("low", 10), ("high", 500)):
+        body = {"id": name, "tenant": TENANT, "scope": "agent", "limits": {"tool_calls": calls}}
+        await world.post("/budgets", body)
+
+    put = await world.put(f"/tenants/{TENANT}/quota", {"limits": {"tool_calls": 100}})
+
+    assert put.json()["limits"] == {"tool_calls": 100}
+    (warning,) = put.json()["warnings"]
+    assert warning.startswith("budget high: tool_calls = 500 stands above the quota of 100")
+
+
+async def test_a_tenant_without_a_quota_is_told_apart_from_no_tenant(world: World) -> None:
+    none = await world.get(f"/tenants/{TENANT}/quota")
+    nobody = await world.get("/tenants/nobody/quota")
+
+    assert (none.status_code, none.json()["detail"]) == (404, "this tenant has no quota")
+    assert (nobody.status_code, nobody.json()["detail"]) == (404, "there is no tenant nobody")
+
+
+@pytest.mark.parametrize("path", ["/tenants/acme", "/tenants/acme/quota", "/budgets/b"])
+async def test_a_body_of_an_older_version_is_412(world: World, path: str) -> None:
+    body = {"id": "b", "tenant": TENANT, "scope": "agent", "limits": {"tool_calls": 5}}
+    await world.post("/budgets", body)
+    await world.put("/tenants/acme/quota", {"limits": {"tool_calls": 100}})
+    old = (await world.get(path)).json()
+    await world.put(path, {"name": "B"} if path == "/tenants/acme" else {"limits": {"turns": 9}})
+
+    late = await world.put(path, old)
+
+    assert late.status_code == 412
+    assert (late.json()["expected"], late.json()["actual"]) == (1, 2)
+
+
+async def test_a_budget_that_a_change_leaves_as_it_was_keeps_its_version(world: World) -> None:
+    body = {"id": "b", "tenant": TENANT, "scope": "agent", "limits": {"tool_calls": 5}}
+    await world.post("/budgets", body)
+
+    for change in ({}, {"limits": {"tool_calls": 5}}):
+        assert (await world.put("/budgets/b", change)).json()["version"] == 1
+
+
+async def test_balances_of_no_tenant_are_404(world: World) -> None:
+    response = await world.get("/balances?tenant=nope")
+
+    assert (response.status_code, response.json()["detail"]) == (404, "there is no tenant nope")

@@ -10,7 +10,8 @@ from anyio import to_thread
 
 from governor.amounts import Unit
 from governor.scope import ScopeKind
-from runtime.configuration.model import BudgetTable, Config, Listen
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import BudgetTable, Config
 from runtime.serving import serving
 from tests.runtime.cli.conftest import Ended, Flyball
 

@@ -241,3 +241,20 @@ def test_ctrl_c_while_modules_are_imported_ends_quietly() -> None:
     )
 
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("command", ["approve", "budgets"])
+def test_a_command_that_only_asks_does_not_load_what_serves(command: str) -> None:
+    looking = (
+        "import sys; from runtime.cli.command_line import _parser, _wanted\n"
+        f"words = [{command!r}]; _parser(_wanted(words)).parse_args(words)\n"
+        "heavy = {'sqlalchemy', 'fastapi', 'mcp', 'alembic', 'numpy', 'uvicorn'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", looking],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout == "[]\n"

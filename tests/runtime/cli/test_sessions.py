@@ -9,7 +9,9 @@ import httpx
 import pytest
 from anyio import to_thread
 
-from runtime.configuration.model import Config, Listen, TurnTermsTable
+from runtime.cli.sessions import _dollars
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config, TurnTermsTable
 from runtime.listeners import Listeners
 from runtime.serving import serving
 from tests.runtime.cli.conftest import Ended, Flyball
@@ -102,6 +104,7 @@ async def test_turns_and_outcomes_are_listed(
     assert (item["session"]["task_class"], item["session"]["success"]) == ("reading", True)
     assert (item["tool_calls"], item["solved"]) == (2, 1)
     assert "agent/run/1" in told
+    assert item["session"]["id"] in told
     assert "2/2" in told
     assert all(len(line) <= 160 for line in told.splitlines())
 
@@ -186,3 +189,11 @@ async def test_a_limit_that_is_no_number_is_told(sessions: Sessions) -> None:
 
     assert ended.status == 2
     assert "not a whole number from 1 on" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("microusd", "shown"),
+    [(30, "$0.000030"), (0, "$0.000000"), (1_234_567, "$1.2346"), (None, "-")],
+)
+def test_a_cost_that_is_small_is_not_shown_as_nothing(microusd: int | None, shown: str) -> None:
+    assert _dollars(microusd) == shown

@@ -11,7 +11,8 @@ import pytest
 from anyio import to_thread
 
 from runtime.cli.token import _line
-from runtime.configuration.model import Config, Listen
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
 from runtime.listeners import Listeners, bind
 from runtime.serving import serving
 from tests.runtime.cli.conftest import Ended, Flyball
@@ -258,3 +259,23 @@ async def test_an_action_that_there_is_not_is_refused(token: Callable[..., Ended
 
     assert ended.status == 2
     assert "make" in ended.err
+
+
+async def test_a_second_agent_is_made_with_its_first_token(
+    sidecar: Listeners, token: Callable[..., Ended]
+) -> None:
+    unknown = await token("make", "ratey", as_json=False)
+
+    made = json.loads((await token("make", "ratey", "--new-agent")).out)
+
+    assert unknown.status == 2
+    assert "there is no principal ratey; `flyball token make ratey --new-agent`" in unknown.err
+    assert await is_let_in(sidecar, made["secret"])
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_what_is_no_name_is_not_asked_for(token: Callable[..., Ended]) -> None:
+    ended = await token("make", "bad/name", as_json=False)
+
+    assert ended.status == 2
+    assert "bad/name is no principal's name: use 1 to 64 letters" in ended.err

@@ -11,7 +11,8 @@ from memory_store.store import Store, open_store
 from runtime.configuration.model import Auth
 from runtime.configuration.open_access import open_caller_of
 from runtime.errors import ConfigError
-from runtime.first_start import AGENT, TENANT, prepare
+from runtime.first_start import prepare
+from runtime.token_files import AGENT, TENANT
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from runtime.configuration.translate import (
     upstreams_of,
     webhook_of,
 )
-from runtime.first_start import TENANT
+from runtime.token_files import TENANT
 
 # A commented line that is TOML once its "# " is gone, as against a sentence.
 EXAMPLE = re.compile(r"^# (?=\[|[a-z_]+ = )")

@@ -3,7 +3,8 @@
 from typing import Any
 
 from runtime.cli import main
-from runtime.configuration.model import Config, Listen
+from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
 from runtime.tour import stage
 
 FREE_PORTS = Listen(agents="127.0.0.1:0", admin="127.0.0.1:0")

@@ -1,0 +1,83 @@
+"""Model servers, their tiers, and what they cost, as `flyball.toml` says them."""
+
+from decimal import Decimal
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from governor.pricing import PRICE_MAX
+from runtime.configuration.table import Flag, Name, Positive, Table
+
+
+class Provider(Table):
+    """An OpenAI-compatible model server; its key comes from the environment."""
+
+    name: Name
+    base_url: str
+    api_key_from: str | None = None
+    timeout_ms: Positive = 120_000
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected an http:// or https:// address, ending before /chat")
+        return value.rstrip("/")
+
+
+class Tier(Table):
+    """A named cost and quality level; the first one listed should be the cheapest."""
+
+    name: Name
+    provider: Name
+    model: Name
+    input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    cached_input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    output_tokens_max: Positive = 4096
+
+
+_Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
+
+
+class PriceTable(Table):
+    """The price of the models that a provider's name and a pattern cover."""
+
+    provider: str = "*"
+    model: Annotated[str, Field(min_length=1)]
+    input_microusd_per_mtok: _Price
+    output_microusd_per_mtok: _Price
+    cached_input_microusd_per_mtok: _Price | None = None
+
+
+class PricesFile(Table):
+    """The whole price file."""
+
+    price: tuple[PriceTable, ...] = ()
+
+
+class Pricing(Table):
+    """Prices of models that their tier does not state, and the ceiling for unknown ones."""
+
+    file: str | None = None
+    unknown_input_microusd_per_mtok: _Price | None = None
+    unknown_output_microusd_per_mtok: _Price | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        ceilings = (self.unknown_input_microusd_per_mtok, self.unknown_output_microusd_per_mtok)
+        if (ceilings[0] is None) != (ceilings[1] is None):
+            raise ValueError(
+                "unknown_input_microusd_per_mtok and unknown_output_microusd_per_mtok go "
+                "together: give both or neither"
+            )
+        return self
+
+
+class TierRuleTable(Table):
+    """When model = "auto" means `tier`; every condition given must hold."""
+
+    tier: Name
+    prompt_chars_min: Positive | None = None
+    keywords: tuple[str, ...] = ()
+    has_tools: Flag | None = None

@@ -1,0 +1,11 @@
+"""What an id may look like, in the file and through the admin API."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+# Ids stand in paths, file names and other people's programs.
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+ID_RULE = "use 1 to 64 letters, digits, '.', '_' and '-', of which the first is a letter or a digit"
+
+Id = Annotated[str, Field(pattern=ID_PATTERN)]
