@@ -158,7 +158,7 @@ class StoreApprovals:
             return await self._book.open(approval, hold_expires_at_ms=hold_expires_at_ms)
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
-        """Return the question that stands, open or answered with yes."""
+        """Return the question that stands, open or answered: a no as long as it could have."""
         with _ledger_words():
             return await self._book.find(asked, now_ms=now_ms)
 

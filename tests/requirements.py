@@ -151,6 +151,10 @@ _STATED: dict[str, dict[str, str]] = {
         "approval.no-is-released": (
             "A no, a question that ran out and a client that went away free what was held."
         ),
+        "approval.no-reaches-who-asked": (
+            "A no that nobody waited for is what the same call is told as long as the question "
+            "could have stood; only then is a person asked again."
+        ),
         "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
         "approval.outlives-restart": "A question and its hold outlive the process that asked.",
         "price.unknown-is-ceiling-or-refused": (

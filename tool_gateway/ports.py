@@ -103,7 +103,7 @@ class ApprovalDesk(Protocol):
         ...
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
-        """Return the question that stands, open or answered with yes."""
+        """Return the question that stands, open or answered: a no as long as it could have."""
         ...
 
     async def get(self, approval_id: ApprovalId) -> Approval:
