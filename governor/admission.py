@@ -74,7 +74,7 @@ def admit(
     # What an observing budget cannot count it would have denied.
     short = [(balance, wanted.get(balance.key.unit, 0)) for balance in blind]
     for balance in balances:
-        account, settled, reserved = balance
+        account, settled, reserved, _ = balance
         posting = account.posting
         key, booking, _, _ = posting
         # A slot is taken by every call, also by one that states no tool call, as a model's.

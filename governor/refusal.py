@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from governor.account import Balance, Booking
+from governor.account import Account, Balance, Booking
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
 from governor.scope import ScopeKind
 from governor.session import SessionState
@@ -120,7 +120,7 @@ def shortage_of(balance: Balance, requested: int) -> Shortage:
         used=0 if is_rate else balance.settled,
         reserved=balance.reserved,
         requested=requested,
-        resets_at_ms=account.resets_at_ms,
+        resets_at_ms=balance.fits_at_ms(requested),
     )
 
 
@@ -149,9 +149,10 @@ def _wait_ms(balance: Balance, needed: int, now_ms: int) -> int | None:
     account = balance.account
     if account.rate is not None:
         return account.rate.wait_ms(balance.settled, needed, now_ms)
-    if account.resets_at_ms is None or needed > account.limit:
+    fits_at_ms = balance.fits_at_ms(needed)
+    if fits_at_ms is None or needed > account.limit:
         return None
-    return account.resets_at_ms - now_ms
+    return fits_at_ms - now_ms
 
 
 def _remedy(balance: Balance, requested: int, retry_after_ms: int | None) -> Remedy:
@@ -190,7 +191,7 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
     if retry_after_ms is not None:
         return Remedy(
             action=RemedyAction.RETRY_LATER,
-            text=f"{head} It resets in {-(-retry_after_ms // 1000)} s; try again then.",
+            text=f"{head} {_comes_back(account)} {-(-retry_after_ms // 1000)} s; try again then.",
         )
     if left > 0:
         return Remedy(
@@ -201,3 +202,8 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
         action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
         text=f"{head} Finish with what you have, or ask an administrator to raise the budget.",
     )
+
+
+def _comes_back(account: Account) -> str:
+    """Return how the sentence begins that says when there is room again."""
+    return "Enough of it comes back in" if account.older else "It resets in"

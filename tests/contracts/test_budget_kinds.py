@@ -61,6 +61,32 @@ async def test_a_calendar_day_lasts_as_long_as_the_clocks_on_the_wall_say(
     assert await spend(stage, 10, now_ms=last_ms + 1)
 
 
+@pytest.mark.requirement("denial.remedy-helps")
+async def test_a_sliding_budget_says_when_this_call_fits_and_not_when_all_has_left(
+    stage: Stage,
+) -> None:
+    # Parts of 100 ms: what was used at 10,000,050 counts until 10,001,100.
+    began_ms = 10_000_000
+    await stage.put_budget(budget({COST: 10}, window=Sliding(length_ms=1_000, buckets=10)))
+    for after_ms, cost in ((50, 4), (350, 3), (850, 3)):
+        assert await spend(stage, cost, now_ms=began_ms + after_ms)
+
+    told = {}
+    for cost in (1, 4, 5, 7, 8, 10):
+        now_ms = began_ms + 900
+        denied = await stage.ledger.admit(
+            request({COST: cost}, now_ms=now_ms, expires_at_ms=now_ms + 1)
+        )
+        assert isinstance(denied, Denied)
+        assert denied.shortage is not None
+        assert denied.shortage.resets_at_ms == now_ms + (denied.retry_after_ms or 0)
+        told[cost] = denied.shortage.resets_at_ms - began_ms
+
+    assert told == {1: 1_100, 4: 1_100, 5: 1_400, 7: 1_400, 8: 1_900, 10: 1_900}
+    assert not await spend(stage, 4, now_ms=began_ms + 1_099)
+    assert await spend(stage, 4, now_ms=began_ms + 1_100)
+
+
 async def test_a_concurrency_comes_back_however_a_call_ends(stage: Stage) -> None:
     await stage.put_budget(budget({Unit.TOOL_CALLS: 1}, kind=BudgetKind.CONCURRENCY))
 
