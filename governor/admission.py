@@ -94,7 +94,7 @@ def admit(
         enforced = [one for one in short if one[0].account.is_enforced]
         if enforced:
             return exhausted(enforced, now_ms)
-        would_deny = tuple(shortage_of(balance, needed) for balance, needed in short)
+        would_deny = tuple(shortage_of(balance, needed, now_ms) for balance, needed in short)
 
     return Reserved(
         reservation=Reservation(
@@ -137,8 +137,9 @@ def _blind_denial(request: AdmissionRequest, blind: Sequence[Balance]) -> Denied
         return None
     unit = balance.key.unit
     if unit is _TURNS and not _is_turn_known(request):
-        return turn_unknown(balance)
-    return unmeasurable(balance, request.estimate.of(unit), request.unmeasurable[unit])
+        return turn_unknown(shortage_of(balance, 1, request.now_ms))
+    short = shortage_of(balance, request.estimate.of(unit), request.now_ms)
+    return unmeasurable(short, request.unmeasurable[unit])
 
 
 def _is_turn_known(request: AdmissionRequest) -> bool:

@@ -483,4 +483,5 @@ def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:
         "remaining": view.remaining,
         "starts_at_ms": None if view.resets_at_ms is None else view.window.start_ms(now_ms),
         "resets_at_ms": view.resets_at_ms,
+        **({} if view.burst is None else {"every_ms": view.every_ms, "burst": view.burst}),
     }

@@ -136,6 +136,38 @@ async def test_a_rate_that_is_changed_goes_on_in_its_new_scale(stage: Stage) -> 
         assert (await balance_of(stage, now_ms=10_000_000)).used == limit
 
 
+@pytest.mark.requirement("denial.remedy-helps")
+async def test_a_denial_by_a_rate_and_its_balance_tell_the_same_story(stage: Stage) -> None:
+    window = Fixed(length_ms=10_000)
+    await stage.put_budget(budget({COST: 3}, kind=BudgetKind.RATE, window=window, burst=1))
+    assert await spend(stage, 1, now_ms=10_000_000)
+
+    denied = await stage.ledger.admit(
+        request({COST: 1}, now_ms=10_000_000, expires_at_ms=10_000_001)
+    )
+
+    view = await balance_of(stage, now_ms=10_000_000)
+    assert isinstance(denied, Denied)
+    short = denied.shortage
+    assert short is not None
+    for told in (short, view):
+        assert (told.limit, told.every_ms, told.burst) == (3, 10_000, 1)
+        assert (told.used, told.reserved, told.remaining) == (1, 0, 0)
+    assert denied.retry_after_ms == 3_334
+    assert "3 cost_microusd pass in 10 s, at most 1 at once; 0 may pass now" in denied.remedy.text
+
+
+async def test_a_burst_above_the_limit_is_held_and_comes_back_at_the_limits_pace(
+    stage: Stage,
+) -> None:
+    window = Fixed(length_ms=1_000)
+    await stage.put_budget(budget({COST: 2}, kind=BudgetKind.RATE, window=window, burst=5))
+
+    assert await spend(stage, 5, now_ms=10_000_000)
+    assert not await spend(stage, 3, now_ms=10_001_000)
+    assert await spend(stage, 2, now_ms=10_001_000)
+
+
 async def test_a_call_of_a_changed_rate_is_corrected_in_the_scale_that_it_was_held_in(
     stage: Stage,
 ) -> None:
