@@ -35,7 +35,9 @@ def turn_unknown(short: Shortage | None = None) -> Denied:
             action=RemedyAction.SEND_TURN,
             text=(
                 f"{why}, and this call does not say which turn it belongs to. Send the header "
-                'Flyball-Turn or _meta["flyball/turn"], or set turn_per_call = true in the rule.'
+                'Flyball-Turn or _meta["flyball/turn"], or ask for models through Flyball in the '
+                "same session; for a client that can do neither, an administrator can set "
+                "turn_per_call = true in the rule of the tool or in [default]."
             ),
         ),
     )

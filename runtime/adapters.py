@@ -348,6 +348,7 @@ class StoreTurns:
             prints=past.prints,
             fresh_from=past.fresh_from,
             cost_microusd=past.cost_microusd,
+            model_turn=past.model_turn,
         )
 
     async def history(

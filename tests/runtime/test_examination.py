@@ -322,3 +322,22 @@ def test_the_stores_password_is_not_told(url: str, settings: Settings) -> None:
 
     assert "store" in told
     assert "s3cret-word" not in told
+
+
+@pytest.mark.parametrize(
+    "limited",
+    [
+        '[turns]\nmode = "fixed"\nturns = 3\n',
+        '[[turn_rule]]\nagent = "a"\nmode = "dynamic"\n',
+        '[[budget]]\nid = "b"\nscope = "agent"\nlimits = { turns = 3 }\n',
+    ],
+)
+def test_a_turn_limit_that_denies_clients_which_name_no_turns_is_a_warning(
+    examined: Examined, limited: str
+) -> None:
+    warned = examined(limited)["turns"]
+    covered = examined(f"[default]\nturn_per_call = true\n{limited}")
+
+    assert warned.mark is Mark.WARNING
+    assert "turn_per_call = true" in warned.told
+    assert "turns" not in covered
