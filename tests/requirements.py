@@ -141,6 +141,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "turn.first-call-pays": "The first call of a turn pays for it, the later ones ride.",
         "unit.unmeasurable-denies": "A budget on a unit that nobody can measure denies.",
+        "governor-tools.are-free": (
+            "governor_status is always answered and costs nothing; the governor's other tools are "
+            "charged only by a rule that names them. Asking again is no loop."
+        ),
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",
         "approval.asks-before-running": (
             "A rule that asks a person holds the estimate and runs the call only after a yes."

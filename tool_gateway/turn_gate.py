@@ -69,9 +69,9 @@ class TurnGate:
         except _DOWN as error:
             return _unavailable(error)
         is_model = request.target.kind is CallKind.MODEL
-        if request.turn is None and session.model_turn is not None:
+        if request.turn is None and not request.is_free and session.model_turn is not None:
             request = replace(request, turn=session.model_turn)
-        if not session.is_limited:
+        if not session.is_limited or request.is_free:
             decision = await self._books.admit(request)
         elif request.target.name in FREE_TOOLS:
             decision = await self._books.admit(_riding(request, session))
@@ -153,6 +153,14 @@ class TurnGate:
             session.learn(await self._store.known(chain.session))
             decision = await self._decide(session, reason=reason, asked=asked)
         return decision, turns_json(session)
+
+    async def standing(self, chain: ScopeChain) -> Mapping[str, object] | None:
+        """Return how the session stands; None where it is not limited or nobody can say."""
+        try:
+            session = await self._session(chain, None)
+        except _DOWN:
+            return None
+        return turns_json(session) if session.is_limited else None
 
     async def _enter(self, session: TurnSession, turn: TurnId) -> Denied | None:
         """Enter the turn, which `leave` must follow, or return why it cannot begin."""
