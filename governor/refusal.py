@@ -64,19 +64,21 @@ def session_denied(state: SessionState) -> Denied | None:
     match state:
         case SessionState.OPEN:
             return None
-        case SessionState.CLOSED:
-            return session_closed()
         case SessionState.FROZEN:
             return session_frozen()
+        case SessionState.CLOSED:
+            return _session_closed("This session was ended by an administrator. Stop;")
+        case SessionState.CLOSED_BY_AGENT:
+            return _session_closed("You closed this session yourself;")
+        case SessionState.CLOSED_AT_REST:
+            return _session_closed("This session was closed because it had been idle for long;")
 
 
-def session_closed() -> Denied:
-    """Return the denial of a call in a session that was ended."""
+def _session_closed(head: str) -> Denied:
     return Denied(
         reason=DenialReason.SESSION_CLOSED,
         remedy=Remedy(
-            action=RemedyAction.NEW_SESSION,
-            text="This session was ended by an administrator. Stop; start a new session to go on.",
+            action=RemedyAction.NEW_SESSION, text=f"{head} start a new session to go on."
         ),
     )
 
