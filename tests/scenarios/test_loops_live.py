@@ -72,7 +72,7 @@ async def test_a_paused_session_goes_on_once_an_administrator_has_resumed_it(
         paused = await client.call_tool("worker__echo", {"text": "other"})
         (session,) = (await admin.get("sessions")).json()["items"]
         resumed = await admin.post(f"sessions/{session['id']}/resume")
-        other = await client.call_tool("worker__echo", {"text": "other"})
+        other = await client.call_tool("worker__echo", {"text": "x"})
 
     reasons = [(denial_of(answer) or {}).get("reason") for answer in (*again, paused, other)]
     assert reasons == [None, "loop_detected", "session_frozen", None]
