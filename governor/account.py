@@ -84,12 +84,14 @@ class Account:
 class Balance(NamedTuple):
     """How an account stands: what is charged and what is held.
 
-    On a rate's account `settled` is the theoretical arrival time and nothing is held.
+    On a rate's account `settled` is the theoretical arrival time and nothing is held. `parts`
+    is what counts in each of the account's `keys`, empty where the window does not slide.
     """
 
     account: Account
     settled: int
     reserved: int
+    parts: tuple[int, ...] = ()
 
     @property
     def key(self) -> BalanceKey:
@@ -113,6 +115,26 @@ class Balance(NamedTuple):
             return amount <= account.rate.level(self.settled, now_ms)
         remaining = account.limit - self.settled - self.reserved
         return amount <= remaining or (account.may_owe and on_credit and remaining > 0)
+
+    def fits_at_ms(self, amount: int) -> int | None:
+        """Return when time alone will have made room for `amount`.
+
+        That is when the window resets, or when enough parts of a sliding one have left: each
+        leaves as long before the reset as it began before the present one. None: it never
+        resets.
+        """
+        account, remaining = self.account, self.remaining
+        at_ms = account.resets_at_ms
+        if at_ms is None or not self.parts:
+            return at_ms
+        begins = [
+            (key.window_start_ms, part) for key, part in zip(account.keys, self.parts, strict=True)
+        ]
+        for began_ms, part in sorted(begins):
+            remaining += part
+            if amount <= remaining or (account.may_owe and remaining > 0):
+                return at_ms + began_ms - account.key.window_start_ms
+        return at_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

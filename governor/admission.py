@@ -30,7 +30,8 @@ class AdmissionRequest:
     of a turn pays for it. `session_name` is what the agent calls its session, kept when the
     session is first seen. `unmeasurable` names the units that the backend cannot measure
     and that the rule does not excuse, each with the reason. A hold that `outlives_process`
-    is not ended when a process starts anew, only by its time.
+    is not ended when a process starts anew, only by its time. What `is_free` needs no slot and
+    no turn.
     """
 
     reservation_id: ReservationId
@@ -45,6 +46,7 @@ class AdmissionRequest:
     unmeasurable: Mapping[Unit, str] = field(default_factory=dict)
     idempotency: Idempotency | None = None
     outlives_process: bool = False
+    is_free: bool = False
 
 
 def admit(
@@ -69,16 +71,17 @@ def admit(
     wanted, now_ms = amount.by_unit, request.now_ms
     # A debt is what one call may make; carved out, it would be as many as the carve has room for.
     on_credit = request.target.kind is not CallKind.SUB_SESSION
+    # A slot is taken by every call, also by one that states no tool call, as a model's.
+    slots = None if request.is_free else 1
 
     postings, held = [], []
     # What an observing budget cannot count it would have denied.
     short = [(balance, wanted.get(balance.key.unit, 0)) for balance in blind]
     for balance in balances:
-        account, settled, reserved = balance
+        account, settled, reserved, _ = balance
         posting = account.posting
         key, booking, _, _ = posting
-        # A slot is taken by every call, also by one that states no tool call, as a model's.
-        needed = 1 if booking is _SLOT else wanted.get(key[2])
+        needed = slots if booking is _SLOT else wanted.get(key[2])
         # What is overrun denies even a call that costs nothing, if the call is of its kind. The
         # sum is checked first because it spares nearly every account the whole question.
         if (
@@ -94,7 +97,7 @@ def admit(
         enforced = [one for one in short if one[0].account.is_enforced]
         if enforced:
             return exhausted(enforced, now_ms)
-        would_deny = tuple(shortage_of(balance, needed) for balance, needed in short)
+        would_deny = tuple(shortage_of(balance, needed, now_ms) for balance, needed in short)
 
     return Reserved(
         reservation=Reservation(
@@ -137,10 +140,12 @@ def _blind_denial(request: AdmissionRequest, blind: Sequence[Balance]) -> Denied
         return None
     unit = balance.key.unit
     if unit is _TURNS and not _is_turn_known(request):
-        return turn_unknown(balance)
-    return unmeasurable(balance, request.estimate.of(unit), request.unmeasurable[unit])
+        return turn_unknown(shortage_of(balance, 1, request.now_ms))
+    short = shortage_of(balance, request.estimate.of(unit), request.now_ms)
+    return unmeasurable(short, request.unmeasurable[unit])
 
 
 def _is_turn_known(request: AdmissionRequest) -> bool:
-    # A carve says how many turns; only a call has to say which.
-    return request.turn is not None or request.target.kind is CallKind.SUB_SESSION
+    # A carve says how many turns; only a call has to say which, and one that pays for it.
+    is_needless = request.is_free or request.target.kind is CallKind.SUB_SESSION
+    return request.turn is not None or is_needless

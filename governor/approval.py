@@ -147,9 +147,9 @@ def moved(
 def denial_of(approval: Approval, *, now_ms: int) -> Denied:
     """Return why a call does not run whose question stands like this; APPROVED ones do run."""
     tool = approval.tool
+    left_s = max(0, approval.expires_at_ms - now_ms) // 1000
     match approval.state:
         case ApprovalState.PENDING | ApprovalState.APPROVED:
-            left_s = max(0, approval.expires_at_ms - now_ms) // 1000
             return _denied(
                 approval,
                 DenialReason.APPROVAL_PENDING,
@@ -165,7 +165,8 @@ def denial_of(approval: Approval, *, now_ms: int) -> Denied:
                 approval,
                 DenialReason.APPROVAL_REJECTED,
                 RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
-                f"A person refused this call of {tool}: {why}",
+                f"A person refused this call of {tool}: {why}. The same call gets the same "
+                f"answer for another {left_s} s; do without it.",
             )
         case ApprovalState.EXPIRED | ApprovalState.WITHDRAWN:
             return _denied(

@@ -64,7 +64,11 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """One budget that does not cover a request."""
+    """One budget that does not cover a request.
+
+    Of a rate, `limit` comes back in every `every_ms`, `burst` may come at once, and `used` is
+    what of the burst has not come back yet; None elsewhere.
+    """
 
     budget_id: BudgetId
     unit: Unit
@@ -73,6 +77,14 @@ class Shortage:
     reserved: int
     requested: int
     resets_at_ms: int | None
+    every_ms: int | None = None
+    burst: int | None = None
+
+    @property
+    def remaining(self) -> int:
+        """Return what may be used now; negative after an overrun."""
+        most = self.limit if self.burst is None else self.burst
+        return most - self.used - self.reserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from governor.amounts import Amounts, Unit
+from governor.amounts import NOTHING, Amounts, Unit
 from governor.limits import Isolation
 from governor.policy import ToolRule
 
@@ -22,6 +22,8 @@ def estimate_tool_call(
     overran denies the next. A unit that the backend cannot measure is held only if the rule
     says how much.
     """
+    if rule.is_free:
+        return NOTHING
     limits, said = rule.limits, rule.estimates
     wall_ms = limits.wall_ms if rule.estimate_wall_ms is None else rule.estimate_wall_ms
     cpu_ms = _cpu_ms(rule, wall_ms)
@@ -46,7 +48,8 @@ def estimate_tool_call(
 
 def unexcused(rule: ToolRule, unmeasurable: Mapping[Unit, str]) -> Mapping[Unit, str]:
     """Return the units that nobody can measure and that the rule does not wave through."""
-    return {} if rule.isolation is Isolation.BEST_EFFORT else unmeasurable
+    is_excused = rule.is_free or rule.isolation is Isolation.BEST_EFFORT
+    return {} if is_excused else unmeasurable
 
 
 def context_tokens(chars: int) -> int:

@@ -1,6 +1,6 @@
 """Policy: the versioned rules that say how a tool may run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from governor.amounts import NOTHING, Amounts
@@ -11,6 +11,13 @@ from governor.limits import ExecutionLimits, Isolation
 from governor.loops import REMINDERS, LoopRule
 from governor.tracker import Tracker
 from governor.unified_cost import MONEY_ALONE, UnifiedPrices
+
+# The governor's own tools: what a session asks about its allowance, or does with it.
+STATUS_TOOL = ToolName("governor_status")
+_OWN_PREFIX = "governor_"
+_OWN_TOOLS = frozenset(
+    {STATUS_TOOL, "governor_extend", "governor_spawn", "governor_close"},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +78,7 @@ class ToolRule:
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
     a line about the budgets; `cheaper` names a tool that does a similar job for less. Where
     there is a `gate`, a puzzle may stand before a call; `cache` says how long answers serve.
+    What `is_free` is charged to no budget, and no budget denies it.
 
     Raises:
         InvalidPolicyError: an estimate is above the limit that it stands for.
@@ -94,6 +102,7 @@ class ToolRule:
     cheaper: str | None = None
     gate: GateTerms | None = None
     cache: CacheTerms | None = None
+    is_free: bool = False
 
     def __post_init__(self) -> None:
         """Refuse estimates that promise more than the limit."""
@@ -132,5 +141,21 @@ class Policy:
         """Return the rule that governs a call of `tool`."""
         for rule in self.rules:
             if rule.match.covers(tool=tool, tenant=tenant, agent=agent):
-                return rule
-        return self.fallback
+                break
+        else:
+            rule = self.fallback
+        return _for_own(rule) if tool in _OWN_TOOLS else rule
+
+
+def _for_own(rule: ToolRule) -> ToolRule:
+    """Return the rule as it governs the governor's own tools.
+
+    They are for looking at a budget and for living with it, so what a rule says of tools in
+    general stands in nobody's way: only one that names them can price them or ask a person.
+    To ask them again is no loop.
+    """
+    if not rule.match.tool.startswith(_OWN_PREFIX):
+        return replace(
+            rule, cost_microusd=0, approval=None, gate=None, cache=None, loops=None, is_free=True
+        )
+    return replace(rule, cache=None, loops=None, is_free=rule.cost_microusd == 0)

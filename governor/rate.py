@@ -20,12 +20,15 @@ ARRIVAL_MAX = 2**63 - 1
 class Rate:
     """`limit` units in every `every_ms`, of which `burst` may come at once.
 
+    A burst above the limit is a bucket that holds more than the time brings back.
+
     Raises:
         InvalidBudgetError: a part is not above zero, or limit and time have so little in
             common that the exact arithmetic would not fit 64 bits.
     """
 
     burst: int
+    every_ms: int
     ticks_per_ms: int
     ticks_per_unit: int
 
@@ -40,6 +43,7 @@ class Rate:
             message = f"limits: {limit} in {every_ms} ms is too fine a rate; round the limit"
             raise InvalidBudgetError(message)
         object.__setattr__(self, "burst", burst)
+        object.__setattr__(self, "every_ms", every_ms)
         object.__setattr__(self, "ticks_per_ms", limit // shared)
         object.__setattr__(self, "ticks_per_unit", every_ms // shared)
 

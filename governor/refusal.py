@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from governor.account import Balance, Booking
+from governor.account import Account, Balance, Booking
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
 from governor.scope import ScopeKind
 from governor.session import SessionState
+from governor.tracker import duration_words
 
 _NARROWEST_FIRST = {
     ScopeKind.SUB_SESSION: 0,
@@ -21,34 +22,36 @@ _REASONS = {
 }
 
 
-def turn_unknown(balance: Balance | None = None) -> Denied:
+def turn_unknown(short: Shortage | None = None) -> Denied:
     """Return the denial of a call that does not say which turn it belongs to.
 
-    `balance` is of the budget that counts turns; without one it is the session's limit.
+    `short` is the budget that counts turns; without one it is the session's limit.
     """
-    why = "The turns of this session are limited" if balance is None else "A budget counts turns"
+    why = "The turns of this session are limited" if short is None else "A budget counts turns"
     return Denied(
         reason=DenialReason.TURN_UNKNOWN,
-        shortage=None if balance is None else shortage_of(balance, 1),
+        shortage=short,
         remedy=Remedy(
             action=RemedyAction.SEND_TURN,
             text=(
                 f"{why}, and this call does not say which turn it belongs to. Send the header "
-                'Flyball-Turn or _meta["flyball/turn"], or set turn_per_call = true in the rule.'
+                'Flyball-Turn or _meta["flyball/turn"], or ask for models through Flyball in the '
+                "same session; for a client that can do neither, an administrator can set "
+                "turn_per_call = true in the rule of the tool or in [default]."
             ),
         ),
     )
 
 
-def unmeasurable(balance: Balance, requested: int, why: str) -> Denied:
+def unmeasurable(short: Shortage, why: str) -> Denied:
     """Return the denial of a call of which a budget's unit cannot be measured."""
     return Denied(
         reason=DenialReason.UNIT_UNMEASURABLE,
-        shortage=shortage_of(balance, requested),
+        shortage=short,
         remedy=Remedy(
             action=RemedyAction.ASK_ADMINISTRATOR,
             text=(
-                f"A budget limits {balance.key.unit}, which cannot be measured for this call "
+                f"A budget limits {short.unit}, which cannot be measured for this call "
                 f"({why}). An administrator can set "
                 'isolation = "best_effort" in the rule to accept the estimate instead.'
             ),
@@ -61,19 +64,21 @@ def session_denied(state: SessionState) -> Denied | None:
     match state:
         case SessionState.OPEN:
             return None
-        case SessionState.CLOSED:
-            return session_closed()
         case SessionState.FROZEN:
             return session_frozen()
+        case SessionState.CLOSED:
+            return _session_closed("This session was ended by an administrator. Stop;")
+        case SessionState.CLOSED_BY_AGENT:
+            return _session_closed("You closed this session yourself;")
+        case SessionState.CLOSED_AT_REST:
+            return _session_closed("This session was closed because it had been idle for long;")
 
 
-def session_closed() -> Denied:
-    """Return the denial of a call in a session that was ended."""
+def _session_closed(head: str) -> Denied:
     return Denied(
         reason=DenialReason.SESSION_CLOSED,
         remedy=Remedy(
-            action=RemedyAction.NEW_SESSION,
-            text="This session was ended by an administrator. Stop; start a new session to go on.",
+            action=RemedyAction.NEW_SESSION, text=f"{head} start a new session to go on."
         ),
     )
 
@@ -108,19 +113,19 @@ def clock_stepped_back(*, back_ms: int) -> Denied:
     )
 
 
-def shortage_of(balance: Balance, requested: int) -> Shortage:
+def shortage_of(balance: Balance, requested: int, now_ms: int) -> Shortage:
     """Return how an account falls short of `requested`."""
-    account = balance.account
-    is_rate = account.rate is not None
+    account, rate = balance.account, balance.account.rate
     return Shortage(
         budget_id=account.key.budget_id,
         unit=account.key.unit,
         limit=account.limit,
-        # A rate has no use that adds up: what passed has already begun to come back.
-        used=0 if is_rate else balance.settled,
+        used=balance.settled if rate is None else rate.burst - rate.level(balance.settled, now_ms),
         reserved=balance.reserved,
         requested=requested,
-        resets_at_ms=account.resets_at_ms,
+        resets_at_ms=balance.fits_at_ms(requested),
+        every_ms=None if rate is None else rate.every_ms,
+        burst=None if rate is None else rate.burst,
     )
 
 
@@ -130,8 +135,8 @@ def exhausted(short: Sequence[tuple[Balance, int]], now_ms: int) -> Denied:
         short,
         key=lambda one: (_NARROWEST_FIRST[one[0].account.scope], one[0].key.budget_id, one[0].key),
     )
-    shortages = [shortage_of(balance, needed) for balance, needed in ordered]
-    first, needed = ordered[0]
+    shortages = [shortage_of(balance, needed, now_ms) for balance, needed in ordered]
+    first, _ = ordered[0]
     # Waiting helps only if every short budget comes back large enough; the last one decides.
     waits = [_wait_ms(balance, amount, now_ms) for balance, amount in ordered]
     known = [wait for wait in waits if wait is not None]
@@ -141,7 +146,7 @@ def exhausted(short: Sequence[tuple[Balance, int]], now_ms: int) -> Denied:
         shortage=shortages[0],
         also=tuple(shortages[1:]),
         retry_after_ms=retry_after_ms,
-        remedy=_remedy(first, needed, retry_after_ms),
+        remedy=_remedy(first, shortages[0], retry_after_ms),
     )
 
 
@@ -149,12 +154,13 @@ def _wait_ms(balance: Balance, needed: int, now_ms: int) -> int | None:
     account = balance.account
     if account.rate is not None:
         return account.rate.wait_ms(balance.settled, needed, now_ms)
-    if account.resets_at_ms is None or needed > account.limit:
+    fits_at_ms = balance.fits_at_ms(needed)
+    if fits_at_ms is None or needed > account.limit:
         return None
-    return account.resets_at_ms - now_ms
+    return fits_at_ms - now_ms
 
 
-def _remedy(balance: Balance, requested: int, retry_after_ms: int | None) -> Remedy:
+def _remedy(balance: Balance, short: Shortage, retry_after_ms: int | None) -> Remedy:
     account = balance.account
     if account.booking is Booking.SLOT:
         return Remedy(
@@ -164,20 +170,36 @@ def _remedy(balance: Balance, requested: int, retry_after_ms: int | None) -> Rem
                 f"{account.limit} at once; try again when one ends."
             ),
         )
-    if account.rate is not None and retry_after_ms is not None:
+    if account.rate is not None:
+        return _rate_remedy(short, retry_after_ms)
+    return _allowance_remedy(balance, short.requested, retry_after_ms)
+
+
+def _rate_remedy(short: Shortage, retry_after_ms: int | None) -> Remedy:
+    head = (
+        f"The rate {short.budget_id} lets {short.limit} {short.unit} pass in "
+        f"{duration_words(short.every_ms or 0)}, at most {short.burst} at once; "
+        f"{max(0, short.remaining)} may pass now and this call needs {short.requested}."
+    )
+    if retry_after_ms is not None:
         return Remedy(
             action=RemedyAction.RETRY_LATER,
-            text=(
-                f"{account.key.budget_id} lets {account.limit} {account.key.unit} pass in its "
-                f"time; try again in {-(-retry_after_ms // 1000)} s."
-            ),
+            text=f"{head} Try again in {-(-retry_after_ms // 1000)} s.",
         )
-    return _allowance_remedy(balance, requested, retry_after_ms)
+    if short.burst is not None and short.requested > short.burst:
+        return Remedy(
+            action=RemedyAction.REQUEST_LESS,
+            text=f"{head} Ask for less, or ask an administrator to raise the burst.",
+        )
+    # It would come back, but another budget that is short does not.
+    return Remedy(
+        action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE, text=f"{head} Finish with what you have."
+    )
 
 
 def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | None) -> Remedy:
     account = balance.account
-    left = 0 if account.rate is not None else max(0, balance.remaining)
+    left = max(0, balance.remaining)
     head = (
         f"The {account.scope} budget {account.key.budget_id} has {left} of {account.limit} "
         f"{account.key.unit} left and this call needs {requested}."
@@ -190,7 +212,7 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
     if retry_after_ms is not None:
         return Remedy(
             action=RemedyAction.RETRY_LATER,
-            text=f"{head} It resets in {-(-retry_after_ms // 1000)} s; try again then.",
+            text=f"{head} {_comes_back(account)} {-(-retry_after_ms // 1000)} s; try again then.",
         )
     if left > 0:
         return Remedy(
@@ -201,3 +223,8 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
         action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
         text=f"{head} Finish with what you have, or ask an administrator to raise the budget.",
     )
+
+
+def _comes_back(account: Account) -> str:
+    """Return how the sentence begins that says when there is room again."""
+    return "Enough of it comes back in" if account.older else "It resets in"

@@ -76,7 +76,10 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLine:
-    """How one unit of one budget stands; the window's ends are None where it has none."""
+    """How one unit of one budget stands; the window's ends are None where it has none.
+
+    A rate has a `burst`, and its limit comes back in every `every_ms`.
+    """
 
     budget_id: str
     scope: str
@@ -86,16 +89,23 @@ class BudgetLine:
     reserved: int
     starts_at_ms: int | None
     resets_at_ms: int | None
+    every_ms: int | None = None
+    burst: int | None = None
+
+    @property
+    def most(self) -> int:
+        """Return what there is to use when nothing is used."""
+        return self.limit if self.burst is None else self.burst
 
     @property
     def remaining(self) -> int:
         """Return what may still be used, none after an overrun."""
-        return max(0, self.limit - self.used - self.reserved)
+        return max(0, self.most - self.used - self.reserved)
 
     @property
     def share_left(self) -> float:
         """Return the remaining part of the limit, 0 to 1."""
-        return self.remaining / self.limit if self.limit else 0.0
+        return self.remaining / self.most if self.most else 0.0
 
     @property
     def plenty(self) -> Plenty:
@@ -196,7 +206,11 @@ def _told(
 ) -> str:
     left, limit = amount_words(line.unit, line.remaining), amount_words(line.unit, line.limit)
     noun = _NOUNS.get(line.unit.value, line.unit.value)
-    text = f"{left} of {limit} {noun + ' ' if noun else ''}left ({int(line.share_left * 100)}%)"
+    noun = f" {noun}" if noun else ""
+    if line.every_ms is not None:
+        most, time = amount_words(line.unit, line.most), duration_words(line.every_ms)
+        return f"{left} of {most}{noun} may pass now, {limit} in {time}"
+    text = f"{left} of {limit}{noun} left ({int(line.share_left * 100)}%)"
     if briefly:
         return text
     pace = pace_of(line, lines, now_ms=now_ms)

@@ -9,6 +9,7 @@ from governor.errors import InvalidBudgetError
 # Further back a clock has stepped, and nothing is admitted until it has caught up.
 CLOCK_BACK_MS_MAX = 5_000
 _BUCKETS_MAX = 1_000
+_BUCKETS_USUAL = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,15 @@ class Calendar:
         return int(wall.replace(tzinfo=self.zone).timestamp()) * 1000
 
 
+def buckets_near(length_ms: int, near: int = _BUCKETS_USUAL) -> int:
+    """Return into how many parts a length divides, as near to `near` as can be.
+
+    Of two that are as near, the larger number, whose parts leave sooner.
+    """
+    possible = (parts for parts in range(_BUCKETS_MAX, 0, -1) if length_ms % parts == 0)
+    return min(possible, key=lambda parts: abs(parts - near))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliding:
     """The last `length_ms`, in `buckets` parts.
@@ -125,7 +135,7 @@ class Sliding:
     """
 
     length_ms: int
-    buckets: int = 60
+    buckets: int = _BUCKETS_USUAL
 
     def __post_init__(self) -> None:
         """Refuse a window of no length and one that does not divide."""
@@ -135,7 +145,8 @@ class Sliding:
             raise InvalidBudgetError(message)
         if self.length_ms % self.buckets:
             message = f"window.buckets: {self.length_ms} ms do not divide into {self.buckets} parts"
-            raise InvalidBudgetError(message)
+            fitting = buckets_near(self.length_ms, self.buckets)
+            raise InvalidBudgetError(f"{message}; write {fitting}, or leave it out")
 
     @property
     def bucket_ms(self) -> int:

@@ -13,7 +13,8 @@ from governor.window import Window
 class BalanceView:
     """How one unit of one budget stands for one subject in the present window.
 
-    Of a rate, `limit` is what may come at once and `used` what of it has not come back yet.
+    Of a rate, `limit` comes back in every `every_ms`, `burst` may come at once, and `used` is
+    what of the burst has not come back yet; None elsewhere.
     """
 
     budget_id: BudgetId
@@ -29,8 +30,11 @@ class BalanceView:
     is_quota: bool
     kind: BudgetKind = BudgetKind.ALLOWANCE
     mode: Mode = Mode.ENFORCE
+    every_ms: int | None = None
+    burst: int | None = None
 
     @property
     def remaining(self) -> int:
         """Return what is neither used nor held; negative after an overrun."""
-        return self.limit - self.used - self.reserved
+        most = self.limit if self.burst is None else self.burst
+        return most - self.used - self.reserved

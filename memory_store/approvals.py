@@ -1,5 +1,7 @@
 """Approvals: what people are asked before a call runs, and what they said."""
 
+from typing import Any
+
 from sqlalchemy import ColumnElement, Connection, exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 
@@ -62,9 +64,26 @@ class ApprovalBook:
         )
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
-        """Return the question that stands, open or answered with yes, None if there is none."""
-        query = select(approvals).where(_is(asked), approvals.c.expires_at_ms > now_ms)
-        row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
+        """Return the question that stands, open or answered, None if there is none.
+
+        A no stands as long as its question could have: whoever was told to come back for the
+        answer finds it, and nobody is asked again meanwhile.
+        """
+        table = approvals.c
+        in_time = table.expires_at_ms > now_ms
+        live = select(approvals).where(_is(asked), in_time)
+        refused = (
+            select(approvals)
+            .where(_asks(asked), table.state == ApprovalState.REJECTED.value, in_time)
+            .order_by(table.created_at_ms.desc())
+            .limit(1)
+        )
+
+        def read(connection: Connection) -> Any:
+            row = connection.execute(live).one_or_none()
+            return connection.execute(refused).one_or_none() if row is None else row
+
+        row = await self._reader.run(read)
         return None if row is None else approval_of(row)
 
     async def get(self, approval_id: ApprovalId) -> Approval:
@@ -291,10 +310,13 @@ def _is_live() -> ColumnElement[bool]:
 
 def _is(asked: Asked) -> ColumnElement[bool]:
     """Tell of a live approval whether it is this question's."""
+    return _is_live() & _asks(asked)
+
+
+def _asks(asked: Asked) -> ColumnElement[bool]:
     table = approvals.c
     return (
-        _is_live()
-        & (table.agent == asked.agent)
+        (table.agent == asked.agent)
         & (table.session == asked.session)
         & (table.tool == asked.tool)
         & (table.arguments_hash == asked.arguments_hash)

@@ -354,7 +354,7 @@ class Bookkeeping:
             [
                 self.accounts.balance(self.driver, account)
                 if account.older
-                else _make(Balance, (account, live.settled, live.reserved))
+                else _make(Balance, (account, live.settled, live.reserved, ()))
                 for account, live in zip(chart.described, chart.accounts, strict=False)
             ]
         )

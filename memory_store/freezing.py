@@ -8,6 +8,8 @@ from governor.ids import SessionId
 from governor.session import SessionState
 from memory_store.tables import reservations, sessions
 
+# Who closes the sessions that nobody named and that rest.
+IDLE = "idle"
 # What a frozen session puts the expiry of its holds off by. It is further away than any clock,
 # so that a hold shows by itself whether it was put off: 10,000 years.
 FROZEN_MS_MAX = 10_000 * 366 * 24 * 60 * 60 * 1000
@@ -24,26 +26,29 @@ def below(connection: Connection, session_id: SessionId) -> list[SessionId]:
     return found
 
 
-def own_state(*, closed_at_ms: int | None, frozen_at_ms: int | None) -> SessionState:
-    """Return how a session stands that has nothing above it."""
-    if closed_at_ms is not None:
-        return SessionState.CLOSED
+def own_state(*, agent: str, closed_by: str | None, frozen_at_ms: int | None) -> SessionState:
+    """Return how a session of `agent` stands that has nothing above it."""
+    if closed_by is not None:
+        if closed_by == agent:
+            return SessionState.CLOSED_BY_AGENT
+        is_at_rest = closed_by == IDLE
+        return SessionState.CLOSED_AT_REST if is_at_rest else SessionState.CLOSED
     return SessionState.OPEN if frozen_at_ms is None else SessionState.FROZEN
 
 
 def state_below(above: SessionState, own: SessionState) -> SessionState:
     """Return how a session stands below another: that one's end or pause is its own too."""
-    return own if above is SessionState.OPEN or own is SessionState.CLOSED else above
+    return own if above is SessionState.OPEN or own.is_closed else above
 
 
 def state_of(connection: Connection, session_id: SessionId) -> SessionState:
     """Return how a session that was seen stands, by itself and by all that are above it."""
     row = connection.execute(
-        select(sessions.c.closed_at_ms, sessions.c.frozen_at_ms, sessions.c.parent).where(
-            sessions.c.session_id == session_id
-        )
+        select(
+            sessions.c.agent, sessions.c.closed_by, sessions.c.frozen_at_ms, sessions.c.parent
+        ).where(sessions.c.session_id == session_id)
     ).one()
-    own = own_state(closed_at_ms=row.closed_at_ms, frozen_at_ms=row.frozen_at_ms)
+    own = own_state(agent=row.agent, closed_by=row.closed_by, frozen_at_ms=row.frozen_at_ms)
     if row.parent is None:
         return own
     return state_below(state_of(connection, SessionId(row.parent)), own)

@@ -7,6 +7,7 @@ stand on them; whatever undoes a transaction makes them be forgotten.
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import Any
 
 import psycopg
@@ -160,10 +161,11 @@ class LiveAccounts:
         live = self.get(driver, account.key)
         if not account.older:
             return Balance(account, live.settled, live.reserved)
-        parts = [live, *(self.get(driver, key) for key in account.older)]
-        return Balance(
-            account, sum(part.settled for part in parts), sum(part.reserved for part in parts)
-        )
+        parts = [*(self.get(driver, key) for key in account.older), live]
+        settled = [part.settled for part in parts]
+        reserved = [part.reserved for part in parts]
+        counted = tuple(map(add, settled, reserved))
+        return Balance(account, sum(settled), sum(reserved), counted)
 
     def hold(
         self,

@@ -29,7 +29,7 @@ _BY_ID = Statement(
         sessions.c.tenant,
         sessions.c.agent,
         sessions.c.last_seen_at_ms,
-        sessions.c.closed_at_ms,
+        sessions.c.closed_by,
         sessions.c.frozen_at_ms,
         sessions.c.parent,
         sessions.c.carve,
@@ -204,7 +204,7 @@ class LiveSessions:
             tenant=TenantId(tenant),
             agent=PrincipalId(agent),
             last_seen_at_ms=seen,
-            state=own_state(closed_at_ms=closed, frozen_at_ms=frozen),
+            state=own_state(agent=agent, closed_by=closed, frozen_at_ms=frozen),
         )
         if parent is None:
             return live

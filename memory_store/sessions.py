@@ -199,6 +199,7 @@ class SessionBook:
 
         Raises:
             NotFoundError: no call was ever seen of it.
+            SessionEndedError: it is closed.
         """
         return await self._writer.book(
             lambda book: _resume(book, session_id, by=by, now_ms=now_ms),
@@ -223,6 +224,8 @@ def _freeze(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int)
 def _resume(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) -> Paused:
     book.flush()
     before = after = _session(book.connection, session_id)
+    if before.closed_at_ms is not None:
+        raise SessionEndedError
     lower = below(book.connection, session_id)
     if before.frozen_at_ms is not None:
         take_up(book.connection, lower, frozen_for_ms=now_ms - before.frozen_at_ms)
@@ -271,9 +274,12 @@ def _close(book: Bookkeeping, session_id: SessionId, *, by: Actor, now_ms: int) 
     """Close the session and all below it; what sub-sessions did not use goes back."""
     book.flush()
     session = _session(book.connection, session_id)
-    for one in close_below(book, session_id, now_ms=now_ms):
+    closed = tuple(close_below(book, session_id, now_ms=now_ms))
+    for one in closed:
         _close_one(book.connection, one, by=by, now_ms=now_ms)
         book.sessions.forget_one(one)
+    # Nobody resumes them any more: what a freeze had put off expires in its own time.
+    take_up(book.connection, closed, frozen_for_ms=0)
     book.turns.move(session.tenant)
     return Closed(
         session=_session(book.connection, session_id),

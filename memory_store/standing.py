@@ -116,18 +116,18 @@ def views_of(budget: Budget, subject: str, used: Used, now_ms: int) -> Iterator[
     """Yield how each unit of `budget` stands for `subject`."""
     for unit, limit in budget.limits:
         settled, reserved, overrun = used.get((subject, unit), (0, 0, 0))
-        shown_limit = limit
+        rate = None
         if budget.kind is BudgetKind.RATE:
             assert isinstance(budget.window, Fixed), "a rate has a fixed window"
-            shown_limit = budget.burst or limit
-            rate = Rate(limit=limit, every_ms=budget.window.length_ms, burst=shown_limit)
-            settled = shown_limit - rate.level(settled, now_ms)
+            burst = budget.burst or limit
+            rate = Rate(limit=limit, every_ms=budget.window.length_ms, burst=burst)
+            settled = burst - rate.level(settled, now_ms)
         yield BalanceView(
             budget_id=budget.budget_id,
             scope=budget.scope,
             subject=subject,
             unit=unit,
-            limit=shown_limit,
+            limit=limit,
             used=settled,
             reserved=reserved,
             overrun=overrun,
@@ -138,6 +138,8 @@ def views_of(budget: Budget, subject: str, used: Used, now_ms: int) -> Iterator[
             is_quota=budget.is_quota,
             kind=budget.kind,
             mode=budget.mode,
+            every_ms=None if rate is None else rate.every_ms,
+            burst=None if rate is None else rate.burst,
         )
 
 

@@ -181,8 +181,12 @@ class MemoryLedger:
 
     def _balance(self, account: Account) -> Balance:
         parts = [self._accounts.get(key, _Amounts()) for key in account.keys]
+        counted = tuple(part.settled + part.reserved for part in parts) if account.older else ()
         return Balance(
-            account, sum(part.settled for part in parts), sum(part.reserved for part in parts)
+            account,
+            sum(part.settled for part in parts),
+            sum(part.reserved for part in parts),
+            counted,
         )
 
     def _used(

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from governor.ids import SessionId, TaskClass, TenantId, TurnId
+from governor.target import CallKind
 from governor.turn_policy import TurnMode
 from governor.turn_progress import ANSWERS_MAX, CallPrint
 from memory_store.tables import calls, sessions, turns
@@ -62,7 +63,7 @@ class SessionPast:
     """What a process that meets a session again must know of it.
 
     `prints` are its tool calls in the order in which they ended; those from `fresh_from` on came
-    after the last extension.
+    after the last extension. `model_turn` is the turn of its last request for a model.
     """
 
     view: TurnsView
@@ -70,6 +71,7 @@ class SessionPast:
     prints: tuple[CallPrint, ...]
     fresh_from: int
     cost_microusd: int
+    model_turn: TurnId | None
 
 
 def _used(connection: Connection, session_id: SessionId) -> int:
@@ -129,6 +131,12 @@ def past_of(connection: Connection, session_id: SessionId) -> SessionPast:
         .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
         .limit(ANSWERS_MAX)
     ).all()[::-1]  # fmt: skip
+    model_turn = connection.scalar(
+        select(calls.c.turn)
+        .where(of_session, calls.c.kind == CallKind.MODEL.value, calls.c.denial.is_(None))
+        .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
+        .limit(1)
+    )
     since_ms = view.extensions[-1].granted_at_ms if view.extensions else 0
     return SessionPast(
         view=view,
@@ -136,6 +144,7 @@ def past_of(connection: Connection, session_id: SessionId) -> SessionPast:
         prints=_prints(rows),
         fresh_from=sum(row.ended_at_ms < since_ms for row in rows),
         cost_microusd=int(cost),
+        model_turn=None if model_turn is None else TurnId(model_turn),
     )
 
 

@@ -158,7 +158,7 @@ class StoreApprovals:
             return await self._book.open(approval, hold_expires_at_ms=hold_expires_at_ms)
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
-        """Return the question that stands, open or answered with yes."""
+        """Return the question that stands, open or answered: a no as long as it could have."""
         with _ledger_words():
             return await self._book.find(asked, now_ms=now_ms)
 
@@ -348,6 +348,7 @@ class StoreTurns:
             prints=past.prints,
             fresh_from=past.fresh_from,
             cost_microusd=past.cost_microusd,
+            model_turn=past.model_turn,
         )
 
     async def history(
@@ -483,4 +484,5 @@ def balance_json(view: BalanceView, now_ms: int) -> dict[str, object]:
         "remaining": view.remaining,
         "starts_at_ms": None if view.resets_at_ms is None else view.window.start_ms(now_ms),
         "resets_at_ms": view.resets_at_ms,
+        **({} if view.burst is None else {"every_ms": view.every_ms, "burst": view.burst}),
     }

@@ -19,7 +19,9 @@ WarnAt = Annotated[
 ]
 Burst = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=AMOUNT_MAX)] | None,
-    Field(description="how much of a rate may come at once; null means its limit"),
+    Field(
+        description="how much of a rate may come at once, also more than its limit; null: its limit"
+    ),
 ]
 
 

@@ -14,9 +14,11 @@ from ebpf.capability import Capability, Host, probe_host
 from ebpf.errors import CapabilityMissingError
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import read_pressure
+from governor.amounts import Unit
 from governor.budget import Budget
 from governor.call import Enforcement
 from governor.limits import Isolation
+from governor.turn_policy import TurnMode
 from memory_store.errors import StoreError
 from memory_store.glance import Found
 from memory_store.store import glance_at_store, place_of_store
@@ -163,6 +165,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(_listener(config, name) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
     findings.append(_pressure())
+    findings.extend(turn_findings(config))
     return findings
 
 
@@ -201,6 +204,22 @@ def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
         return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
     found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []
     return [*found, *local_command_findings(config, executor, state)]
+
+
+def turn_findings(config: Config) -> list[Finding]:
+    """Return a warning where turns are limited and calls that name none cannot be counted."""
+    modes = [terms.mode for terms in (config.turns, *config.turn_rule)]
+    is_limited = any(mode is not TurnMode.UNLIMITED for mode in modes) or any(
+        Unit.TURNS in budget.limits for budget in config.budget
+    )
+    if not is_limited or any(terms.turn_per_call for terms in (config.default, *config.rule)):
+        return []
+    told = (
+        "turns are limited: a client that neither names its turns nor asks for models here is "
+        "denied (turn_unknown). For MCP clients that cannot, set turn_per_call = true in "
+        "[default] or in the rule of their tools"
+    )
+    return [Finding(what="turns", mark=Mark.WARNING, told=told)]
 
 
 def _pressure() -> Finding:

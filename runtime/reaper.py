@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import anyio
 
 from memory_store.audit import Actor
+from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
 from memory_store.sessions import SessionBook
@@ -29,8 +30,6 @@ PINS_EVERY_SECONDS = 5.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
-
-IDLE = Actor(name="idle")
 
 
 async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) -> None:
@@ -77,7 +76,7 @@ async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: i
             closed = await sessions.close_idle(
                 prefix=f"{PREFIX}_",
                 before_ms=now_ms - idle_ms - IDLE_GRACE_MS,
-                by=IDLE,
+                by=Actor(name=IDLE),
                 now_ms=now_ms,
             )
             if closed:

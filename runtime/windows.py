@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from governor.errors import InvalidBudgetError
-from governor.window import Calendar, Fixed, Lifetime, Period, Sliding, Window
+from governor.window import Calendar, Fixed, Lifetime, Period, Sliding, Window, buckets_near
 from memory_store.budget_rows import WINDOW_SECONDS_MAX
 from memory_store.rows import calendar
 
@@ -35,10 +35,16 @@ class Every(_Words):
 
 
 class Last(_Words):
-    """The last so many seconds, which move on in `buckets` steps."""
+    """The last so many seconds, which move on in `buckets` steps.
+
+    Without a number it is the one nearest to 60 that divides the time.
+    """
 
     last_s: _Seconds
-    buckets: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
+    buckets: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=1000)] | None,
+        Field(description="null: the number nearest to 60 that divides the milliseconds"),
+    ] = None
 
 
 class ByCalendar(_Words):
@@ -129,7 +135,9 @@ def window_of(shape: AnyWindow) -> Window:
         case Every():
             return Fixed(shape.every_s * 1000)
         case Last():
-            return Sliding(length_ms=shape.last_s * 1000, buckets=shape.buckets)
+            length_ms = shape.last_s * 1000
+            buckets = buckets_near(length_ms) if shape.buckets is None else shape.buckets
+            return Sliding(length_ms=length_ms, buckets=buckets)
         case ByCalendar():
             return calendar(shape.calendar, shape.time_zone)
         case _:

@@ -180,6 +180,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "turn.first-call-pays": "The first call of a turn pays for it, the later ones ride.",
         "unit.unmeasurable-denies": "A budget on a unit that nobody can measure denies.",
+        "governor-tools.are-free": (
+            "governor_status is always answered and costs nothing; the governor's other tools are "
+            "charged only by a rule that names them. Asking again is no loop."
+        ),
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",
         "approval.asks-before-running": (
             "A rule that asks a person holds the estimate and runs the call only after a yes."
@@ -189,6 +193,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "approval.no-is-released": (
             "A no, a question that ran out and a client that went away free what was held."
+        ),
+        "approval.no-reaches-who-asked": (
+            "A no that nobody waited for is what the same call is told as long as the question "
+            "could have stood; only then is a person asked again."
         ),
         "approval.first-answer-stands": "The first answer to a question stands; others are 409.",
         "approval.outlives-restart": "A question and its hold outlive the process that asked.",

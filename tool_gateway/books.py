@@ -84,8 +84,8 @@ class Books:
         telemetry.count_failure("settle")
         return None
 
-    async def note_denied(self, record: CallRecord) -> None:
-        """Keep the record of a call that was not started."""
+    async def note_unheld(self, record: CallRecord) -> None:
+        """Keep the record of a call that held nothing: most of them were not started."""
         try:
             await self._ledger.record(record)
         except _DOWN:

@@ -8,6 +8,7 @@ from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import ArchiveId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
+from governor.policy import STATUS_TOOL
 from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
@@ -37,7 +38,7 @@ from tool_gateway.spawning import CLOSE, DEFINITIONS, SPAWN, Spawning
 from tool_gateway.turn_gate import TurnGate
 
 MEMORY_READ = ToolName(READ_TOOL)
-GOVERNOR_STATUS = ToolName("governor_status")
+GOVERNOR_STATUS = STATUS_TOOL
 GOVERNOR_EXTEND = ToolName(EXTEND_TOOL)
 BUILTIN = UpstreamName("flyball")
 READ_BYTES_DEFAULT = 16_384
@@ -92,7 +93,7 @@ ENTRIES = (
             "title": "What remains of the budgets",
             "description": (
                 "Show every budget that this session is charged to: what remains, at what pace it "
-                "goes, when it resets, and how thrifty to be."
+                "goes, when it resets, and how thrifty to be; and the turns that are left. Free."
             ),
             "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
             "annotations": _READ_ONLY,
@@ -201,10 +202,12 @@ class Builtins:
             return Outcome(
                 result=text_result(text, is_error=True), status=CallStatus.TOOL_ERROR, detail=text
             )
+        turns = await self._turns.standing(call.chain)
         unified = self._policy().unified.cost_microusd(charged)
         spent = {unit.value: amount for unit, amount in charged if amount}
         shape = {
             **tracked.as_json(),
+            "turns": turns,
             "session": {"charged": spent, "unified_cost_microusd": unified},
         }
         return Outcome(
@@ -212,7 +215,8 @@ class Builtins:
                 content=(
                     text_block(json.dumps(shape, ensure_ascii=False)),
                     text_block(
-                        f"{tracked.status()}\nUnified cost of this session so far: "
+                        f"{tracked.status()}\n{_turn_words(turns)}"
+                        "Unified cost of this session so far: "
                         f"{amount_words(Unit.COST_MICROUSD, unified)}."
                     ),
                 ),
@@ -256,6 +260,12 @@ class Builtins:
                 detail=str(error),
             )
         return Outcome(result=_shown(archive_id, part, as_base64=asked.get("encoding") == "base64"))
+
+
+def _turn_words(turns: Mapping[str, object] | None) -> str:
+    if turns is None:
+        return ""
+    return f"Turns: {turns['remaining']} of {turns['limit']} left.\n"
 
 
 def _integer(arguments: Mapping[str, object], name: str, default: int) -> int:

@@ -226,4 +226,16 @@ def _shortage_json(shortage: Shortage) -> dict[str, object]:
         "reserved": shortage.reserved,
         "requested": shortage.requested,
         "resets_at_ms": shortage.resets_at_ms,
+        **_rate_json(shortage),
+    }
+
+
+def _rate_json(shortage: Shortage) -> dict[str, object]:
+    """Return what is said of a rate beside its limit; nothing of another budget."""
+    if shortage.burst is None:
+        return {}
+    return {
+        "every_ms": shortage.every_ms,
+        "burst": shortage.burst,
+        "remaining": shortage.remaining,
     }

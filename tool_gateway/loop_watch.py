@@ -99,6 +99,8 @@ class LoopWatch:
                 telemetry.count_failure("pause")
                 loop = replace(loop, measure=Measure.DENY)  # the next repeat tries again
             else:
+                # Whoever resumes the session has it begin anew, with nothing held against it.
+                self._traces.pop(job.call.chain.session, None)
                 if not is_new:
                     # The ledger denies this call like every other of the session.
                     return replace(repeat, loop=None)

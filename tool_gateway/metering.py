@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from governor.account import Account, BalanceKey
-from governor.amounts import Amounts, Unit
+from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallRecord
 from governor.estimate import context_tokens
 from governor.events import Settled
@@ -25,6 +25,8 @@ def usage_of(
 
     `backend` is None when the call never reported; what was held for its units then stands.
     """
+    if rule.is_free:
+        return Usage(measured=NOTHING)
     counted = {
         Unit.TOOL_CALLS: 1,
         Unit.COST_MICROUSD: rule.cost_microusd,

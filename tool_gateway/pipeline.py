@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from governor.admission import AdmissionRequest
-from governor.amounts import Amounts
+from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
 from governor.limits import Isolation
+from governor.policy import STATUS_TOOL
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
@@ -167,6 +168,8 @@ class Pipeline:
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
         match decision:
+            case Denied() if _is_told_anyway(job, decision):
+                return await self._told_anyway(job)
             case Denied():
                 return await self._deny(job, decision)
             case KeyReused():
@@ -187,7 +190,7 @@ class Pipeline:
             chain=call.chain,
             session_name=job.session_name,
             estimate=job.estimate,
-            turn=job.turn,
+            turn=None if rule.is_free else job.turn,
             now_ms=job.started_at_ms,
             expires_at_ms=job.started_at_ms
             + rule.limits.wall_ms
@@ -197,6 +200,7 @@ class Pipeline:
             idempotency=call.idempotency,
             # What a person is asked about has not begun: it outlives the process that asked.
             outlives_process=rule.approval is not None,
+            is_free=rule.is_free,
         )
 
     async def _run_reserved(
@@ -338,7 +342,7 @@ class Pipeline:
         nothing_ran.note_denied(denied, job.entry)
         # A call that waits for a person holds its estimate: its record is written at its end.
         if denied.reason is not DenialReason.APPROVAL_PENDING:
-            await self._books.note_denied(self._record(job, nothing_ran, None))
+            await self._books.note_unheld(self._record(job, nothing_ran, None))
         assert nothing_ran.result is not None, "a denial is a result"
         standing = await self._books.standing(job.call.chain)
         loop = job.repeat.loop
@@ -350,10 +354,31 @@ class Pipeline:
             }
         )
 
+    async def _told_anyway(self, job: Job) -> ToolResult:
+        """Answer a question about the session's own state, which changes nothing in it."""
+        progress = Progress()
+        outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
+        progress.outcome, progress.status = outcome, outcome.status
+        progress.result, progress.detail = outcome.result, outcome.detail
+        record = self._record(job, progress, Usage(measured=NOTHING))
+        await self._books.note_unheld(record)
+        return outcome.result.with_meta(
+            **{
+                CALL_META: call_json(record, job.policy.unified),
+                BUDGET_META: await self._books.standing(job.call.chain),
+            }
+        )
+
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         return advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)
+
+
+def _is_told_anyway(job: Job, denied: Denied) -> bool:
+    """Tell whether a call that a freeze denies only reads how its session stands."""
+    is_frozen = denied.reason is DenialReason.SESSION_FROZEN
+    return is_frozen and job.rule.is_free and job.call.tool == STATUS_TOOL
 
 
 def _refused(job: Job) -> Denied | None:

@@ -103,7 +103,7 @@ class ApprovalDesk(Protocol):
         ...
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
-        """Return the question that stands, open or answered with yes."""
+        """Return the question that stands, open or answered: a no as long as it could have."""
         ...
 
     async def get(self, approval_id: ApprovalId) -> Approval:
@@ -365,6 +365,7 @@ class TurnsKnown:
     """What is stored of a session's turns; `task_class` None before the session began.
 
     `prints` are its tool calls in order; those from `fresh_from` on came after its last extension.
+    `model_turn` is the turn of its last request for a model.
     """
 
     task_class: TaskClass | None = None
@@ -376,6 +377,7 @@ class TurnsKnown:
     prints: tuple[CallPrint, ...] = ()
     fresh_from: int = 0
     cost_microusd: int = 0
+    model_turn: TurnId | None = None
 
 
 class TurnStore(Protocol):

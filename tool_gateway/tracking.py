@@ -82,6 +82,8 @@ def _line_of(shown: Mapping[str, object]) -> BudgetLine | None:
         reserved=_integer(shown, "reserved") or 0,
         starts_at_ms=_integer(shown, "starts_at_ms"),
         resets_at_ms=_integer(shown, "resets_at_ms"),
+        every_ms=_integer(shown, "every_ms"),
+        burst=_integer(shown, "burst"),
     )
 
 

@@ -68,13 +68,26 @@ class TurnGate:
             session = await self._session(request.chain, task_class)
         except _DOWN as error:
             return _unavailable(error)
-        if not session.is_limited:
-            return await self._books.admit(request)
-        if request.target.name in FREE_TOOLS:
-            return await self._books.admit(_riding(request, session))
-        if request.turn is None:
-            return turn_unknown()
-        denied = await self._enter(session, request.turn)
+        is_model = request.target.kind is CallKind.MODEL
+        if request.turn is None and not request.is_free and session.model_turn is not None:
+            request = replace(request, turn=session.model_turn)
+        if not session.is_limited or request.is_free:
+            decision = await self._books.admit(request)
+        elif request.target.name in FREE_TOOLS:
+            decision = await self._books.admit(_riding(request, session))
+        elif request.turn is None:
+            decision = turn_unknown()
+        else:
+            decision = await self._counted(session, request, request.turn)
+        if is_model and isinstance(decision, Reserved):
+            session.model_turn = request.turn
+        return decision
+
+    async def _counted(
+        self, session: TurnSession, request: AdmissionRequest, turn: TurnId
+    ) -> Decision:
+        """Admit a call as part of `turn`, which it may be the first one of."""
+        denied = await self._enter(session, turn)
         if denied is not None:
             return denied
         is_stored = False
@@ -82,7 +95,7 @@ class TurnGate:
             decision = await self._books.admit(request)
             is_stored = isinstance(decision, Reserved)
         finally:
-            session.leave(request.turn, is_stored=is_stored)
+            session.leave(turn, is_stored=is_stored)
         return decision
 
     def observed(self, result: ToolResult, record: CallRecord) -> ToolResult:
@@ -140,6 +153,14 @@ class TurnGate:
             session.learn(await self._store.known(chain.session))
             decision = await self._decide(session, reason=reason, asked=asked)
         return decision, turns_json(session)
+
+    async def standing(self, chain: ScopeChain) -> Mapping[str, object] | None:
+        """Return how the session stands; None where it is not limited or nobody can say."""
+        try:
+            session = await self._session(chain, None)
+        except _DOWN:
+            return None
+        return turns_json(session) if session.is_limited else None
 
     async def _enter(self, session: TurnSession, turn: TurnId) -> Denied | None:
         """Enter the turn, which `leave` must follow, or return why it cannot begin."""

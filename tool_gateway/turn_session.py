@@ -28,7 +28,8 @@ class TurnSession:
 
     A turn counts from the moment in which its first call asks for admission: otherwise two turns
     that begin side by side would both see the last place free. One whose calls were all denied
-    is taken back.
+    is taken back. `model_turn` is that of the last request for a model, None before the first:
+    what a model asked for and nobody named a turn for belongs to it.
     """
 
     chain: ScopeChain
@@ -42,6 +43,7 @@ class TurnSession:
     trail: Trail = field(default_factory=Trail)
     reminded: set[int] = field(default_factory=set)
     was_cut: bool = False
+    model_turn: TurnId | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     _turns: dict[TurnId, _Turn] = field(default_factory=dict)
 
@@ -90,6 +92,7 @@ class TurnSession:
         """Take over all that is stored, when this process meets the session."""
         self.learn(known)
         self.cost_microusd = known.cost_microusd
+        self.model_turn = known.model_turn
         for number, printed in enumerate(known.prints):
             if number == known.fresh_from:
                 self.trail.restart()

@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any
 
+from governor.tracker import duration_words
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.settings import Settings
 
@@ -62,13 +63,21 @@ def _row(item: dict[str, Any]) -> list[str]:
         *([item["kind"]] if item["kind"] != "allowance" else []),
         *([item["mode"]] if item["mode"] != "enforce" else []),
     ]
-    figures = (str(item[name]) for name in ("limit", "used", "reserved", "remaining"))
+    figures = (str(item[name]) for name in ("used", "reserved", "remaining"))
     resets = item["resets_at_ms"]
     return [
         item["budget_id"] + (f" ({', '.join(marks)})" if marks else ""),
         item["scope"],
         item["subject"] + (f" ({name})" if (name := item["session_name"]) else ""),
         item["unit"],
+        _limit(item),
         *figures,
         "-" if resets is None else date_of(resets),
     ]
+
+
+def _limit(item: dict[str, Any]) -> str:
+    """Return the limit; a rate's with its time and what may come at once."""
+    if item["burst"] is None:
+        return str(item["limit"])
+    return f"{item['limit']} in {duration_words(item['every_ms'])}, {item['burst']} at once"

@@ -289,7 +289,7 @@ class ChatGateway:
         not_started = Progress()
         not_started.note_denied(self._told(job, denied))
         record = self._record(job, not_started, usage=None, estimate=job.estimate)
-        await self._books.note_denied(record)
+        await self._books.note_unheld(record)
         assert not_started.answer is not None, "a denial is an answer"
         standing = await self._books.standing(job.call.chain)
         return _named(not_started.answer, job).with_flyball({"budget": standing}, headers={})

@@ -61,6 +61,32 @@ async def test_a_calendar_day_lasts_as_long_as_the_clocks_on_the_wall_say(
     assert await spend(stage, 10, now_ms=last_ms + 1)
 
 
+@pytest.mark.requirement("denial.remedy-helps")
+async def test_a_sliding_budget_says_when_this_call_fits_and_not_when_all_has_left(
+    stage: Stage,
+) -> None:
+    # Parts of 100 ms: what was used at 10,000,050 counts until 10,001,100.
+    began_ms = 10_000_000
+    await stage.put_budget(budget({COST: 10}, window=Sliding(length_ms=1_000, buckets=10)))
+    for after_ms, cost in ((50, 4), (350, 3), (850, 3)):
+        assert await spend(stage, cost, now_ms=began_ms + after_ms)
+
+    told = {}
+    for cost in (1, 4, 5, 7, 8, 10):
+        now_ms = began_ms + 900
+        denied = await stage.ledger.admit(
+            request({COST: cost}, now_ms=now_ms, expires_at_ms=now_ms + 1)
+        )
+        assert isinstance(denied, Denied)
+        assert denied.shortage is not None
+        assert denied.shortage.resets_at_ms == now_ms + (denied.retry_after_ms or 0)
+        told[cost] = denied.shortage.resets_at_ms - began_ms
+
+    assert told == {1: 1_100, 4: 1_100, 5: 1_400, 7: 1_400, 8: 1_900, 10: 1_900}
+    assert not await spend(stage, 4, now_ms=began_ms + 1_099)
+    assert await spend(stage, 4, now_ms=began_ms + 1_100)
+
+
 async def test_a_concurrency_comes_back_however_a_call_ends(stage: Stage) -> None:
     await stage.put_budget(budget({Unit.TOOL_CALLS: 1}, kind=BudgetKind.CONCURRENCY))
 
@@ -108,6 +134,38 @@ async def test_a_rate_that_is_changed_goes_on_in_its_new_scale(stage: Stage) -> 
         assert await spend(stage, limit, now_ms=10_000_000)
         assert not await spend(stage, 1, now_ms=10_000_000)
         assert (await balance_of(stage, now_ms=10_000_000)).used == limit
+
+
+@pytest.mark.requirement("denial.remedy-helps")
+async def test_a_denial_by_a_rate_and_its_balance_tell_the_same_story(stage: Stage) -> None:
+    window = Fixed(length_ms=10_000)
+    await stage.put_budget(budget({COST: 3}, kind=BudgetKind.RATE, window=window, burst=1))
+    assert await spend(stage, 1, now_ms=10_000_000)
+
+    denied = await stage.ledger.admit(
+        request({COST: 1}, now_ms=10_000_000, expires_at_ms=10_000_001)
+    )
+
+    view = await balance_of(stage, now_ms=10_000_000)
+    assert isinstance(denied, Denied)
+    short = denied.shortage
+    assert short is not None
+    for told in (short, view):
+        assert (told.limit, told.every_ms, told.burst) == (3, 10_000, 1)
+        assert (told.used, told.reserved, told.remaining) == (1, 0, 0)
+    assert denied.retry_after_ms == 3_334
+    assert "3 cost_microusd pass in 10 s, at most 1 at once; 0 may pass now" in denied.remedy.text
+
+
+async def test_a_burst_above_the_limit_is_held_and_comes_back_at_the_limits_pace(
+    stage: Stage,
+) -> None:
+    window = Fixed(length_ms=1_000)
+    await stage.put_budget(budget({COST: 2}, kind=BudgetKind.RATE, window=window, burst=5))
+
+    assert await spend(stage, 5, now_ms=10_000_000)
+    assert not await spend(stage, 3, now_ms=10_001_000)
+    assert await spend(stage, 2, now_ms=10_001_000)
 
 
 async def test_a_call_of_a_changed_rate_is_corrected_in_the_scale_that_it_was_held_in(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.errors import InvalidBudgetError
-from governor.window import Fixed, Lifetime
+from governor.window import Fixed, Lifetime, Sliding, buckets_near
 
 
 @given(length_ms=st.integers(1, 10**12), now_ms=st.integers(0, 10**15))
@@ -29,3 +29,18 @@ def test_a_lifetime_begins_once_and_never_resets(now_ms: int) -> None:
 def test_a_window_of_no_length_is_refused(length_ms: int) -> None:
     with pytest.raises(InvalidBudgetError, match=r"window\.length_ms"):
         Fixed(length_ms)
+
+
+@given(length_s=st.integers(1, 31_622_400))
+def test_every_length_in_seconds_divides_into_parts_near_sixty(length_s: int) -> None:
+    buckets = buckets_near(length_s * 1_000)
+
+    assert Sliding(length_ms=length_s * 1_000, buckets=buckets).bucket_ms * buckets
+    # A thousand divides into 50, so that is as far away as it can be.
+    assert 50 <= buckets <= 70
+
+
+def test_parts_that_were_written_and_do_not_divide_are_refused_with_a_number_that_does() -> None:
+    assert [buckets_near(length_ms) for length_ms in (60_000, 100_000, 7_000)] == [60, 50, 56]
+    with pytest.raises(InvalidBudgetError, match=r"window\.buckets: .* write 50, or leave it out"):
+        Sliding(length_ms=100_000, buckets=60)

@@ -15,6 +15,7 @@ from memory_store.audit import Actor
 from memory_store.carves import SpawnRequest
 from memory_store.engine import Durability
 from memory_store.errors import AlreadyExistsError, NotFoundError
+from memory_store.freezing import IDLE
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 
@@ -52,6 +53,32 @@ async def test_a_session_is_closed_once_and_says_by_whom(store: Store) -> None:
 
     assert (closed.closed_at_ms, closed.closed_by) == (5_000, "root")
     assert again == closed
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("session.closed-denies")
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        (Actor(name="root"), "ended by an administrator"),
+        (Actor(name=AGENT), "You closed this session yourself"),
+        (Actor(name=IDLE), "had been idle"),
+    ],
+)
+async def test_who_comes_back_to_a_closed_session_is_told_who_ended_it(
+    store: Store, by: Actor, told: str
+) -> None:
+    first = request({COST: 1})
+    await store.ledger.admit(first)
+    await store.sessions.close(first.chain.session, by=by, now_ms=5)
+
+    at_once = await store.ledger.admit(request({COST: 1}))
+    held_before = await store.ledger.forward(first.reservation_id)
+
+    for denied in (at_once, held_before):
+        assert isinstance(denied, Denied)
+        assert denied.reason is DenialReason.SESSION_CLOSED
+        assert told in denied.remedy.text
 
 
 @pytest.mark.anyio

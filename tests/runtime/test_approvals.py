@@ -90,6 +90,25 @@ async def test_a_no_frees_the_hold_and_the_model_reads_the_reason(open_office: O
         )
 
 
+@pytest.mark.requirement("approval.no-reaches-who-asked")
+async def test_a_no_that_nobody_waited_for_is_what_the_retry_is_told(office: Office) -> None:
+    await office.call(path="a")
+    decided = await office.answer(ApprovalEvent.REJECT, reason="use the archive")
+
+    retries = [await office.call(path="a"), await office.call(path="a")]
+    other = await office.call(path="b")
+    office.house.clock.at_ms += MINUTE_MS
+    later = await office.call(path="a")
+
+    for retry in retries:
+        assert reason_of(retry) == DenialReason.APPROVAL_REJECTED
+        assert retry.meta[DENIAL_META]["approval_id"] == decided.approval_id
+        assert "use the archive" in retry.meta[DENIAL_META]["remedy"]["text"]
+    # Another call, and the same one once the time of the question is over, ask anew.
+    assert reason_of(other) == reason_of(later) == DenialReason.APPROVAL_PENDING
+    assert later.meta[DENIAL_META]["approval_id"] != decided.approval_id
+
+
 @pytest.mark.requirement("approval.used-once")
 async def test_an_identical_call_takes_over_the_hold_that_was_approved_meanwhile(
     office: Office,

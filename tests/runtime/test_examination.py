@@ -332,3 +332,22 @@ def test_a_budget_for_an_agent_that_there_will_not_be_is_a_warning(examined: Exa
     finding = findings["budget b"]
     assert (finding.mark, finding.is_ok) == (Mark.WARNING, True)
     assert "'agnet' is no principal" in finding.told
+
+
+@pytest.mark.parametrize(
+    "limited",
+    [
+        '[turns]\nmode = "fixed"\nturns = 3\n',
+        '[[turn_rule]]\nagent = "a"\nmode = "dynamic"\n',
+        '[[budget]]\nid = "b"\nscope = "agent"\nlimits = { turns = 3 }\n',
+    ],
+)
+def test_a_turn_limit_that_denies_clients_which_name_no_turns_is_a_warning(
+    examined: Examined, limited: str
+) -> None:
+    warned = examined(limited)["turns"]
+    covered = examined(f"[default]\nturn_per_call = true\n{limited}")
+
+    assert warned.mark is Mark.WARNING
+    assert "turn_per_call = true" in warned.told
+    assert "turns" not in covered

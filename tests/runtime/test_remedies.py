@@ -123,7 +123,7 @@ DENIED = {
     "spent": (short(SPENT), "Finish with what you have"),
     "calls": (short(CALLS), "Finish with what you have"),
     "slots": (short(SLOTS), "when one ends"),
-    "rate": (short(RATED), "try again in 60 s"),
+    "rate": (short(RATED), "Try again in 60 s"),
     "clock": (clock_stepped_back(back_ms=9_000), "caught up"),
     "turn": (short(balance("turns", unit=Unit.TURNS), turn=None), "Flyball-Turn"),
     "unmeasurable": (short(balance("cpu", unit=Unit.CPU_MS)), "best_effort"),

@@ -58,8 +58,8 @@ async def test_the_status_tool_says_what_remains_in_words(sidecar: SidecarProces
         await client.call_tool("worker__echo", {"text": "x"})
         answer = await client.call_tool("governor_status", {})
 
-    assert "session budget each: 8 of 10 tool calls left (80%)" in text_of(answer)
-    assert answer.structured_content["budgets"][0]["share_left"] == 0.8
+    assert "session budget each: 9 of 10 tool calls left (90%)" in text_of(answer)
+    assert answer.structured_content["budgets"][0]["share_left"] == 0.9
 
 
 @pytest.mark.requirement("loop.pause-stops-session")
@@ -72,7 +72,7 @@ async def test_a_paused_session_goes_on_once_an_administrator_has_resumed_it(
         paused = await client.call_tool("worker__echo", {"text": "other"})
         (session,) = (await admin.get("sessions")).json()["items"]
         resumed = await admin.post(f"sessions/{session['id']}/resume")
-        other = await client.call_tool("worker__echo", {"text": "other"})
+        other = await client.call_tool("worker__echo", {"text": "x"})
 
     reasons = [(denial_of(answer) or {}).get("reason") for answer in (*again, paused, other)]
     assert reasons == [None, "loop_detected", "session_frozen", None]

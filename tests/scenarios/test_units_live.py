@@ -87,6 +87,7 @@ async def play(sidecar: SidecarProcess, session: str) -> None:
             ("shell_run", {"argv": ["/no/such/program"]}),
             ("governor_status", {}),
             ("worker__echo", {"text": "another"}),
+            ("worker__echo", {"text": "the sixth that is charged"}),
             ("worker__echo", {"text": "over the budget of six"}),
         ):
             answer = await client.call_tool(tool, arguments)

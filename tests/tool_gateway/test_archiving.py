@@ -192,6 +192,7 @@ async def test_the_status_tool_shows_every_budget_as_text_and_as_structure() -> 
             }
         ],
         "left": "HIGH",
+        "turns": None,
         "session": {"charged": {}, "unified_cost_microusd": 0},
     }
     assert "tenant budget calls: 10 of 10 tool calls left (100%)" in words

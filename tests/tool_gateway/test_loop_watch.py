@@ -282,13 +282,15 @@ async def test_a_paused_session_starts_nothing_until_it_is_resumed() -> None:
 
 
 @pytest.mark.requirement("loop.pause-stops-session")
-async def test_a_loop_that_goes_on_after_it_was_resumed_is_paused_again() -> None:
+async def test_a_session_that_was_resumed_begins_anew_and_a_new_loop_is_paused_again() -> None:
     house = breaking_house()
     await times(house, 12)
     house.ledger.frozen.remove(CHAIN.session)
 
-    (again,) = await times(house, 1)
+    first, *_, again = await times(house, 12)
 
+    assert measure(first) is None
+    assert not first.is_error
     assert measure(again) == "pause"
     assert house.ledger.frozen == {CHAIN.session}
 

@@ -8,10 +8,13 @@ import pytest
 
 from governor.admission import AdmissionRequest
 from governor.call import CallStatus, ToolCall
-from governor.ids import TaskClass, ToolName
+from governor.denial import Denied
+from governor.events import Reserved
+from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
+from governor.target import CallKind, CallTarget
 from governor.turn_control import FinishedSession
 from governor.turn_policy import AgentClass, TurnMode, TurnPolicy, TurnRule, TurnTerms
-from tests.governor.makers import budget
+from tests.governor.makers import amounts, budget, request
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
@@ -20,9 +23,10 @@ from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, GOVERNOR_STATUS, Buil
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import LedgerUnavailableError
+from tool_gateway.ports import TurnsKnown
 from tool_gateway.results import DENIAL_META, Outcome, ToolResult, text_result
 from tool_gateway.spawning import Spawning
-from tool_gateway.turn_gate import TURNS_META
+from tool_gateway.turn_gate import TURNS_META, Decision
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +42,20 @@ def limited(
 
 async def take(house: House, turn: str | None, **more: object) -> ToolResult:
     return await house.run(replace(a_call(house.clock.fresh("call"), turn=turn), **more))
+
+
+async def chat(house: House, turn: str) -> Decision:
+    """Ask for a model, as its front does that begins a turn with each request."""
+    asked = request(amounts(), turn=turn, chain=CHAIN, now_ms=house.clock.now_ms())
+    number = house.clock.fresh("chat")
+    return await house.turns.admit(
+        replace(
+            asked,
+            call_id=CallId(number),
+            reservation_id=ReservationId(number),
+            target=CallTarget(kind=CallKind.MODEL, name="gpt"),
+        )
+    )
 
 
 def denied_why(result: ToolResult) -> object:
@@ -138,6 +156,43 @@ async def test_a_call_without_a_turn_cannot_be_counted_and_is_denied() -> None:
     assert denied_why(result) == "turn_unknown"
 
 
+async def test_a_call_without_a_turn_belongs_to_that_of_the_last_request_for_a_model() -> None:
+    house = limited(turns=2)
+    assert isinstance(await chat(house, "chat-1"), Reserved)
+
+    first = [await take(house, None), await take(house, None)]
+    assert isinstance(await chat(house, "chat-2"), Reserved)
+    assert isinstance(await chat(house, "chat-3"), Denied)
+    second = await take(house, None)
+
+    assert [denied_why(result) for result in (*first, second)] == [None, None, None]
+    assert turns_of(first[1])["used"] == 1
+    assert (turns_of(second)["used"], turns_of(second)["remaining"]) == (2, 0)
+
+
+async def test_a_turn_that_a_tool_call_named_is_not_anybody_elses() -> None:
+    house = limited(turns=2)
+    await take(house, "t1")
+
+    assert denied_why(await take(house, None)) == "turn_unknown"
+
+
+async def test_a_session_met_again_knows_the_turn_of_its_last_request_for_a_model() -> None:
+    store = FakeTurnStore()
+    store.sessions[CHAIN.session] = TurnsKnown(
+        task_class=TaskClass("default"),
+        mode=TurnMode.FIXED,
+        base=2,
+        turns=(TurnId("chat-1"),),
+        model_turn=TurnId("chat-1"),
+    )
+    house = limited(turns=2, store=store)
+
+    result = await take(house, None)
+
+    assert (denied_why(result), turns_of(result)["used"]) == (None, 1)
+
+
 async def test_a_rule_may_count_each_call_as_a_turn() -> None:
     house = House(
         rule=replace(RULE, turn_per_call=True),
@@ -235,8 +290,8 @@ async def test_questions_to_the_governor_open_no_turn_through_which_others_slip(
 
     assert denied_why(asked) is None
     assert denied_why(then) == "turn_limit"
-    # In the ledger it is part of the last turn: what is not there cannot come back at a restart.
-    assert admitted == ["t1"]
+    # In the ledger it is part of no turn: what is not there cannot come back at a restart.
+    assert admitted == [None]
 
 
 async def test_an_automatic_extension_needs_no_question() -> None:

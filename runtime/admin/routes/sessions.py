@@ -7,7 +7,6 @@ import anyio
 from fastapi import APIRouter, Query
 
 from governor.ids import SessionId
-from runtime.adapters import LOOP_BREAKER
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
@@ -122,7 +121,7 @@ async def freeze_session(parts: Parts, by: By, session_id: SessionId) -> FrozenO
     return FrozenOut(session=session_out(paused.session), commands_frozen=sum(frozen))
 
 
-@ROUTES.post("/{session_id}/resume", summary="Resume a session", responses=problems(404))
+@ROUTES.post("/{session_id}/resume", summary="Resume a session", responses=problems(404, 409))
 async def resume_session(parts: Parts, by: By, session_id: SessionId) -> ResumedOut:
     """Admit the session's calls again and let its commands go on where they were.
 
@@ -131,8 +130,10 @@ async def resume_session(parts: Parts, by: By, session_id: SessionId) -> Resumed
     with anyio.CancelScope(shield=True):
         paused = await parts.store.sessions.resume(session_id, by=by, now_ms=parts.clock.now_ms())
         thawed = [await parts.freezer.thaw(one) for one in paused.affected]
+    was_paused = paused.before.frozen_at_ms is not None
     return ResumedOut(
         session=session_out(paused.session),
-        commands_resumed=sum(thawed),
-        was_paused=paused.before.frozen_by == LOOP_BREAKER.name,
+        # In one that was not paused nothing stood still.
+        commands_resumed=sum(thawed) if was_paused else 0,
+        was_paused=was_paused,
     )

@@ -177,7 +177,11 @@ class BalanceOut(Out):
     used: int
     reserved: int
     overrun: int
-    remaining: int = Field(description="negative after an overrun")
+    remaining: int = Field(description="what may be used now; negative after an overrun")
+    every_ms: int | None = Field(description="the time in which a rate's limit comes back")
+    burst: int | None = Field(
+        description="how much of a rate may come at once; `used` is what of it is not back yet"
+    )
     window: WindowShape
     resets_at_ms: int | None
     is_quota: bool
@@ -222,6 +226,8 @@ def balance_out(
         reserved=view.reserved,
         overrun=view.overrun,
         remaining=view.remaining,
+        every_ms=view.every_ms,
+        burst=view.burst,
         window=window_shape(view.window),
         resets_at_ms=view.resets_at_ms,
         is_quota=view.is_quota,

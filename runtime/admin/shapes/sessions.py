@@ -84,7 +84,7 @@ class FrozenOut(Out):
 class ResumedOut(Out):
     """A session after it was resumed, and how many of its local commands go on.
 
-    `was_paused` tells whether it had been frozen for going round in circles.
+    `was_paused` tells whether it had been frozen, by an administrator or the loop breaker.
     """
 
     session: SessionOut

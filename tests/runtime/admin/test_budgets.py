@@ -254,6 +254,8 @@ async def test_a_balance_carries_every_figure(world: World) -> None:
         "reserved": 0,
         "overrun": 0,
         "remaining": 5,
+        "every_ms": None,
+        "burst": None,
         "window": {"every_s": 86_400},
         "resets_at_ms": (world.clock.now_ms() // day_ms + 1) * day_ms,
         "is_quota": False,

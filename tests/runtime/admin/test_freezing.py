@@ -55,6 +55,18 @@ async def test_freezing_and_resuming_reach_the_commands_of_this_session_alone(
     ]
 
 
+async def test_resuming_says_whether_anything_had_been_paused(world: World) -> None:
+    await world.run_call("call-1")
+    world.commands.names = {"call-2"}
+
+    with world.parts.running.track(CallId("call-2"), SESSION):
+        await world.post(f"/sessions/{SESSION}/freeze")
+        answers = [(await world.post(f"/sessions/{SESSION}/resume")).json() for _ in range(2)]
+
+    told = [(answer["was_paused"], answer["commands_resumed"]) for answer in answers]
+    assert told == [(True, 1), (False, 0)]
+
+
 async def test_both_are_audited_and_doing_either_twice_is_no_error(world: World) -> None:
     await world.run_call("call-1")
     answers = []
@@ -70,14 +82,14 @@ async def test_both_are_audited_and_doing_either_twice_is_no_error(world: World)
     assert noted[1]["after"]["frozen_by"] == ADMIN
 
 
-async def test_what_is_closed_or_unknown_cannot_be_frozen(world: World) -> None:
+async def test_what_is_closed_or_unknown_cannot_be_frozen_or_resumed(world: World) -> None:
     await world.run_call("call-1")
     await world.post(f"/sessions/{SESSION}/kill")
 
-    closed = await world.post(f"/sessions/{SESSION}/freeze")
+    closed = [await world.post(f"/sessions/{SESSION}/{verb}") for verb in ("freeze", "resume")]
     unknown = [await world.post(f"/sessions/ses_unknown/{verb}") for verb in ("freeze", "resume")]
 
-    assert closed.status_code == 409
+    assert [answer.status_code for answer in closed] == [409, 409]
     assert [answer.status_code for answer in unknown] == [404, 404]
 
 

@@ -29,6 +29,14 @@ async def sidecar(folder: Path) -> AsyncIterator[None]:
             BudgetTable(
                 id="all", scope=ScopeKind.TENANT, limits={Unit.TOOL_CALLS: 7}, mode="observe"
             ),
+            BudgetTable(
+                id="pace",
+                scope=ScopeKind.TENANT,
+                limits={Unit.TOOL_CALLS: 3},
+                kind="rate",
+                window={"every_s": 10},
+                burst=1,
+            ),
         ),
     )
     async with serving(config, state_dir=folder / STATE) as (_, listeners):
@@ -46,17 +54,20 @@ async def run(flyball: Flyball, *words: str) -> Ended:
 async def test_budgets_are_listed_with_what_is_used_held_and_left(flyball: Flyball) -> None:
     listed = await run(flyball)
 
-    head, line = (row.split() for row in listed.out.splitlines())
+    head, line, rate = (row.split() for row in listed.out.splitlines())
     assert head[:4] == ["budget", "scope", "whom", "unit"]
     assert line == [*("all", "(observe)", "tenant", "default", "tool_calls"), *"7007", "-"]
+    assert rate[:2] == ["pace", "(rate)"]
+    assert " ".join(rate[-11:]) == "3 in 10 s, 1 at once 0 0 1 -"
 
 
 @pytest.mark.usefixtures("sidecar")
 async def test_programs_get_the_answer_of_the_admin_api(flyball: Flyball) -> None:
     listed = json.loads((await run(flyball, "--tenant", "default", "--json")).out)
 
-    [item] = listed["items"]
+    item, rate = listed["items"]
     assert (item["budget_id"], item["limit"], item["remaining"]) == ("all", 7, 7)
+    assert (rate["limit"], rate["every_ms"], rate["burst"], rate["remaining"]) == (3, 10_000, 1, 1)
 
 
 @pytest.mark.usefixtures("sidecar")

@@ -1,0 +1,140 @@
+"""The governor's own tools: looking at a budget must be possible when it is spent."""
+
+from dataclasses import replace
+
+import pytest
+
+from governor.budget import Budget, BudgetKind
+from governor.call import CallStatus, ToolCall
+from governor.ids import CallId, ToolName
+from governor.policy import STATUS_TOOL, Match, ToolRule
+from governor.turn_policy import TurnMode, TurnPolicy, TurnTerms
+from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
+from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
+from tests.tool_gateway.spawn_makers import NoSubSessions
+from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, Builtins
+from tool_gateway.discovery.answers import Answers
+from tool_gateway.results import DENIAL_META, LOOP_META, Outcome, ToolResult, text_result
+from tool_gateway.spawning import CLOSE, Spawning
+
+pytestmark = pytest.mark.anyio
+
+
+def house_with(
+    *rules: ToolRule, turns: TurnPolicy | None = None, more: tuple[Budget, ...] = (), **limits: int
+) -> House:
+    priced = replace(RULE, match=Match(), cost_microusd=5)
+    house = House(budget("calls", **limits), *more, rule=priced, turns=turns)
+    house.policy = replace(house.policy, rules=(*rules, priced))
+    return house
+
+
+async def ask(house: House, tool: str = STATUS_TOOL, **arguments: object) -> ToolResult:
+    backend = Builtins(
+        archive=house.archive,
+        books=house.books,
+        turns=house.turns,
+        policy=lambda: house.policy,
+        spawning=Spawning(NoSubSessions()),
+        answers=Answers(a_finder()),
+    )
+    call = ToolCall(
+        call_id=CallId(house.clock.fresh("call")),
+        tool=ToolName(tool),
+        arguments=arguments,
+        chain=CHAIN,
+        turn=None,
+    )
+    entry = next(entry for entry in ENTRIES if entry.exposed == tool)
+    return await house.pipeline.run(call, session_name="one", entry=entry, backend=backend)
+
+
+def why(result: ToolResult) -> object:
+    denial = result.meta.get(DENIAL_META)
+    return denial["reason"] if isinstance(denial, dict) else None
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_looking_at_a_budget_uses_none_of_it_and_is_recorded() -> None:
+    house = house_with(tool_calls=1, cost_microusd=5)
+
+    looked = [await ask(house) for _ in range(3)]
+    ran = await house.run()
+    after = await ask(house)
+    denied = await house.run()
+
+    assert [why(result) for result in (*looked, ran, after, denied)] == [
+        *[None] * 5,
+        "budget_exhausted",
+    ]
+    assert {record.name for record in house.ledger.records} == {STATUS_TOOL, "files__read"}
+    assert "0 of 1 tool calls left" in str(after.content[1]["text"])
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_no_kind_of_budget_stands_before_the_question_what_is_left() -> None:
+    slots = replace(budget("slots", tool_calls=1), kind=BudgetKind.CONCURRENCY)
+    house = house_with(more=(slots, budget("turns", turns=1), budget("cpu", cpu_ms=1)), wall_ms=1)
+    asked: list[ToolResult] = []
+
+    async def ask_meanwhile() -> Outcome:
+        asked.append(await ask(house))
+        return Outcome(result=text_result("done"))
+
+    house.backend.behave = ask_meanwhile
+    await house.run(a_call(house.clock.fresh("call"), turn="t1"))
+    asked.append(await ask(house))
+
+    assert [why(result) for result in asked] == [None] * len(asked)
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_a_frozen_session_may_look_and_nothing_else() -> None:
+    house = house_with(tool_calls=5)
+    house.ledger.frozen.add(CHAIN.session)
+
+    looked, extended = await ask(house), await ask(house, GOVERNOR_EXTEND, reason="x")
+    ran = await house.run()
+
+    assert not looked.is_error
+    assert house.ledger.records[0].status is CallStatus.OK
+    assert why(extended) == why(ran) == "session_frozen"
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_what_is_left_of_the_turns_is_told_and_asking_takes_none() -> None:
+    terms = TurnTerms(mode=TurnMode.FIXED, turns=2)
+    house = house_with(tool_calls=9, turns=TurnPolicy(fallback=terms))
+    await house.run(a_call(house.clock.fresh("call"), turn="t1"))
+
+    asked = [await ask(house), await ask(house, GOVERNOR_EXTEND, reason="x"), await ask(house)]
+
+    assert [why(result) for result in asked] == [None, None, None]
+    shown = asked[-1].structured
+    assert isinstance(shown, dict)
+    assert (shown["turns"]["used"], shown["turns"]["remaining"]) == (1, 1)
+    assert "Turns: 1 of 2 left." in str(asked[-1].content[1]["text"])
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_only_a_rule_that_names_it_prices_an_own_tool() -> None:
+    named = replace(RULE, name="own", match=Match(tool="governor_close"), cost_microusd=3)
+    house = house_with(named, tool_calls=1, cost_microusd=9)
+
+    free = await ask(house, GOVERNOR_EXTEND, reason="x")
+    priced = [await ask(house, CLOSE, name="helper") for _ in range(2)]
+
+    assert why(free) is None
+    assert [why(result) for result in priced] == [None, "budget_exhausted"]
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_asking_again_is_no_loop() -> None:
+    house = house_with(tool_calls=9)
+
+    asked = [await ask(house) for _ in range(15)]
+    asked += [await ask(house, GOVERNOR_EXTEND, reason="x") for _ in range(15)]
+
+    assert all(why(result) is None for result in asked)
+    assert not any(LOOP_META in result.meta for result in asked)
