@@ -102,6 +102,24 @@ class Gateway:
         """Tell whether the built-in tools are offered."""
         return self._stock.has_builtins
 
+    def can_ask(self, tool: str) -> bool:
+        """Tell whether whoever runs a tool may ask the client something in the middle of a call.
+
+        A server of the era without sessions asks in its answer, which is handed on as it is.
+        """
+        owner = self.upstream_of(tool)
+        relay = None if owner is None else self._relays.get(owner)
+        return relay is not None and (relay.face is None or relay.face.has_sessions)
+
+    @property
+    def edition(self) -> tuple[object, object]:
+        """Return what `tools_for` depends on besides the caller; a change makes it another."""
+        return self._stock.catalog, self._policy()
+
+    def shows_all(self, caller: Caller) -> bool:
+        """Tell whether `caller` is shown all tools that it may use, whatever its session."""
+        return not self._finder.cuts(caller.tenant, caller.agent)
+
     def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
         """Return the name of the request's session and the chain that it is charged to."""
         name = context.session_name or self._sessions.name_for(caller.token_id)

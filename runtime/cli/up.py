@@ -32,7 +32,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    return anyio.run(_serve, settings, arguments)
+    # The loop on libuv spends half as much on each event of a socket.
+    fast = {"use_uvloop": sys.platform != "win32"}
+    return anyio.run(_serve, settings, arguments, backend_options=fast)
 
 
 async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
