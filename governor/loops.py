@@ -159,8 +159,14 @@ class History:
 
     def since(self, at_ms: int) -> list[Entry]:
         """Return the last calls in a row that were answered after `at_ms`, oldest first."""
-        fresh = takewhile(lambda entry: entry.at_ms > at_ms, reversed(self._entries))
-        return list(fresh)[::-1]
+        fresh = []
+        # Plain loops, here and in `_longest`: every call looks through a few hundred entries.
+        for entry in reversed(self._entries):
+            if entry.at_ms <= at_ms:
+                break
+            fresh.append(entry)
+        fresh.reverse()
+        return fresh
 
 
 def judge_before(history: History, entry: Entry, rule: LoopRule) -> Loop | None:
@@ -246,9 +252,10 @@ def _longest(
         if len(trail) // period <= best[1]:
             # A longer cycle cannot have gone round more often than that.
             break
-        pairs = zip(reversed(trail), reversed(trail[:-period]), strict=False)
-        matched = sum(1 for _ in takewhile(lambda pair: matches(*pair), pairs))
-        rounds = matched // period + 1
+        at = len(past)
+        while at >= period and matches(trail[at], trail[at - period]):
+            at -= 1
+        rounds = (len(past) - at) // period + 1
         if rounds > best[1]:
             best = (period, rounds)
     return best

@@ -207,7 +207,7 @@ class Pipeline:
         reservation_id = reserved.reservation.reservation_id
         running.runs_on(job.call.call_id, reservation_id)
         try:
-            with telemetry.tracer.start_as_current_span("flyball.run"):
+            with telemetry.span("flyball.run"):
                 await self._run_backend(job, progress, running, passage, reservation_id)
         except Exception as error:
             progress.status = CallStatus.UPSTREAM_FAILED
