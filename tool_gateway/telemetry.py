@@ -93,6 +93,8 @@ _cached = _meter.create_counter(
 def count_cached(outcome: str) -> None:
     """Count a call that an earlier answer serves, or none did."""
     _cached.add(1, {"outcome": outcome})
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):

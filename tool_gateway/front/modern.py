@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 import anyio
 import mcp_types
@@ -25,10 +26,12 @@ from starlette.types import Message, Receive, Scope, Send
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.lists import ToolLists
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
+from tool_gateway.front.mcp_server import RESOURCE_NOT_FOUND_OF_OLD
 from tool_gateway.front.reply import Reply
-from tool_gateway.front.request import LIST, ModernRequest, headers_of, request_of
+from tool_gateway.front.request import CALL, ModernRequest, headers_of, request_of
+from tool_gateway.front.short_exchange import ShortExchange
 from tool_gateway.gateway import Gateway
-from tool_gateway.identity import Caller, read_context
+from tool_gateway.identity import CallContext, Caller, read_context
 from tool_gateway.results import Json
 
 logger = logging.getLogger(__name__)
@@ -84,11 +87,7 @@ class ModernFront:
         request = request_of(headers, first.get("body", b"")) if is_whole else None
         caller: Caller = scope[CALLER_KEY]
         reply = Reply(send)
-        if request is None:
-            await self.whole(scope, _again(first, receive), send)
-        elif request.method == LIST:
-            await reply.end(_message(request, b"result", self._lists.listed(caller)))
-        elif not self._is_callable(request):
+        if request is None or (request.method == CALL and not self._is_callable(request)):
             await self.whole(scope, _again(first, receive), send)
         else:
             await self._attended(caller, request, receive, reply)
@@ -114,7 +113,7 @@ class ModernFront:
     async def _attended(
         self, caller: Caller, request: ModernRequest, receive: Receive, reply: Reply
     ) -> None:
-        """Answer a call; a client that goes away takes it back."""
+        """Answer a request; a client that goes away takes it back."""
         assert self._tasks is not None, "the front is running"
         with anyio.CancelScope() as scope:
             attending = asyncio.get_running_loop().call_later(
@@ -127,20 +126,34 @@ class ModernFront:
                 attending.cancel()
 
     async def _answered(self, caller: Caller, request: ModernRequest) -> tuple[bytes, int]:
-        """Return the message that answers a call, and its HTTP status."""
+        """Return the message that answers a request, and its HTTP status."""
         try:
             context = read_context(request.headers, request.meta)
-            result = await self._gateway.call(
-                caller, context, tool=request.tool, arguments=request.arguments
-            )
+            if request.method == CALL:
+                result = await self._called(caller, context, request)
+            else:
+                result = await self._lists.listed(caller, context)
         except GatewayError as error:
             return _failed(request, MCPError(self._code_of(error), str(error)))
         except Exception as error:  # noqa: BLE001 - the top of a request, which says what is told
             return _failed(request, error)
-        wire = result.to_wire()
-        meta = {**result.meta, **self._stamp}
-        whole = {"resultType": "complete", **wire, "_meta": meta}
-        return _message(request, b"result", _encoded(whole)), 200
+        return _message(request, b"result", result), HTTPStatus.OK
+
+    async def _called(self, caller: Caller, context: CallContext, request: ModernRequest) -> bytes:
+        exchange = ShortExchange(
+            self._gateway.session_of(caller, context)[1].session,
+            capabilities=request.capabilities,
+            meta=request.meta,
+        )
+        result = await self._gateway.call(
+            caller, context, tool=request.tool, arguments=request.arguments, exchange=exchange
+        )
+        if result.fault is not None:
+            code = result.fault.code
+            code = mcp_types.INVALID_PARAMS if code == RESOURCE_NOT_FOUND_OF_OLD else code
+            raise MCPError(code, result.fault.words, result.fault.data)
+        meta = {**self._stamp, **result.meta}
+        return _encoded({"resultType": "complete", **result.to_wire(), "_meta": meta})
 
 
 async def _attend(receive: Receive, reply: Reply, scope: anyio.CancelScope) -> None:
@@ -172,7 +185,7 @@ def _again(first: Message, receive: Receive) -> Receive:
 
 
 def _failed(request: ModernRequest, error: Exception) -> tuple[bytes, int]:
-    """Return the message of a call that ended with an error, and its HTTP status."""
+    """Return the message of a request that ended with an error, and its HTTP status."""
     told = modern_error_data(error)
     shape = told.model_dump(mode="json", by_alias=True, exclude_none=True)
     return _message(request, b"error", _encoded(shape)), ERROR_CODE_HTTP_STATUS.get(told.code, 200)

@@ -16,11 +16,12 @@ from governor.call import CallStatus
 from governor.ids import PrincipalId, SessionId, TenantId, ToolName
 from runtime.http_guard import BodyLimit
 from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import ENTRY, Behaviour, House, answer_ok
 from tool_gateway.front import modern, reply
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
 from tool_gateway.front.modern import ModernFront
-from tool_gateway.gateway import Gateway
+from tool_gateway.gateway import Gateway, Listed
 from tool_gateway.identity import Caller
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.sessions import ImplicitSessions
@@ -75,6 +76,7 @@ class Fronts:
             sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
             session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
             clock=house.clock,
+            finder=a_finder(stock=stock, house=house),
         )
 
     @asynccontextmanager
@@ -257,6 +259,20 @@ async def test_the_list_of_tools_is_the_one_that_the_sdk_would_give() -> None:
     assert fronts.passed_on == []
     names = [tool["name"] for tool in answer.json()["result"]["tools"]]
     assert names == ["files__plain", "files__read"]
+
+
+async def test_a_list_without_room_for_all_is_the_one_that_the_sdk_would_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def only_one(gateway: Gateway, caller: Caller, _: object) -> tuple[Listed, ...]:
+        return gateway.tools_for(caller)[:1]
+
+    monkeypatch.setattr(Gateway, "shows_all", lambda *_: False)
+    monkeypatch.setattr(Gateway, "listed_for", only_one)
+    fronts, answer = await compared(lambda _: None, a_list)
+
+    assert fronts.passed_on == []
+    assert len(answer.json()["result"]["tools"]) == 1
 
 
 async def test_a_list_with_a_cursor_is_left_to_the_sdk() -> None:
