@@ -10,6 +10,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -80,6 +81,8 @@ _IN_CALLS = (_TEMPORARY, _COUNTERS, _REQUESTS, _EPOCHS)
 _IN_RESULTS = (*_IN_CALLS, _CLOCKS, _SPANS)
 _IN_READINGS = (*_IN_RESULTS, _IDS)
 _WORD = re.compile(r"\w+")
+# The last calls of a session are compared with each that follows them.
+_SKETCHES_READ = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,15 +151,18 @@ def likeness(one: bytes, other: bytes) -> float:
     Exact for short texts; for long ones the smallest hashes of the union are a fair sample
     of it (bottom-k sketches).
     """
-    mine, theirs = set(_hashes(one)), set(_hashes(other))
-    sample = sorted(mine | theirs)[:SKETCH_MAX]
-    return sum(1 for h in sample if h in mine and h in theirs) / len(sample)
+    mine, theirs = _hashes(one), _hashes(other)
+    union, common = mine | theirs, mine & theirs
+    if len(union) <= SKETCH_MAX:
+        return len(common) / len(union)
+    return len(common.intersection(sorted(union)[:SKETCH_MAX])) / SKETCH_MAX
 
 
-def _hashes(sketch: bytes) -> "array[int]":
+@lru_cache(maxsize=_SKETCHES_READ)
+def _hashes(sketch: bytes) -> frozenset[int]:
     hashes = array("I")
     hashes.frombytes(sketch)
-    return hashes
+    return frozenset(hashes)
 
 
 def _steady(value: object, depth: int = 0) -> object:

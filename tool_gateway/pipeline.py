@@ -234,14 +234,13 @@ class Pipeline:
             settled = await self._books.end(reservation_id, record)
         standing = await self._books.after(settled, job.call.chain)
         annotated = self._loops.noted(job, progress).with_meta(
-            **{CALL_META: call_json(record, job.policy.unified)}
+            **{
+                CALL_META: call_json(record, job.policy.unified),
+                BUDGET_META: None if standing is None else standing.shown,
+            }
         )
         annotated = self._turns.observed(annotated, record)
-        if standing is None:
-            return annotated.with_meta(**{BUDGET_META: None})
-        return annotated.with_meta(**{BUDGET_META: standing.shown}).with_note(
-            standing.line(job.rule.tracker)
-        )
+        return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
 
     async def _run_backend(
         self,

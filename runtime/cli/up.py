@@ -32,9 +32,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # The loop on libuv spends half as much on each event of a socket.
-    fast = {"use_uvloop": sys.platform != "win32"}
-    return anyio.run(_serve, settings, arguments, backend_options=fast)
+    return anyio.run(_serve, settings, arguments)
 
 
 async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
