@@ -81,6 +81,9 @@ _IN_CALLS = (_TEMPORARY, _COUNTERS, _REQUESTS, _EPOCHS)
 _IN_RESULTS = (*_IN_CALLS, _CLOCKS, _SPANS)
 _IN_READINGS = (*_IN_RESULTS, _IDS)
 _WORD = re.compile(r"\w+")
+_canonical = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
+).encode
 # The last calls of a session are compared with each that follows them.
 _SKETCHES_READ = 512
 
@@ -130,9 +133,7 @@ def print_of_result(texts: tuple[str, ...], *, is_error: bool, with_ids: bool) -
 
 def canonical_json(value: object) -> str:
     """Return one text for all ways to write `value`, its volatile fields masked."""
-    return json.dumps(
-        _steady(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
-    )
+    return _canonical(_steady(value))
 
 
 def sketch_of(words: list[str]) -> bytes:

@@ -22,6 +22,8 @@ from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_resu
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
 
+_text_of = json.JSONEncoder(ensure_ascii=False).encode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
@@ -260,7 +262,7 @@ def _unsendable(arguments: Mapping[str, object]) -> str | None:
     JSON can escape half of a surrogate pair, which no UTF-8 text can hold.
     """
     try:
-        json.dumps(arguments, ensure_ascii=False).encode()
+        _text_of(arguments).encode()
     except UnicodeEncodeError:
         return "arguments: a string holds half of a surrogate pair, which is not text"
     return None

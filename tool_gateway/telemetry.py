@@ -65,14 +65,16 @@ _notices = _meter.create_counter(
 )
 
 
-_flows = _meter.create_counter(
-    "flyball_flow_decisions", description="Calls that flow rules looked at, by what came of it"
+_flows = _Tally(
+    "flyball_flow_decisions",
+    ("outcome",),
+    description="Calls that flow rules looked at, by what came of it",
 )
 
 
 def count_flow(outcome: str) -> None:
     """Count a decision of the flow rules: allow, ask or deny."""
-    _flows.add(1, {"outcome": outcome})
+    _flows.add(outcome)
 
 
 _gates = _meter.create_counter(
@@ -85,14 +87,16 @@ def count_gate(outcome: str) -> None:
     _gates.add(1, {"outcome": outcome})
 
 
-_cached = _meter.create_counter(
-    "flyball_cached_calls", description="Calls that the cache looked up: served or missed"
+_cached = _Tally(
+    "flyball_cached_calls",
+    ("outcome",),
+    description="Calls that the cache looked up: served or missed",
 )
 
 
 def count_cached(outcome: str) -> None:
     """Count a call that an earlier answer serves, or none did."""
-    _cached.add(1, {"outcome": outcome})
+    _cached.add(outcome)
 
 
 def span(name: str) -> AbstractContextManager[object]:

@@ -8,7 +8,8 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
 import anyio
@@ -104,26 +105,20 @@ class ConnectionPool:
         while self._kept:
             self._kept.pop()[0].abort()
 
-    @asynccontextmanager
-    async def sent(self, head: bytes, body: bytes) -> AsyncIterator[Response]:
-        """Send a request and yield its answer, which must be read inside of the block.
+    def sent(self, head: bytes, body: bytes) -> "Exchange":
+        """Return the exchange of a request; entering it sends the request.
 
-        Leaving the block before the answer is complete closes the connection: to the server
-        that is the cancellation.
+        Its answer must be read inside of the block. Leaving that before the answer is complete
+        closes the connection: to the server that is the cancellation.
+        """
+        return Exchange(self, head, body)
+
+    async def ready(self) -> "_Connection":
+        """Return a connection that nobody uses.
 
         Raises:
-            UpstreamNotReachedError: provably nothing was sent.
-            UpstreamFailedError: the connection broke off.
+            UpstreamNotReachedError: none can be had.
         """
-        connection = await self._connection()
-        try:
-            yield await connection.answered(head, body)
-        except BaseException:
-            connection.abort()
-            raise
-        self._keep(connection)
-
-    async def _connection(self) -> "_Connection":
         now = anyio.current_time()
         while self._kept:
             connection, since = self._kept.pop()  # the youngest: the others may grow old
@@ -155,7 +150,8 @@ class ConnectionPool:
             raise UpstreamNotReachedError(message) from error
         return connection
 
-    def _keep(self, connection: "_Connection") -> None:
+    def keep(self, connection: "_Connection") -> None:
+        """Keep a connection for the next request if it is fit for one."""
         if not connection.can_be_kept:
             connection.abort()
             return
@@ -166,6 +162,44 @@ class ConnectionPool:
 
     def _count(self, change: int) -> None:
         self._open += change
+
+
+class Exchange:
+    """One request and its answer, on a connection of their own."""
+
+    __slots__ = ("_body", "_connection", "_head", "_pool")
+
+    def __init__(self, pool: ConnectionPool, head: bytes, body: bytes) -> None:
+        """Take what to send."""
+        self._pool = pool
+        self._head = head
+        self._body = body
+
+    async def __aenter__(self) -> Response:
+        """Send the request and return its answer, once its head is there.
+
+        Raises:
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: the connection broke off.
+        """
+        self._connection = await self._pool.ready()
+        try:
+            return await self._connection.answered(self._head, self._body)
+        except BaseException:
+            self._connection.abort()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keep the connection, or close it."""
+        if kind is None:
+            self._pool.keep(self._connection)
+        else:
+            self._connection.abort()
 
 
 class _Connection(asyncio.Protocol):
