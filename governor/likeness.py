@@ -10,6 +10,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -80,6 +81,11 @@ _IN_CALLS = (_TEMPORARY, _COUNTERS, _REQUESTS, _EPOCHS)
 _IN_RESULTS = (*_IN_CALLS, _CLOCKS, _SPANS)
 _IN_READINGS = (*_IN_RESULTS, _IDS)
 _WORD = re.compile(r"\w+")
+_canonical = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
+).encode
+# The last calls of a session are compared with each that follows them.
+_SKETCHES_READ = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +133,7 @@ def print_of_result(texts: tuple[str, ...], *, is_error: bool, with_ids: bool) -
 
 def canonical_json(value: object) -> str:
     """Return one text for all ways to write `value`, its volatile fields masked."""
-    return json.dumps(
-        _steady(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
-    )
+    return _canonical(_steady(value))
 
 
 def sketch_of(words: list[str]) -> bytes:
@@ -148,15 +152,18 @@ def likeness(one: bytes, other: bytes) -> float:
     Exact for short texts; for long ones the smallest hashes of the union are a fair sample
     of it (bottom-k sketches).
     """
-    mine, theirs = set(_hashes(one)), set(_hashes(other))
-    sample = sorted(mine | theirs)[:SKETCH_MAX]
-    return sum(1 for h in sample if h in mine and h in theirs) / len(sample)
+    mine, theirs = _hashes(one), _hashes(other)
+    union, common = mine | theirs, mine & theirs
+    if len(union) <= SKETCH_MAX:
+        return len(common) / len(union)
+    return len(common.intersection(sorted(union)[:SKETCH_MAX])) / SKETCH_MAX
 
 
-def _hashes(sketch: bytes) -> "array[int]":
+@lru_cache(maxsize=_SKETCHES_READ)
+def _hashes(sketch: bytes) -> frozenset[int]:
     hashes = array("I")
     hashes.frombytes(sketch)
-    return hashes
+    return frozenset(hashes)
 
 
 def _steady(value: object, depth: int = 0) -> object:

@@ -143,6 +143,7 @@ class History:
     def __init__(self) -> None:
         """Start with none."""
         self._entries: deque[Entry] = deque()
+        self._none_before_ms = 0  # nothing that is remembered is older than this
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -152,6 +153,9 @@ class History:
     def note(self, entry: Entry) -> None:
         """Remember an answered call; the oldest are forgotten for it."""
         assert entry.result is not None, "what is remembered was answered"
+        self._none_before_ms = (
+            min(self._none_before_ms, entry.at_ms) if self._entries else entry.at_ms
+        )
         self._entries.append(entry)
         self.size_bytes += _size_of(entry)
         while len(self._entries) > ENTRIES_MAX or self.size_bytes > HISTORY_BYTES_MAX:
@@ -159,8 +163,16 @@ class History:
 
     def since(self, at_ms: int) -> list[Entry]:
         """Return the last calls in a row that were answered after `at_ms`, oldest first."""
-        fresh = takewhile(lambda entry: entry.at_ms > at_ms, reversed(self._entries))
-        return list(fresh)[::-1]
+        if self._none_before_ms > at_ms:
+            return list(self._entries)
+        self._none_before_ms = min((each.at_ms for each in self._entries), default=0)
+        fresh = []
+        for entry in reversed(self._entries):
+            if entry.at_ms <= at_ms:
+                break
+            fresh.append(entry)
+        fresh.reverse()
+        return fresh
 
 
 def judge_before(history: History, entry: Entry, rule: LoopRule) -> Loop | None:
@@ -246,9 +258,10 @@ def _longest(
         if len(trail) // period <= best[1]:
             # A longer cycle cannot have gone round more often than that.
             break
-        pairs = zip(reversed(trail), reversed(trail[:-period]), strict=False)
-        matched = sum(1 for _ in takewhile(lambda pair: matches(*pair), pairs))
-        rounds = matched // period + 1
+        at = len(past)
+        while at >= period and matches(trail[at], trail[at - period]):
+            at -= 1
+        rounds = (len(past) - at) // period + 1
         if rounds > best[1]:
             best = (period, rounds)
     return best

@@ -10,8 +10,8 @@ what one of them holds, each is run again in a transaction of its own, so that i
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
@@ -97,6 +97,7 @@ class Writer:
         self._is_shared = engine.dialect.name == "postgresql"
         self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._own: Connection | None = None
         self._held_over: _Piece | None = None
         self._is_closing = False
         self._thread = threading.Thread(target=self._drain, name="flyball-writer", daemon=True)
@@ -214,6 +215,8 @@ class Writer:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_acknowledge, done)
             reached("after_ack")
+        if self._own is not None:
+            self._own.close()
 
     def _next_batch(self) -> tuple[list[_Piece], bool]:
         """Return what waits, at least one piece, and whether more may come."""
@@ -260,7 +263,7 @@ class Writer:
         """
         stage = _Stage(in_one_trip=in_one_trip and self._is_shared and batch[0].about is not None)
         try:
-            with translated(), self._engine.begin() as connection:
+            with translated(), self._begun() as connection:
                 self._run(connection, batch, stage, may_grow=may_grow)
             self._book.turns.committed()
             for piece in batch:
@@ -280,6 +283,24 @@ class Writer:
                 batch[0].error = error
             else:
                 self._store_each(batch)
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        """Open a transaction that commits at the end of the block."""
+        if self._is_shared:
+            # Of a server's connections the pool has to know whether they still are any.
+            with self._engine.begin() as connection:
+                yield connection
+            return
+        # Taken from the pool and given back, it costs as much as a small batch.
+        connection, self._own = self._own or self._engine.connect(), None
+        try:
+            with connection.begin():
+                yield connection
+        except BaseException:
+            connection.close()  # which undoes whatever a failing COMMIT has left open
+            raise
+        self._own = connection
 
     def _store_each(self, batch: list[_Piece]) -> None:
         for piece in batch:

@@ -12,7 +12,8 @@ from memory_store.identities import Identity, Role
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.http_guard import BodyLimit, HostGuard, bearer_token
 from runtime.problem_response import response_of
-from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
+from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH
+from tool_gateway.front.modern import ModernFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
@@ -85,9 +86,24 @@ class Endpoint:
         await self._app(scope, receive, send)
 
 
+class ByPath:
+    """Sends requests of one path to its front, and all others through the routes."""
+
+    def __init__(self, path: str, front: ASGIApp, *, others: ASGIApp) -> None:
+        """Take both."""
+        self._path = path
+        self._front = front
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        is_front = scope["type"] == "http" and scope["path"] == self._path
+        await (self._front if is_front else self._others)(scope, receive, send)
+
+
 def agents_app(
     *,
-    front: McpFront,
+    front: ModernFront,
     other_routes: list[BaseRoute],
     authenticate: Authenticate,
     open_to: Caller | None,
@@ -98,11 +114,13 @@ def agents_app(
     routes: list[BaseRoute] = [
         Route("/mcp", endpoint=front),
         # Instances of a class are taken as applications of their own; methods are not.
-        Route(SSE_MESSAGES_PATH, endpoint=Endpoint(front.take_message), methods=["POST"]),
-        Route(SSE_PATH, endpoint=Endpoint(front.serve_events), methods=["GET"]),
+        Route(SSE_MESSAGES_PATH, endpoint=Endpoint(front.whole.take_message), methods=["POST"]),
+        Route(SSE_PATH, endpoint=Endpoint(front.whole.serve_events), methods=["GET"]),
         *other_routes,
     ]
-    app: ASGIApp = Starlette(routes=routes)
+    # A router costs a governed call more than its admission; the route still stands there for
+    # whoever writes "/mcp/".
+    app: ASGIApp = ByPath("/mcp", front, others=Starlette(routes=routes))
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)
     app = AgentAuth(app, authenticate=authenticate, open_to=open_to)

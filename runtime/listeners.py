@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from runtime.configuration.listen import Listen
 from runtime.errors import ListenError
+from runtime.http_protocol import BoundedHttp
 from tool_gateway.running import RunningCalls
 
 DRAIN_SECONDS = 10.0
@@ -178,6 +179,7 @@ def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:
     return SignalFreeServer(
         uvicorn.Config(
             app,
+            http=BoundedHttp,
             lifespan="off",
             log_config=None,
             access_log=False,

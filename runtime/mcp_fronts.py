@@ -3,21 +3,23 @@
 from runtime.failures import problem_for
 from runtime.version import VERSION
 from tool_gateway.front.mcp_http import McpFront
+from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import Caller
 from tool_gateway.relaying import Relaying
 
 
-def http_front(gateway: Gateway, relaying: Relaying, *, body_bytes_max: int) -> McpFront:
+def http_front(gateway: Gateway, relaying: Relaying, *, body_bytes_max: int) -> ModernFront:
     """Return the front that the agents' listener serves."""
-    return McpFront(
+    whole = McpFront(
         gateway,
         relaying,
         version=VERSION,
         body_bytes_max=body_bytes_max,
         code_of=_code_of,
     )
+    return ModernFront(gateway, whole=whole, version=VERSION, code_of=_code_of)
 
 
 def stdio_front(gateway: Gateway, relaying: Relaying, *, caller: Caller) -> StdioFront:

@@ -91,7 +91,7 @@ from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.freezing import SessionFreezer
-from tool_gateway.front.mcp_http import McpFront
+from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.guards.cache import ResultCache
@@ -444,7 +444,7 @@ async def _keep_house(
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
 
-async def _agents(ground: _Ground, front: McpFront, models: ModelFront) -> ASGIApp:
+async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
     config = ground.config
     return agents_app(
         front=front,

@@ -125,6 +125,14 @@ _STATED: dict[str, dict[str, str]] = {
             "A command whose limits cannot be enforced is not run, unless the rule says so."
         ),
         "upstream.fault-is-contained": "A failing upstream harms no call beside the one it failed.",
+        "upstream.wire-is-contained": (
+            "On the short way to an upstream, too, a call is released only if provably nothing "
+            "was sent, and an answer is bounded, whole and what the protocol allows."
+        ),
+        "front.short-way-same-answer": (
+            "The short way in answers each request exactly as the SDK's front would."
+        ),
+        "front.gone-client-cancels": "A client that goes away takes its call back.",
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {
@@ -255,6 +263,7 @@ _STATED: dict[str, dict[str, str]] = {
         "input.budget-matches-nothing": (
             "A budget for a tool, an upstream or a tier that is not configured is refused."
         ),
+        "input.endless-headers": "Headers without an end are given up.",
         "input.oversize-body-413": "A body above the limit is answered 413.",
         "input.unknown-principal-401": "An unknown token is answered 401.",
         "input.unknown-budget-404": "An unknown budget is answered 404.",

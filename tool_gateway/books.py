@@ -38,7 +38,7 @@ class Books:
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate, or say why not; a ledger that fails is a denial."""
-        with telemetry.tracer.start_as_current_span("flyball.admit"):
+        with telemetry.span("flyball.admit"):
             try:
                 decision = await self._ledger.admit(request)
             except LedgerOverloadedError:
@@ -68,7 +68,7 @@ class Books:
         """
         with (
             anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True),
-            telemetry.tracer.start_as_current_span("flyball.settle"),
+            telemetry.span("flyball.settle"),
         ):
             try:
                 if record.usage is None:

@@ -22,6 +22,8 @@ from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_resu
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
 
+_text_of = json.JSONEncoder(ensure_ascii=False).encode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
@@ -101,6 +103,24 @@ class Gateway:
     def shows_builtins(self) -> bool:
         """Tell whether the built-in tools are offered."""
         return self._stock.has_builtins
+
+    def can_ask(self, tool: str) -> bool:
+        """Tell whether whoever runs a tool may ask the client something in the middle of a call.
+
+        A server of the era without sessions asks in its answer, which is handed on as it is.
+        """
+        owner = self.upstream_of(tool)
+        relay = None if owner is None else self._relays.get(owner)
+        return relay is not None and (relay.face is None or relay.face.has_sessions)
+
+    @property
+    def edition(self) -> tuple[object, object]:
+        """Return what `tools_for` depends on besides the caller; a change makes it another."""
+        return self._stock.catalog, self._policy()
+
+    def shows_all(self, caller: Caller) -> bool:
+        """Tell whether `caller` is shown all tools that it may use, whatever its session."""
+        return not self._finder.cuts(caller.tenant, caller.agent)
 
     def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
         """Return the name of the request's session and the chain that it is charged to."""
@@ -242,7 +262,7 @@ def _unsendable(arguments: Mapping[str, object]) -> str | None:
     JSON can escape half of a surrogate pair, which no UTF-8 text can hold.
     """
     try:
-        json.dumps(arguments, ensure_ascii=False).encode()
+        _text_of(arguments).encode()
     except UnicodeEncodeError:
         return "arguments: a string holds half of a surrogate pair, which is not text"
     return None

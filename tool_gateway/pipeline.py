@@ -211,7 +211,7 @@ class Pipeline:
         reservation_id = reserved.reservation.reservation_id
         running.runs_on(job.call.call_id, reservation_id)
         try:
-            with telemetry.tracer.start_as_current_span("flyball.run"):
+            with telemetry.span("flyball.run"):
                 await self._run_backend(job, progress, running, passage, reservation_id)
         except Exception as error:
             progress.status = CallStatus.UPSTREAM_FAILED
@@ -238,14 +238,13 @@ class Pipeline:
             settled = await self._books.end(reservation_id, record)
         standing = await self._books.after(settled, job.call.chain)
         annotated = self._loops.noted(job, progress).with_meta(
-            **{CALL_META: call_json(record, job.policy.unified)}
+            **{
+                CALL_META: call_json(record, job.policy.unified),
+                BUDGET_META: None if standing is None else standing.shown,
+            }
         )
         annotated = self._turns.observed(annotated, record)
-        if standing is None:
-            return annotated.with_meta(**{BUDGET_META: None})
-        return annotated.with_meta(**{BUDGET_META: standing.shown}).with_note(
-            standing.line(job.rule.tracker)
-        )
+        return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
 
     async def _run_backend(
         self,

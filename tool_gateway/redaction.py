@@ -27,6 +27,9 @@ _ASSIGNED = re.compile(
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _URL_USER = re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 HIDDEN = "[redacted]"
+# Made once: what `json.dumps` is asked for beyond its defaults, it makes an encoder for.
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+_readable = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class ArgumentsKept(StrEnum):
@@ -39,19 +42,18 @@ class ArgumentsKept(StrEnum):
 
 def payload_hash(tool: str, arguments: Mapping[str, object]) -> str:
     """Return a hash that is equal exactly for equal calls."""
-    canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), default=str)
-    return sha256(canonical.encode()).hexdigest()
+    return sha256(_canonical([tool, arguments]).encode()).hexdigest()
 
 
 def render_arguments(tool: str, arguments: Mapping[str, object], kept: ArgumentsKept) -> str:
     """Return the text that a call record keeps of `arguments`."""
     match kept:
         case ArgumentsKept.FULL:
-            return json.dumps(arguments, ensure_ascii=False, default=str)
+            return _readable(arguments)
         case ArgumentsKept.HASH:
             return f"sha256:{payload_hash(tool, arguments)}"
         case ArgumentsKept.REDACTED:
-            return json.dumps(_redacted(arguments, 0), ensure_ascii=False, default=str)
+            return _readable(_redacted(arguments, 0))
 
 
 def redact_text(text: str) -> str:

@@ -1,10 +1,11 @@
-"""Arguments held against a tool's own schema before anything is spent on the call."""
+"""Values held against a tool's own schemas: arguments before anything is spent on the call."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import jsonschema
+import jsonschema_rs
 from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
@@ -15,6 +16,7 @@ from governor.ids import ToolName
 from tool_gateway.catalog import Catalog
 
 _VALUE_CHARS_MAX = 120
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,40 +27,89 @@ class SchemaFault:
     problem: str
 
 
-class ArgumentSchemas:
-    """The compiled argument schemas of a catalog; a malformed schema checks nothing."""
+class CheckedSchema:
+    """One compiled schema, whose references stay inside of it.
 
-    def __init__(self, catalog: Catalog) -> None:
-        """Compile every schema and collect those that cannot be."""
-        self._validators: dict[str, Validator] = {}
-        faults = []
-        for entry in catalog:
-            schema = dict(entry.input_schema)
-            try:
-                self._validators[entry.exposed] = _compiled(schema)
-            except SchemaError as error:
-                faults.append(SchemaFault(tool=entry.exposed, problem=error.message))
-        self.faults = tuple(faults)
+    Almost every value fits, and that is asked of a validator in compiled code; what is wrong
+    with the others is said by the one in Python.
+    """
 
-    def problem_with(self, tool: ToolName, arguments: Mapping[str, object]) -> str | None:
-        """Return what is wrong with `arguments`: where, what was expected, what came; or None."""
-        validator = self._validators.get(tool)
-        if validator is None:
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        """Compile `schema`.
+
+        Raises:
+            SchemaError: it is malformed.
+        """
+        self._explains = _compiled(dict(schema))
+        self._fits = None if _refers(schema) else _compiled_fast(dict(schema))
+
+    def problem_with(self, value: object, *, where: str) -> str | None:
+        """Return what is wrong with `value`: where, what was expected, what came; or None."""
+        if self._fits is not None and self._fits(value):
             return None
         try:
-            error = best_match(validator.iter_errors(cast("Any", dict(arguments))))
+            error = best_match(self._explains.iter_errors(cast("Any", value)))
         except Unresolvable as unresolvable:
             return f"the tool's own schema cannot be resolved: {unresolvable}"
         except RecursionError:
             return "the tool's own schema refers to itself without an end"
         if error is None:
             return None
-        where = "arguments" + "".join(f"[{part!r}]" for part in error.absolute_path)
+        where += "".join(f"[{part!r}]" for part in error.absolute_path)
         message = error.message
         if len(message) > _VALUE_CHARS_MAX:
             message = f"{message[:_VALUE_CHARS_MAX]}… (expected {error.validator}: "
             message += f"{error.validator_value!r:.80})"
         return f"{where}: {message}"
+
+
+class ArgumentSchemas:
+    """The compiled argument schemas of a catalog; a malformed schema checks nothing."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Compile every schema and collect those that cannot be."""
+        self._schemas: dict[str, CheckedSchema] = {}
+        faults = []
+        for entry in catalog:
+            try:
+                self._schemas[entry.exposed] = CheckedSchema(entry.input_schema)
+            except SchemaError as error:
+                faults.append(SchemaFault(tool=entry.exposed, problem=error.message))
+        self.faults = tuple(faults)
+
+    def problem_with(self, tool: ToolName, arguments: Mapping[str, object]) -> str | None:
+        """Return what is wrong with `arguments`: where, what was expected, what came; or None."""
+        schema = self._schemas.get(tool)
+        return None if schema is None else schema.problem_with(dict(arguments), where="arguments")
+
+
+def _refers(schema: object) -> bool:
+    """Tell whether a schema refers to another, or to a part of itself.
+
+    Only the validator in Python says of a reference that it leads nowhere or has no end.
+    """
+    if isinstance(schema, Mapping):
+        return any(
+            key in _REFERENCES or key == "$schema" or _refers(value)
+            for key, value in schema.items()
+        )
+    return isinstance(schema, list) and any(map(_refers, schema))
+
+
+def _compiled_fast(schema: dict[str, object]) -> Callable[[object], bool] | None:
+    """Return what tells whether a value fits; None where that is left to the other validator."""
+    try:
+        is_valid = jsonschema_rs.Draft202012Validator(schema).is_valid
+    except (ValueError, RecursionError):
+        return None
+
+    def fits(value: object) -> bool:
+        try:
+            return is_valid(value)
+        except ValueError:  # a number or a type that has no counterpart there
+            return False
+
+    return fits
 
 
 def _compiled(schema: dict[str, object]) -> Validator:

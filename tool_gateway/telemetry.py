@@ -1,16 +1,41 @@
 """Names of the gateway's spans and metrics, on the OpenTelemetry API alone."""
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+
 from opentelemetry import metrics, trace
+from opentelemetry.metrics import CallbackOptions, Observation
 
 from governor.approval import ApprovalState
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.turn_progress import Answer
 
-tracer = trace.get_tracer("flyball.tool_gateway")
+_tracer = trace.get_tracer("flyball.tool_gateway")
+_NO_SPAN = nullcontext()
 _meter = metrics.get_meter("flyball.tool_gateway")
 
-_calls = _meter.create_counter("flyball_calls", description="Calls that ended, by status")
+
+class _Tally:
+    """A counter that is read when it is shown; telling the SDK of each step costs more."""
+
+    def __init__(self, name: str, labels: tuple[str, ...], *, description: str) -> None:
+        self._labels = labels
+        self._counts: dict[tuple[str, ...], int] = {}
+        _meter.create_observable_counter(name, callbacks=[self._shown], description=description)
+
+    def add(self, *values: str) -> None:
+        """Count one more for these values of the labels."""
+        self._counts[values] = self._counts.get(values, 0) + 1
+
+    def _shown(self, _: CallbackOptions) -> Iterable[Observation]:
+        for values, count in tuple(self._counts.items()):
+            yield Observation(count, dict(zip(self._labels, values, strict=True)))
+
+
+_calls = _Tally(
+    "flyball_calls", ("kind", "backend", "status"), description="Calls that ended, by status"
+)
 _denials = _meter.create_counter("flyball_denials", description="Calls not started, by reason")
 _duration = _meter.create_histogram(
     "flyball_call_duration", unit="ms", description="From admission to settlement"
@@ -27,8 +52,9 @@ _failures = _meter.create_counter(
 _extensions = _meter.create_counter(
     "flyball_turn_extensions", description="Requests for more turns, by what was decided"
 )
-_answers = _meter.create_counter(
+_answers = _Tally(
     "flyball_tool_answers",
+    ("backend", "brought"),
     description="Answers of tools: new to their session, seen before, or failed",
 )
 _outcomes = _meter.create_counter(
@@ -39,14 +65,16 @@ _notices = _meter.create_counter(
 )
 
 
-_flows = _meter.create_counter(
-    "flyball_flow_decisions", description="Calls that flow rules looked at, by what came of it"
+_flows = _Tally(
+    "flyball_flow_decisions",
+    ("outcome",),
+    description="Calls that flow rules looked at, by what came of it",
 )
 
 
 def count_flow(outcome: str) -> None:
     """Count a decision of the flow rules: allow, ask or deny."""
-    _flows.add(1, {"outcome": outcome})
+    _flows.add(outcome)
 
 
 _gates = _meter.create_counter(
@@ -59,14 +87,23 @@ def count_gate(outcome: str) -> None:
     _gates.add(1, {"outcome": outcome})
 
 
-_cached = _meter.create_counter(
-    "flyball_cached_calls", description="Calls that the cache looked up: served or missed"
+_cached = _Tally(
+    "flyball_cached_calls",
+    ("outcome",),
+    description="Calls that the cache looked up: served or missed",
 )
 
 
 def count_cached(outcome: str) -> None:
     """Count a call that an earlier answer serves, or none did."""
-    _cached.add(1, {"outcome": outcome})
+    _cached.add(outcome)
+
+
+def span(name: str) -> AbstractContextManager[object]:
+    """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return _NO_SPAN
+    return _tracer.start_as_current_span(name)
 
 
 def note_notice(*, kind: str, unit: str) -> None:
@@ -87,7 +124,7 @@ def count_extension(outcome: str) -> None:
 
 def count_answer(*, backend: str, brought: Answer) -> None:
     """Count what a tool call brought. `backend` is a configured name."""
-    _answers.add(1, {"backend": backend, "brought": brought.value})
+    _answers.add(backend, brought.value)
 
 
 _waiting = _meter.create_up_down_counter(
@@ -106,8 +143,7 @@ _sheds = _meter.create_counter(
 
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:
     """Count a call that ran. `backend` is a configured name, so its values are bounded."""
-    attributes = {"kind": kind, "backend": backend, "status": status.value}
-    _calls.add(1, attributes)
+    _calls.add(kind, backend, status.value)
     _duration.record(wall_ms, {"kind": kind, "backend": backend})
 
 

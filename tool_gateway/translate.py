@@ -40,9 +40,9 @@ def face_of(client: Client) -> ServerFace:
     assert found is not None, "a client that is open has negotiated"
     info = client.session.server_info
     return ServerFace(
-        capabilities=_wire(found.capabilities),
+        capabilities=shaped(found.capabilities),
         instructions=found.instructions,
-        implementation=None if info is None else _wire(info),
+        implementation=None if info is None else shaped(info),
         has_sessions=client.session.discover_result is None,
     )
 
@@ -73,5 +73,6 @@ def _foreign(meta: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in meta.items() if not key.startswith(OUR_META)}
 
 
-def _wire(model: BaseModel) -> dict[str, Any]:
+def shaped(model: BaseModel) -> dict[str, Any]:
+    """Return a model of the SDK as the wire has it."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -231,7 +231,7 @@ class ChatGateway:
         reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
         try:
-            with telemetry.tracer.start_as_current_span("flyball.run"):
+            with telemetry.span("flyball.run"):
                 await self._ask_provider(job, progress, running, passage, reservation_id)
         except Exception as error:
             progress.note_fault(error)

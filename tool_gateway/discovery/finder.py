@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from governor.ids import SessionId, TenantId
+from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Policy
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
@@ -135,6 +135,10 @@ class Finder:
         if not rule.allow:
             return None
         return definition_of(entry, with_output_schema=not rule.drop_output_schema)
+
+    def cuts(self, tenant: TenantId, agent: PrincipalId) -> bool:
+        """Tell whether an agent's list may have no room for all of its tools."""
+        return self._terms.tokens_for(tenant, agent) is not None
 
     async def listed(
         self, chain: ScopeChain, allowed: Sequence[tuple[ToolEntry, bool]]

@@ -19,7 +19,7 @@ from tool_gateway.results import OUR_META, Json
 LEVEL_STATE = "flyball.level"
 _LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
 # What belongs to the client's leg alone: the legs to the upstreams have their own.
-_OF_THE_LEG = frozenset(
+OF_THE_LEG = frozenset(
     {
         "progressToken",
         mcp_types.PROTOCOL_VERSION_META_KEY,
@@ -69,7 +69,7 @@ def wishes_of(ctx: Context) -> Wishes:
     handed_on = {
         key: value
         for key, value in meta.items()
-        if key not in _OF_THE_LEG and not key.startswith(OUR_META)
+        if key not in OF_THE_LEG and not key.startswith(OUR_META)
     }
     if not is_modern(ctx):
         handed_on.setdefault(mcp_types.LOG_LEVEL_META_KEY, _level_of(ctx))

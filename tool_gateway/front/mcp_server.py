@@ -41,7 +41,7 @@ INSTRUCTIONS = (
 )
 # Members of a result that one era has and the other has not.
 _ENVELOPE = frozenset({"resultType", "ttlMs", "cacheScope", "_meta"})
-_RESOURCE_NOT_FOUND_OF_OLD = -32_002
+RESOURCE_NOT_FOUND_OF_OLD = -32_002
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel", "tasks/list", "tasks/result")
 
 
@@ -143,7 +143,7 @@ class McpServer:
         """Return an error as its client sees it: an upstream's own, else the house's."""
         if isinstance(error, UpstreamSaidError):
             code = error.code
-            if is_modern(ctx) and code == _RESOURCE_NOT_FOUND_OF_OLD:
+            if is_modern(ctx) and code == RESOURCE_NOT_FOUND_OF_OLD:
                 code = mcp_types.INVALID_PARAMS
             return MCPError(code, error.words, error.data)
         data = None

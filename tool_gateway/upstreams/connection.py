@@ -10,6 +10,7 @@ import mcp_types
 from mcp import Client
 from mcp.client.session import IncomingMessage, MessageHandlerFnT
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
@@ -20,13 +21,15 @@ from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
 from tool_gateway.results import Json
-from tool_gateway.translate import entries_of, face_of
+from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.http import MARK, NOT_REACHED
 from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_tools
-from tool_gateway.upstreams.opening import Era, opened
+from tool_gateway.upstreams.opening import WE, Era, opened
 from tool_gateway.upstreams.questions import Questions, Serving
-from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.tool_calls import ToolCalls
+from tool_gateway.upstreams.wire import Wire, wire_to
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +81,8 @@ class UpstreamConnection:
         self._on_tools = on_tools
         self._publish = publish
         self._leg: Leg | None = None
+        self._wire: Wire | None = None
+        self._originals: dict[ToolName, str] = {}
         self._stderr_tail = ""
         self._settled = anyio.Event()  # set once READY or DOWN is known
         self._lost = anyio.Event()
@@ -135,7 +140,7 @@ class UpstreamConnection:
             self.listener.tools_changed = anyio.Event()
             try:
                 with anyio.fail_after(self.spec.start_ms_max / 1000):
-                    self.entries = await self._list_tools(client)
+                    await self._take_tools(client, self._leg)
             except (MCPError, TimeoutError, ValidationError) as error:
                 logger.warning("upstream %s: its tools cannot be listed: %s", self.name, error)
             else:
@@ -150,11 +155,11 @@ class UpstreamConnection:
         Raises:
             UpstreamNotReachedError: it no longer offers the tool.
         """
-        for entry in self.entries:
-            if entry.exposed == tool:
-                return entry.original
-        message = f"upstream {self.name} no longer offers {tool}"
-        raise UpstreamNotReachedError(message)
+        original = self._originals.get(tool)
+        if original is None:
+            message = f"upstream {self.name} no longer offers {tool}"
+            raise UpstreamNotReachedError(message)
+        return original
 
     async def call(
         self, tool: ToolName, arguments: Json, exchange: Exchange, patience: Patience
@@ -171,6 +176,8 @@ class UpstreamConnection:
         params = {**exchange.wishes.extras, "name": original, "arguments": dict(arguments)}
         serving = Serving(exchange=exchange, patience=patience)
         answer = await self._request(leg, "tools/call", params, serving)
+        if leg.is_short_for(exchange):
+            return answer  # held against the tool's schemas on its way
         if "content" in answer and not answer.get("isError"):
             try:
                 await leg.client.session.validate_tool_result(
@@ -258,9 +265,11 @@ class UpstreamConnection:
                     on_stderr=self._note_stderr,
                     era=self._era,
                 ) as client:
-                    self.entries = await self._list_tools(client)
+                    leg = Leg(self.name, client, questions)
+                    self._wire = self._wire_of(client)
+                    await self._take_tools(client, leg)
                     starting.deadline = float("inf")
-                    self._leg = Leg(self.name, client, questions)
+                    self._leg = leg
                     self.face = face_of(client)
                     self.protocol_version = client.protocol_version
                     self.state, self.problem, self._told = UpstreamState.READY, "", ""
@@ -269,9 +278,37 @@ class UpstreamConnection:
                     yield client
         finally:
             self._leg = None
+            if self._wire is not None:
+                self._wire.close()
+                self._wire = None
             if isinstance(self.spec, StdioSpec):
                 with anyio.move_on_after(END_SECONDS_MAX, shield=True):
                     await self._placement.end_server(self._placed_as)
+
+    def _wire_of(self, client: Client) -> Wire | None:
+        """Return the short way for calls, where the server's era and address have one."""
+        if (
+            not isinstance(self.spec, HttpSpec)
+            or client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        ):
+            return None
+        session = client.session
+        # What we can be asked must be said alike on both ways; the SDK alone puts it together.
+        capabilities = session._build_capabilities(client.protocol_version)  # noqa: SLF001
+        return wire_to(
+            self.spec,
+            meta={
+                mcp_types.PROTOCOL_VERSION_META_KEY: client.protocol_version,
+                mcp_types.CLIENT_INFO_META_KEY: shaped(WE),
+                mcp_types.CLIENT_CAPABILITIES_META_KEY: shaped(capabilities),
+            },
+        )
+
+    async def _take_tools(self, client: Client, leg: Leg | None) -> None:
+        self.entries = await self._list_tools(client)
+        self._originals = {entry.exposed: entry.original for entry in self.entries}
+        if leg is not None and self._wire is not None:
+            leg.calls = ToolCalls(self._wire, self.entries)
 
     def _note_stderr(self, tail: str) -> None:
         self._stderr_tail = tail

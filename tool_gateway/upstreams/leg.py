@@ -12,17 +12,18 @@ from pydantic import ValidationError
 
 from governor.ids import UpstreamName
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError, UpstreamSaidError
-from tool_gateway.exchange import AskRefusedError
+from tool_gateway.exchange import AskRefusedError, Exchange
 from tool_gateway.redaction import redact_text
 from tool_gateway.results import Json
 from tool_gateway.upstreams.questions import Questions, Serving, asked
+from tool_gateway.upstreams.tool_calls import INPUT_REQUIRED, ToolCalls
 from tool_gateway.upstreams.whatever import sent_whole
 
 # How often an upstream may ask again before it has what it needs.
 ROUNDS_MAX = 16
 QUESTIONS_MAX = 32
 DETAIL_CHARS_MAX = 300
-INPUT_REQUIRED = "input_required"
+CALL = "tools/call"
 
 
 class Leg:
@@ -33,6 +34,7 @@ class Leg:
         self._name = name
         self._questions = questions
         self.client = client
+        self.calls: ToolCalls | None = None  # the short way for calls, where there is one
 
     @property
     def is_busy(self) -> bool:
@@ -43,6 +45,10 @@ class Leg:
     def is_modern(self) -> bool:
         """Tell whether the upstream speaks the era without sessions."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    def is_short_for(self, exchange: Exchange) -> bool:
+        """Tell whether a client's calls take the short way; who wants progress takes the SDK's."""
+        return self.calls is not None and not exchange.wishes.has_progress
 
     async def request(self, method: str, params: Json, serving: Serving) -> Json:
         """Return the upstream's answer, after whatever it had to ask of the client.
@@ -78,6 +84,8 @@ class Leg:
 
     async def _sent(self, method: str, params: Mapping[str, Any], serving: Serving) -> Json:
         exchange = serving.exchange
+        if self.calls is not None and method == CALL and self.is_short_for(exchange):
+            return await self.calls.sent(params)
         try:
             return await sent_whole(
                 self.client,

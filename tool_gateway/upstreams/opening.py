@@ -22,7 +22,7 @@ from tool_gateway.upstreams.watched import watched
 
 # Its stream stays open while nobody calls.
 SSE_READ_SECONDS_MAX = 24 * 60 * 60.0
-_WE = mcp_types.Implementation(name="flyball", title="Flyball", version="1")
+WE = mcp_types.Implementation(name="flyball", title="Flyball", version="1")
 
 
 class Era(StrEnum):
@@ -91,7 +91,7 @@ def _client(
     return Client(
         transport,
         mode=era.value,
-        client_info=_WE,
+        client_info=WE,
         sampling_callback=questions.sampling,
         sampling_capabilities=mcp_types.SamplingCapability(
             context=mcp_types.SamplingContextCapability(),

@@ -1,0 +1,128 @@
+"""Calls of an upstream's tools over its wire, their answers held against what was declared."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from jsonschema.exceptions import SchemaError
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
+
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.schemas import CheckedSchema
+from tool_gateway.upstreams.wire import Hear, Wire
+
+Members = dict[str, Any]
+COMPLETE = "complete"
+INPUT_REQUIRED = "input_required"
+
+
+class _Text(msgspec.Struct, tag="text", frozen=True):
+    text: str
+
+
+class _Image(msgspec.Struct, tag="image", frozen=True):
+    data: str
+    mimeType: str  # noqa: N815 - as the wire has it
+
+
+class _Audio(msgspec.Struct, tag="audio", frozen=True):
+    data: str
+    mimeType: str  # noqa: N815
+
+
+class _Link(msgspec.Struct, tag="resource_link", frozen=True):
+    uri: str
+    name: str
+
+
+class _Contents(msgspec.Struct, frozen=True):
+    uri: str
+
+
+class _Embedded(msgspec.Struct, tag="resource", frozen=True):
+    resource: _Contents
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What a result must have, so that whoever reads it further need not look again."""
+
+    content: list[_Text | _Image | _Audio | _Link | _Embedded]
+    isError: bool = False  # noqa: N815
+    meta: Members | None = msgspec.field(name="_meta", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    mirrored: Mapping[tuple[str, ...], str]
+    output: CheckedSchema | None
+    output_fault: str | None = None
+
+
+class ToolCalls:
+    """The tools of one upstream as they are called."""
+
+    def __init__(self, wire: Wire, entries: Iterable[ToolEntry]) -> None:
+        """Prepare the calls of `entries`."""
+        self._wire = wire
+        self._tools = {entry.original: _tool_of(entry) for entry in entries}
+
+    async def sent(self, params: Mapping[str, Any], *, hear: Hear | None = None) -> Members:
+        """Return the upstream's result of a call with these parameters.
+
+        Raises:
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: it broke off, or answered what it may not.
+            MCPError: it answered with an error.
+        """
+        found = self._tools.get(params["name"])
+        if found is None:
+            raise UpstreamNotReachedError(f"the upstream no longer offers {params['name']}")
+        headers = None
+        if found.mirrored:
+            headers = mcp_param_headers(found.mirrored, params.get("arguments") or {})
+        answer = await self._wire.request("tools/call", params, headers=headers, hear=hear)
+        # What is no outcome yet has a shape of its own.
+        if answer.get("resultType", COMPLETE) == COMPLETE:
+            _check(answer, found)
+        return answer
+
+
+def _tool_of(entry: ToolEntry) -> _Tool:
+    schema = dict(entry.input_schema)
+    # A declaration that is at fault is none: its headers could not be told from another's.
+    mirrored = {} if find_invalid_x_mcp_header(schema) is not None else x_mcp_header_map(schema)
+    declared = entry.definition.get("outputSchema")
+    output, fault = None, None
+    if isinstance(declared, Mapping):
+        try:
+            output = CheckedSchema(declared)
+        except SchemaError as error:
+            fault = f"its output schema is malformed: {error.message}"
+    return _Tool(mirrored=mirrored, output=output, output_fault=fault)
+
+
+def _check(answer: Members, tool: _Tool) -> None:
+    """Return if the answer is what the protocol, and the tool itself, say that it is.
+
+    Raises:
+        UpstreamFailedError: it is not.
+    """
+    try:
+        known = msgspec.convert(answer, _Answer)
+    except msgspec.ValidationError as error:
+        message = f"the upstream answered what the protocol does not allow: {error}"
+        raise UpstreamFailedError(message) from error
+    if known.isError or (tool.output is None and tool.output_fault is None):
+        return
+    problem = tool.output_fault
+    if tool.output is not None:
+        problem = (
+            tool.output.problem_with(answer["structuredContent"], where="structuredContent")
+            if "structuredContent" in answer
+            else "there is no structured content"
+        )
+    if problem is not None:
+        message = f"the upstream answered against its own output schema: {problem}"
+        raise UpstreamFailedError(message)

@@ -1,0 +1,177 @@
+"""Requests to an upstream of the era without sessions, without the SDK's objects.
+
+Every request is one POST with one answer: JSON, or events of which the last is the answer.
+The SDK's client still connects, discovers, lists and listens; what it would do to each call
+(models, tasks, streams, spans) costs several times the call.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from itertools import count
+from typing import Any
+
+import mcp_types
+import msgspec
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+)
+from opentelemetry import propagate, trace
+
+from tool_gateway.errors import UpstreamFailedError
+from tool_gateway.results import Json
+from tool_gateway.upstreams.events import EventCutter
+from tool_gateway.upstreams.http import JSON_BYTES_MAX
+from tool_gateway.upstreams.http1 import ConnectionPool, Response
+from tool_gateway.upstreams.origin import can_be_sent, origin_of
+from tool_gateway.upstreams.spec import HttpSpec
+
+# Who hears what the upstream tells before it answers: the method and its parameters.
+Hear = Callable[[str, Json], Awaitable[None]]
+
+_JSON = b"application/json"
+_EVENTS = b"text/event-stream"
+_REDIRECTS = 3  # the first digit of their codes
+
+
+class Wire:
+    """Sends requests to one upstream."""
+
+    def __init__(
+        self, spec: HttpSpec, pool: ConnectionPool, *, host: str, path: str, meta: Json
+    ) -> None:
+        """Take where requests go, and the `_meta` that says who sends them."""
+        self._name = spec.name
+        self._pool = pool
+        self._meta = dict(meta)
+        self._ids = count(1)
+        lines = {
+            "host": host,
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",  # what is counted must be what is read
+            "content-type": "application/json",
+            MCP_PROTOCOL_VERSION_HEADER: str(meta[mcp_types.PROTOCOL_VERSION_META_KEY]),
+            **{name.lower(): value for name, value in spec.headers.items()},
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._head = f"POST {path} HTTP/1.1\r\n{head}".encode("ascii")
+        self._encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder().decode
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._pool.close()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        headers: Mapping[str, str] | None = None,
+        hear: Hear | None = None,
+    ) -> dict[str, Any]:
+        """Return the upstream's result, whole; `hear` is told what it notifies of before.
+
+        `headers` are further ones that this request needs, fit to be sent.
+
+        Raises:
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: it broke off, or answered what the protocol does not allow.
+            MCPError: it answered with an error.
+        """
+        request_id = next(self._ids)
+        sent = {**params, "_meta": self._meta_of(params)}
+        body = self._encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": sent})
+        head = self._head_of(method, params, headers, len(body))
+        try:
+            async with self._pool.sent(head, body) as response:
+                answer = await self._answer(response, request_id, hear)
+        except UpstreamFailedError as error:
+            raise UpstreamFailedError(f"upstream {self._name}: {error}") from error
+        return self._result_of(answer, request_id)
+
+    def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        meta = {**(params.get("_meta") or {}), **self._meta}
+        if trace.get_current_span().get_span_context().is_valid:
+            propagate.inject(meta)
+        return meta
+
+    def _head_of(
+        self, method: str, params: Mapping[str, Any], headers: Json | None, length: int
+    ) -> bytes:
+        lines = f"{MCP_METHOD_HEADER}: {method}\r\ncontent-length: {length}\r\n"
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            lines += f"{MCP_NAME_HEADER}: {encode_header_value(name)}\r\n"
+        for key, value in (headers or {}).items():
+            lines += f"{key}: {value}\r\n"
+        return self._head + lines.encode("ascii") + b"\r\n"
+
+    async def _answer(
+        self, response: Response, request_id: int, hear: Hear | None
+    ) -> dict[str, Any]:
+        """Return the message that answers the request."""
+        if response.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise UpstreamFailedError("the answer is compressed against our request")
+        media_type = response.media_type
+        if media_type == _JSON and response.status // 100 != _REDIRECTS:
+            return self._message(await response.read(JSON_BYTES_MAX), response.status)
+        if response.status == HTTPStatus.OK and media_type == _EVENTS:
+            return await self._last_event(response, request_id, hear)
+        raise UpstreamFailedError(_unexpected(response))
+
+    async def _last_event(
+        self, response: Response, request_id: int, hear: Hear | None
+    ) -> dict[str, Any]:
+        cutter = EventCutter(bytes_max=JSON_BYTES_MAX)
+        async for part in response.parts():
+            for event in cutter.cut(part):
+                message = self._message(event, response.status)
+                if "method" not in message:
+                    await response.drain()
+                    return message
+                if hear is not None and "id" not in message:
+                    await hear(str(message["method"]), message.get("params") or {})
+        raise UpstreamFailedError("the events ended without an answer")
+
+    def _message(self, text: bytes, status: int) -> dict[str, Any]:
+        try:
+            message = self._decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise UpstreamFailedError(f"the answer (HTTP {status}) is not JSON: {error}") from error
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise UpstreamFailedError(f"the answer (HTTP {status}) is not of JSON-RPC")
+        return message
+
+    def _result_of(self, answer: dict[str, Any], request_id: int) -> dict[str, Any]:
+        error = answer.get("error")
+        if isinstance(error, dict):
+            code, message = error.get("code"), error.get("message")
+            if isinstance(code, int) and isinstance(message, str):
+                raise MCPError(code, message, error.get("data"))
+        result = answer.get("result")
+        if not isinstance(result, dict) or answer.get("id") != request_id:
+            message = f"upstream {self._name}: the answer has no result for this request"
+            raise UpstreamFailedError(message)
+        return result
+
+
+def wire_to(spec: HttpSpec, *, meta: Json) -> Wire | None:
+    """Return a wire to the upstream; None where only a general client gets there."""
+    origin = origin_of(spec.url)
+    if origin is None or not can_be_sent(spec.headers):
+        return None
+    pool = ConnectionPool(spec.name, origin)
+    return Wire(spec, pool, host=origin.host_header, path=origin.path, meta=meta)
+
+
+def _unexpected(response: Response) -> str:
+    if response.status // 100 == _REDIRECTS:
+        return f"the answer is a redirect (HTTP {response.status}), which is not followed"
+    if response.status == HTTPStatus.OK:
+        return f"unexpected content type {response.media_type.decode('latin-1')!r:.80}"
+    return f"the server answered with HTTP {response.status}"
