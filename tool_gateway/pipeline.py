@@ -37,7 +37,7 @@ from tool_gateway.job import Job, Progress, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.metering import call_json, usage_of
+from tool_gateway.metering import call_json, threshold_note, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
@@ -240,7 +240,7 @@ class Pipeline:
         annotated = self._loops.noted(job, progress).with_meta(
             **{CALL_META: call_json(record, job.policy.unified)}
         )
-        annotated = self._turns.observed(annotated, record)
+        annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
         if standing is None:
             return annotated.with_meta(**{BUDGET_META: None})
         return annotated.with_meta(**{BUDGET_META: standing.shown}).with_note(
