@@ -91,7 +91,8 @@ http {{ access_log off; {paths}
   upstream up {{ server {origin.removeprefix("http://")}; keepalive 128; }}
   server {{ listen 127.0.0.1:{place.port};
     location / {{ proxy_pass http://up; proxy_http_version 1.1;
-      proxy_set_header Connection ""; proxy_set_header Host {origin.removeprefix("http://")}; proxy_buffering off; }} }} }}
+      proxy_set_header Connection ""; proxy_set_header Host {origin.removeprefix("http://")};
+      proxy_buffering off; }} }} }}
 """,
     )
     return (str(peers / "nginx/usr/sbin/nginx"), "-p", str(place.folder), "-c", config)

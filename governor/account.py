@@ -51,7 +51,8 @@ class Posting(NamedTuple):
 class Account:
     """What is fixed about one unit of one budget for one subject in one window.
 
-    `older` are the parts of a sliding window that still count. `warn_at` are amounts.
+    `older` are the parts of a sliding window that still count. `warn_at` are amounts, and
+    `warn_at_permille` the shares of the limit that they stand for.
     `covered_at` says, where `booking` is DRAW, which session of the chain holds the carve.
     `posting` follows from the rest; it is made once, because every hold needs it.
     """
@@ -66,6 +67,7 @@ class Account:
     is_enforced: bool = True
     may_owe: bool = False
     warn_at: tuple[int, ...] = ()
+    warn_at_permille: tuple[int, ...] = ()
     covered_at: int = 0
     posting: Posting = field(init=False, repr=False, compare=False)
 

@@ -120,6 +120,7 @@ class Budget:
                 warn_at=tuple(
                     -(-limit * permille // _PERMILLE) for permille in self.warn_at_permille
                 ),
+                warn_at_permille=self.warn_at_permille,
             )
             for unit, limit in self.limits
         )

@@ -45,6 +45,13 @@ class Warned(NamedTuple):
     balance: Balance
     at: int
 
+    @property
+    def permille(self) -> int:
+        """Return the share of the limit that the threshold stands for, the highest of several."""
+        account = self.balance.account
+        shares = zip(account.warn_at, account.warn_at_permille, strict=True)
+        return max(permille for at, permille in shares if at == self.at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ending:

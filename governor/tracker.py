@@ -193,6 +193,13 @@ def amount_words(unit: Unit, amount: int) -> str:
     return str(amount)
 
 
+def used_words(unit: Unit, *, used: int, limit: int) -> str:
+    """Return how much of a limit is used."""
+    noun = _NOUNS.get(unit.value, unit.value)
+    told = f"{amount_words(unit, used)} of {amount_words(unit, limit)}"
+    return f"{told} {noun} used" if noun else f"{told} used"
+
+
 def duration_words(span_ms: int) -> str:
     """Return a span of time in its largest fitting unit, rounded down."""
     for least, size, word in _DURATIONS_MS:

@@ -6,8 +6,9 @@ from governor.account import Account, BalanceKey
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallRecord
 from governor.estimate import context_tokens
-from governor.events import Settled
+from governor.events import Settled, Warned
 from governor.policy import ToolRule
+from governor.tracker import used_words
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 
@@ -56,9 +57,10 @@ def budget_meta(settled: Settled) -> list[dict[str, object]]:
 
     A rate is left out: it has come back by the time that somebody reads this.
     """
-    warned: dict[BalanceKey, list[int]] = {}
-    for balance, at in settled.warned:
-        warned.setdefault(balance.key, []).append(at)
+    warned: dict[BalanceKey, list[dict[str, int]]] = {}
+    for one in settled.warned:
+        told = {"permille": one.permille, "amount": one.at}
+        warned.setdefault(one.balance.key, []).append(told)
     return [
         {
             "budget_id": balance.key.budget_id,
@@ -76,6 +78,26 @@ def budget_meta(settled: Settled) -> list[dict[str, object]]:
         for balance in settled.standing
         if balance.account.rate is None
     ]
+
+
+def threshold_note(settled: Settled | None) -> str | None:
+    """Return the line for the result of the call that reached thresholds; None without any."""
+    if settled is None:
+        return None
+    # Of several that one call reached, the last one says it all.
+    reached = {one.balance.key: one for one in settled.warned if one.balance.account.is_enforced}
+    told = [_threshold_words(one) for one in reached.values()]
+    return f"[budget notice: {'; '.join(told)}]" if told else None
+
+
+def _threshold_words(warned: Warned) -> str:
+    balance = warned.balance
+    account = balance.account
+    used = used_words(balance.key.unit, used=balance.settled, limit=account.limit)
+    return (
+        f"{warned.permille / 10:g} % of the {account.scope} budget {balance.key.budget_id} is "
+        f"reached, {used}"
+    )
 
 
 def _starts_at_ms(account: Account) -> int | None:

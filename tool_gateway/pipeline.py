@@ -37,7 +37,7 @@ from tool_gateway.job import Job, Progress, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.metering import call_json, usage_of
+from tool_gateway.metering import call_json, threshold_note, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
@@ -243,7 +243,7 @@ class Pipeline:
                 BUDGET_META: None if standing is None else standing.shown,
             }
         )
-        annotated = self._turns.observed(annotated, record)
+        annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
         return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
 
     async def _run_backend(

@@ -164,3 +164,28 @@ async def test_a_retry_with_the_same_key_returns_the_first_outcome_and_is_charge
     assert text_of(first) == text_of(retried) == "a"
     assert (retried.meta or {})["flyball/call"]["replayed"] is True
     assert len(calls) == 1
+
+
+WARNING = """
+[[budget]]
+id = "each"
+scope = "session"
+limits = { tool_calls = 4 }
+warn_at_permille = [500]
+"""
+
+
+@pytest.mark.requirement("budget.warns-once")
+@pytest.mark.parametrize(
+    "sidecar",
+    [WARNING],
+    indirect=True,
+)
+async def test_the_call_that_reaches_a_share_tells_the_model_and_the_next_one_does_not(
+    sidecar: SidecarProcess,
+) -> None:
+    async with sidecar.agent("warned") as client:
+        texts = [text_of(await client.call_tool("worker__echo", {"text": "x"})) for _ in range(3)]
+
+    notice = "50 % of the session budget each is reached, 2 of 4 tool calls used"
+    assert [notice in text for text in texts] == [False, True, False]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from governor.usage import Usage
 from tests.governor.makers import amounts, balance, held
 from tests.tool_gateway.makers import RULE, measured
 from tool_gateway.denials import denial_result, ledger_unavailable, overloaded
-from tool_gateway.metering import budget_meta, usage_json, usage_of
+from tool_gateway.metering import budget_meta, threshold_note, usage_json, usage_of
 from tool_gateway.results import DENIAL_META, ToolResult, text_block, text_result
 
 SHORTAGE = Shortage(
@@ -168,16 +169,24 @@ def test_usage_in_json_is_null_where_it_is_unknown() -> None:
 @pytest.mark.requirement("budget.remaining-is-shown")
 def test_what_remains_is_shown_as_the_settlement_leaves_it() -> None:
     reserved: Reserved = held([balance(limit=10)], amounts(tool_calls=4))
-    warned = balance(limit=10, settled=8, reserved=1)
+    standing = balance(limit=10, settled=8, reserved=1)
+    account = replace(standing.account, warn_at=(5, 8), warn_at_permille=(500, 800))
+    warned = standing._replace(account=account)
     settled = Settled(
         reservation=reserved.reservation,
         freed=(),
         charged=(),
         standing=(warned,),
-        warned=(Warned(warned, 8),),
+        warned=(Warned(warned, 5), Warned(warned, 8)),
     )
 
     (shown,) = budget_meta(settled)
 
     assert (shown["used"], shown["reserved"], shown["remaining"]) == (8, 1, 1)
-    assert shown["warned_at"] == [8]
+    assert shown["warned_at"] == [
+        {"permille": 500, "amount": 5},
+        {"permille": 800, "amount": 8},
+    ]
+    assert threshold_note(settled) == (
+        "[budget notice: 80 % of the tenant budget house is reached, 8 of 10 tool calls used]"
+    )
