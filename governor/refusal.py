@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 
 from governor.account import Account, Balance, Booking
+from governor.amounts import Unit
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
 from governor.scope import ScopeKind
 from governor.session import SessionState
 from governor.tracker import duration_words
+from governor.window import moment_words
 
+_SECONDS_TOLD_MS = 120_000
+# What a call holds of these follows from the configuration; nothing that it asks for lowers it.
+_HELD_BY_RULE = frozenset({Unit.WALL_MS, Unit.CPU_MS, Unit.MEMORY_MIB_S, Unit.ENERGY_MJ})
 _NARROWEST_FIRST = {
     ScopeKind.SUB_SESSION: 0,
     ScopeKind.SESSION: 1,
@@ -146,7 +151,7 @@ def exhausted(short: Sequence[tuple[Balance, int]], now_ms: int) -> Denied:
         shortage=shortages[0],
         also=tuple(shortages[1:]),
         retry_after_ms=retry_after_ms,
-        remedy=_remedy(first, shortages[0], retry_after_ms),
+        remedy=_remedy(first, shortages[0], retry_after_ms, now_ms),
     )
 
 
@@ -160,7 +165,7 @@ def _wait_ms(balance: Balance, needed: int, now_ms: int) -> int | None:
     return fits_at_ms - now_ms
 
 
-def _remedy(balance: Balance, short: Shortage, retry_after_ms: int | None) -> Remedy:
+def _remedy(balance: Balance, short: Shortage, retry_after_ms: int | None, now_ms: int) -> Remedy:
     account = balance.account
     if account.booking is Booking.SLOT:
         return Remedy(
@@ -172,7 +177,7 @@ def _remedy(balance: Balance, short: Shortage, retry_after_ms: int | None) -> Re
         )
     if account.rate is not None:
         return _rate_remedy(short, retry_after_ms)
-    return _allowance_remedy(balance, short.requested, retry_after_ms)
+    return _allowance_remedy(balance, short.requested, retry_after_ms, now_ms)
 
 
 def _rate_remedy(short: Shortage, retry_after_ms: int | None) -> Remedy:
@@ -197,7 +202,9 @@ def _rate_remedy(short: Shortage, retry_after_ms: int | None) -> Remedy:
     )
 
 
-def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | None) -> Remedy:
+def _allowance_remedy(
+    balance: Balance, requested: int, retry_after_ms: int | None, now_ms: int
+) -> Remedy:
     account = balance.account
     left = max(0, balance.remaining)
     head = (
@@ -212,7 +219,18 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
     if retry_after_ms is not None:
         return Remedy(
             action=RemedyAction.RETRY_LATER,
-            text=f"{head} {_comes_back(account)} {-(-retry_after_ms // 1000)} s; try again then.",
+            text=(
+                f"{head} {_comes_back(account)} {_wait_words(retry_after_ms, now_ms)}; "
+                "try again then."
+            ),
+        )
+    if left > 0 and account.key.unit in _HELD_BY_RULE:
+        return Remedy(
+            action=RemedyAction.ASK_ADMINISTRATOR,
+            text=(
+                f"{head} What is held of {account.key.unit} follows from the configuration, not "
+                "from the call: an administrator can lower it there, or raise the budget."
+            ),
         )
     if left > 0:
         return Remedy(
@@ -223,6 +241,13 @@ def _allowance_remedy(balance: Balance, requested: int, retry_after_ms: int | No
         action=RemedyAction.FINISH_WITH_WHAT_YOU_HAVE,
         text=f"{head} Finish with what you have, or ask an administrator to raise the budget.",
     )
+
+
+def _wait_words(wait_ms: int, now_ms: int) -> str:
+    """Return how long to wait, with the moment where seconds are no measure of it."""
+    if wait_ms < _SECONDS_TOLD_MS:
+        return f"{-(-wait_ms // 1000)} s"
+    return f"{duration_words(wait_ms)}, at {moment_words(now_ms + wait_ms)}"
 
 
 def _comes_back(account: Account) -> str:

@@ -1,7 +1,7 @@
 """The span of time over which a budget's use is added up."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
 from governor.errors import InvalidBudgetError
@@ -184,3 +184,12 @@ def _check_length(length_ms: int) -> None:
     if length_ms <= 0:
         message = f"window.length_ms: {length_ms} is not above 0"
         raise InvalidBudgetError(message)
+
+
+def moment_words(epoch_ms: int) -> str:
+    """Return a moment to the minute, in UTC; one further away than its years is never."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return "a time after the year 9999"
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

@@ -20,7 +20,7 @@ Authenticate = Callable[[str], Awaitable[Identity | None]]
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
-    title="Unauthorized",
+    title="Unauthenticated",
     detail="Send an agent's token: Authorization: Bearer fbt_… (`flyball token` makes one).",
     headers={"WWW-Authenticate": "Bearer"},
 )

@@ -55,13 +55,14 @@ class KnownTargets:
     tools: frozenset[str]
     prefixes: tuple[str, ...]
     upstreams: frozenset[str]
+    providers: frozenset[str]
     tiers: frozenset[str]
 
     def unknown(self, match: TargetMatch) -> Iterator[tuple[str, str]]:
         """Yield each part of `match` that names nothing configured, with what is wrong."""
         if _is_name(match.tool) and not self._has_tool(match.tool):
             yield "tool", f"no tool or model is called {match.tool!r}"
-        if _is_name(match.upstream) and match.upstream not in self.upstreams:
+        if _is_name(match.upstream) and match.upstream not in self.upstreams | self.providers:
             yield "upstream", f"no upstream or provider is called {match.upstream!r}"
         if _is_name(match.tier) and match.tier not in self.tiers:
             yield "tier", f"no tier is called {match.tier!r}"

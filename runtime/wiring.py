@@ -238,10 +238,14 @@ async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
     )
     if reaped or expired:
         logger.warning(
-            "an earlier sidecar ended without cleaning up: %d domains reaped, %d holds expired",
-            reaped,
-            len(expired),
+            "an earlier sidecar ended without cleaning up: what was left of %s was killed, %s",
+            _counted(reaped, "local command or server", "local commands and servers"),
+            _counted(len(expired), "hold was ended", "holds were ended"),
         )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _ground(

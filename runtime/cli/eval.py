@@ -58,12 +58,20 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
     if arguments.live:
         return eval_live.run(arguments, settings)
-    evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed)
+    evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed, begun=_show)
+    _show("")
     if arguments.json:
         sys.stdout.write(json.dumps(evaluation.shape(), allow_nan=False) + "\n")
     else:
         sys.stdout.write(_text(evaluation))
     return 0
+
+
+def _show(what: str) -> None:
+    """Show on a terminal what is being done, in the place of what was; no words clear it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{what}")
+        sys.stderr.flush()
 
 
 def _text(evaluation: TurnsEvaluation) -> str:

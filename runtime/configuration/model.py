@@ -393,9 +393,8 @@ def known_targets(config: Config) -> KnownTargets:
             f"{upstream.name}__" if upstream.prefix == "server" else ""
             for upstream in config.upstream
         ),
-        upstreams=_BUILT_IN
-        | {upstream.name for upstream in config.upstream}
-        | {provider.name for provider in config.provider},
+        upstreams=_BUILT_IN | {upstream.name for upstream in config.upstream},
+        providers=frozenset(provider.name for provider in config.provider),
         tiers=frozenset(tier.name for tier in config.tier),
     )
 

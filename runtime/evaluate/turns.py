@@ -8,7 +8,7 @@ savings are not lost in a dear one's bill.
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -82,9 +82,15 @@ class TurnsEvaluation:
 
 
 def evaluate_turns(
-    runs: Sequence[RecordedRun], *, seed: int = 0, splits: int = SPLITS
+    runs: Sequence[RecordedRun],
+    *,
+    seed: int = 0,
+    splits: int = SPLITS,
+    begun: Callable[[str], None] = lambda _: None,
 ) -> TurnsEvaluation:
     """Return how the strategies fare on `runs`, averaged over seeded splits by task.
+
+    `begun` is told what is compared next: it takes a minute where the runs are thousands.
 
     Raises:
         RunsFileError: fewer than two tasks, or nothing was spent.
@@ -95,7 +101,7 @@ def evaluate_turns(
     if not any(recorded.run.cost_microusd for recorded in runs):
         raise RunsFileError("column cost_usd is 0 in every line: nothing was spent")
     halves = [_halves(runs, tasks, seed=seed, split=split) for split in range(splits)]
-    results = [_growth_result(halves, growth) for growth in Growth]
+    results = [_growth_result(halves, growth, begun) for growth in Growth]
     return TurnsEvaluation(seed=seed, splits=splits, results=results)
 
 
@@ -112,12 +118,19 @@ def _halves(
     return training, [recorded for recorded in runs if recorded.instance_id not in taught]
 
 
-def _growth_result(halves: Sequence[tuple[Half, Half]], growth: Growth) -> GrowthResult:
-    def scored(learn: Learner) -> Score:
+def _growth_result(
+    halves: Sequence[tuple[Half, Half]], growth: Growth, begun: Callable[[str], None]
+) -> GrowthResult:
+    def scored(name: str, learn: Learner) -> Score:
+        begun(f"{growth.value}: {name}")
         return _mean([score(test, learn(training, growth), growth) for training, test in halves])
 
-    strategies = {name: scored(learn) for name, learn in STRATEGIES.items()}
-    frontier = [scored(learn_fixed_model(cap)) for cap in _CAPS]
+    strategies = {name: scored(name, learn) for name, learn in STRATEGIES.items()}
+    frontier = [scored(f"fixed_model at {cap}", learn_fixed_model(cap)) for cap in _CAPS]
+    others = {
+        "dynamic_without_borrowing": learn_dynamic(borrowed_runs=0.0),
+        "dynamic_that_may_refuse": learn_dynamic(may_refuse=True),
+    }
     # Limits that already know the half they are judged on: none per model can do better.
     clairvoyant = learn_dynamic(borrowed_runs=0.0, folds=1)
     known = _mean([score(test, clairvoyant(test, growth), growth) for _, test in halves])
@@ -125,8 +138,7 @@ def _growth_result(halves: Sequence[tuple[Half, Half]], growth: Growth) -> Growt
         growth=growth,
         strategies=strategies,
         ablation={
-            "dynamic_without_borrowing": scored(learn_dynamic(borrowed_runs=0.0)),
-            "dynamic_that_may_refuse": scored(learn_dynamic(may_refuse=True)),
+            **{name: scored(name, learn) for name, learn in others.items()},
             "ceiling_taught_on_test_half": known,
         },
         fixed_model_at_dynamic_loss=_read_off(frontier, strategies["dynamic"].solve_rate_delta_pp),

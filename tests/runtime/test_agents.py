@@ -88,6 +88,7 @@ async def test_a_request_without_exactly_one_known_token_is_answered_401(
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:flyball:problem:unauthenticated"
     assert "flyball token" in answer.json()["detail"]
 
 

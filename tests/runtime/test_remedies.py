@@ -17,7 +17,7 @@ from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, Measure
 from governor.rate import Rate
-from governor.refusal import clock_stepped_back, session_frozen
+from governor.refusal import clock_stepped_back, exhausted, session_frozen
 from governor.session import SessionState
 from governor.turn_control import TurnStanding, turn_limit_denied
 from governor.turn_policy import TurnTerms
@@ -108,6 +108,8 @@ MONEY = balance("money", unit=Unit.COST_MICROUSD, limit=5)
 WINDOW = balance(
     "daily", unit=Unit.COST_MICROUSD, limit=10, settled=9, resets_at_ms=NOW_MS + 60_000
 )
+FAR = WINDOW._replace(account=replace(WINDOW.account, resets_at_ms=NOW_MS + 95_323_000))
+WALL = balance("wall", unit=Unit.WALL_MS, limit=5)
 SPENT = balance("spent", unit=Unit.COST_MICROUSD, limit=10, settled=10)
 CALLS = balance("calls", limit=3, settled=3)
 FULL = balance("slots", limit=2, reserved=2)
@@ -120,6 +122,8 @@ RATED = PASSED._replace(account=replace(PASSED.account, booking=Booking.RATE, ra
 DENIED = {
     "less": (short(MONEY), "Ask for less"),
     "window": (short(WINDOW), "resets in 60 s"),
+    "far": (short(FAR), "resets in 26 h, at 1970-01-02 02:45 UTC"),
+    "held": (exhausted([(WALL, 7)], NOW_MS), "configuration"),
     "spent": (short(SPENT), "Finish with what you have"),
     "calls": (short(CALLS), "Finish with what you have"),
     "slots": (short(SLOTS), "when one ends"),

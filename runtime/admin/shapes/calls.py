@@ -47,6 +47,9 @@ class IsolatedOut(Out):
 class CallOut(Out):
     """A call that ended; `usage` is null where nothing was reported.
 
+    Of a call that expired, because its sidecar died, little is known: `arguments`, `rule`
+    and `policy_version` are null then.
+
     `unified_cost_microusd` is the charged money with the policy's price for tool calls and
     processor time, at the prices of today.
     """
@@ -63,10 +66,10 @@ class CallOut(Out):
     detail: str
     started_at_ms: int
     ended_at_ms: int
-    arguments: str
+    arguments: str | None
     backend: str
-    rule: str
-    policy_version: str
+    rule: str | None
+    policy_version: str | None
     price_version: str | None = Field(
         description="of a model call: which version of the price list, or of the file, priced it"
     )
@@ -95,10 +98,10 @@ def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
         detail=record.detail,
         started_at_ms=record.started_at_ms,
         ended_at_ms=record.ended_at_ms,
-        arguments=record.arguments,
+        arguments=record.arguments or None,
         backend=record.backend,
-        rule=record.rule,
-        policy_version=record.policy_version,
+        rule=record.rule or None,
+        policy_version=record.policy_version or None,
         price_version=record.price_version,
         estimate=limits_shape(record.estimate),
         usage=None if record.usage is None else _usage_out(record.usage),

@@ -1,5 +1,6 @@
 """Price lists of models as JSON."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import Field
@@ -49,6 +50,7 @@ class PricesChange(Shape):
     source: PriceOrigin | None = None
     put_at_ms: int | None = None
     put_by: str | None = None
+    warnings: list[str] | None = None
 
     def price_list(self) -> PriceList:
         """Return the list that is meant.
@@ -92,10 +94,13 @@ class PricesOut(Out):
     unknown: CeilingShape | None
     put_at_ms: int | None
     put_by: str | None
+    warnings: list[str] = Field(description="providers that are not configured: they price nothing")
 
 
-def prices_out(found: PricesInForce) -> PricesOut:
-    """Return a price list as it is shown."""
+def prices_out(found: PricesInForce, *, providers: Collection[str]) -> PricesOut:
+    """Return a price list as it is shown; `providers` are those that are configured."""
+    named = dict.fromkeys(listed.provider for listed in found.prices.prices)
+    strange = [name for name in named if name != "*" and name not in providers]
     unknown = found.prices.unknown
     return PricesOut(
         version=found.version,
@@ -119,4 +124,8 @@ def prices_out(found: PricesInForce) -> PricesOut:
         ),
         put_at_ms=found.put_at_ms,
         put_by=found.put_by,
+        warnings=[
+            f"no provider is called {name!r}: what is listed for it prices nothing"
+            for name in strange[:_FAULTS_MAX]
+        ],
     )

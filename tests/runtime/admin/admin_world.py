@@ -75,7 +75,8 @@ PRICES_OF_FILE = PriceList(
 KNOWN = KnownTargets(
     tools=frozenset({"shell_run"}),
     prefixes=("files__",),
-    upstreams=frozenset({"files", "openai"}),
+    upstreams=frozenset({"files"}),
+    providers=frozenset({"openai"}),
     tiers=frozenset({"low"}),
 )
 

@@ -28,6 +28,7 @@ OF_FILE = {
     "unknown": None,
     "put_at_ms": None,
     "put_by": None,
+    "warnings": [],
 }
 
 
@@ -243,3 +244,16 @@ async def test_half_of_a_surrogate_pair_is_refused_with_its_field(world: World) 
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == "prices.0.model"
+
+
+async def test_a_price_of_a_provider_that_there_is_not_is_put_with_a_warning(
+    world: World,
+) -> None:
+    price = {"model": "m", "input_microusd_per_mtok": 1, "output_microusd_per_mtok": 1}
+    listed = [{"provider": name, **price} for name in ("opanai", "openai", "*")]
+
+    put = await world.put("/prices", {"prices": listed})
+
+    assert put.status_code == 200
+    (warning,) = put.json()["warnings"]
+    assert "'opanai'" in warning

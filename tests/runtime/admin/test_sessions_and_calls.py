@@ -263,3 +263,14 @@ async def test_pages_hold_every_call_once(world: World) -> None:
 async def _tracked(running: RunningCalls, count: int) -> None:
     while len(running) > count:
         await anyio.lowlevel.checkpoint()
+
+
+async def test_what_is_unknown_of_a_call_that_expired_is_null(world: World) -> None:
+    await world.admit("call-1")
+    world.clock.at_ms += 120_000
+    await world.parts.store.ledger.expire_due(now_ms=world.clock.now_ms())
+
+    call = (await world.get("/calls/call-1")).json()
+
+    assert call["status"] == "expired"
+    assert {call[name] for name in ("arguments", "rule", "policy_version")} == {None}

@@ -26,6 +26,15 @@ def test_the_shape_is_that_of_the_interface() -> None:
             }  # fmt: skip
 
 
+def test_what_is_compared_next_is_told() -> None:
+    begun: list[str] = []
+
+    evaluate_turns(made_up_runs(), splits=2, begun=begun.append)
+
+    assert begun[0] == "linear: unlimited"
+    assert "quadratic: dynamic" in begun
+
+
 def test_unlimited_saves_nothing_and_loses_nothing_and_no_limit_gains() -> None:
     for result in evaluate_turns(made_up_runs(), splits=3).results:
         unlimited = result.strategies["unlimited"]
