@@ -77,7 +77,7 @@ limits = {{ tool_calls = 1000000000 }}
 
 
 def _nginx(peers: Path, place: Place) -> Sequence[str]:
-    origin = place.upstream.removesuffix("/mcp")
+    host = place.upstream.removeprefix("http://").removesuffix("/mcp")
     paths = "".join(
         f"{kind}_temp_path {place.folder}/{kind};"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -88,11 +88,10 @@ def _nginx(peers: Path, place: Place) -> Sequence[str]:
 worker_processes 1; daemon off; pid {place.folder}/pid; error_log {place.folder}/errors;
 events {{ worker_connections 1024; }}
 http {{ access_log off; {paths}
-  upstream up {{ server {origin.removeprefix("http://")}; keepalive 128; }}
+  upstream up {{ server {host}; keepalive 128; }}
   server {{ listen 127.0.0.1:{place.port};
     location / {{ proxy_pass http://up; proxy_http_version 1.1;
-      proxy_set_header Connection ""; proxy_set_header Host {origin.removeprefix("http://")};
-      proxy_buffering off; }} }} }}
+      proxy_set_header Connection ""; proxy_set_header Host {host}; proxy_buffering off; }} }} }}
 """,
     )
     return (str(peers / "nginx/usr/sbin/nginx"), "-p", str(place.folder), "-c", config)

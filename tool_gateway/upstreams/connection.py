@@ -292,15 +292,12 @@ class UpstreamConnection:
             or client.protocol_version not in MODERN_PROTOCOL_VERSIONS
         ):
             return None
-        session = client.session
-        # What we can be asked must be said alike on both ways; the SDK alone puts it together.
-        capabilities = session._build_capabilities(client.protocol_version)  # noqa: SLF001
         return wire_to(
             self.spec,
             meta={
                 mcp_types.PROTOCOL_VERSION_META_KEY: client.protocol_version,
                 mcp_types.CLIENT_INFO_META_KEY: shaped(WE),
-                mcp_types.CLIENT_CAPABILITIES_META_KEY: shaped(capabilities),
+                mcp_types.CLIENT_CAPABILITIES_META_KEY: {},
             },
         )
 

@@ -24,6 +24,7 @@ ROUNDS_MAX = 16
 QUESTIONS_MAX = 32
 DETAIL_CHARS_MAX = 300
 CALL = "tools/call"
+_LOG = "notifications/message"
 
 
 class Leg:
@@ -85,7 +86,7 @@ class Leg:
     async def _sent(self, method: str, params: Mapping[str, Any], serving: Serving) -> Json:
         exchange = serving.exchange
         if self.calls is not None and method == CALL and self.is_short_for(exchange):
-            return await self.calls.sent(params)
+            return await self._sent_short(self.calls, params, exchange)
         try:
             return await sent_whole(
                 self.client,
@@ -97,6 +98,18 @@ class Leg:
         except (ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             message = f"{self._name} answered what the protocol does not allow: {error}"
             raise UpstreamFailedError(message[:DETAIL_CHARS_MAX]) from error
+
+    async def _sent_short(
+        self, calls: ToolCalls, params: Mapping[str, Any], exchange: Exchange
+    ) -> Json:
+        """Return the answer to a call, which says of its client what that client said."""
+        able = {mcp_types.CLIENT_CAPABILITIES_META_KEY: exchange.wishes.capabilities}
+
+        async def hear(method: str, told: Json) -> None:
+            if method == _LOG:
+                await exchange.notify(method, told)
+
+        return await calls.sent({**params, "_meta": {**params.get("_meta", {}), **able}}, hear=hear)
 
     async def _answers_to(self, interim: Json, serving: Serving) -> dict[str, object]:
         """Ask the client everything that the upstream asks, side by side.

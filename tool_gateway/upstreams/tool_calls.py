@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from jsonschema.exceptions import SchemaError
@@ -14,7 +14,7 @@ from tool_gateway.schemas import CheckedSchema
 from tool_gateway.upstreams.wire import Hear, Wire
 
 Members = dict[str, Any]
-COMPLETE = "complete"
+Shape = TypeVar("Shape", bound=msgspec.Struct)
 INPUT_REQUIRED = "input_required"
 
 
@@ -53,6 +53,18 @@ class _Answer(msgspec.Struct, frozen=True):
     meta: Members | None = msgspec.field(name="_meta", default=None)
 
 
+class _Question(msgspec.Struct, frozen=True):
+    method: str
+    params: Members | None = None
+
+
+class _Interim(msgspec.Struct, frozen=True):
+    """What an answer must have that asks for something first."""
+
+    inputRequests: dict[str, _Question] | None = None  # noqa: N815
+    requestState: str | None = None  # noqa: N815
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
     mirrored: Mapping[tuple[str, ...], str]
@@ -83,9 +95,13 @@ class ToolCalls:
         if found.mirrored:
             headers = mcp_param_headers(found.mirrored, params.get("arguments") or {})
         answer = await self._wire.request("tools/call", params, headers=headers, hear=hear)
-        # What is no outcome yet has a shape of its own.
-        if answer.get("resultType", COMPLETE) == COMPLETE:
-            _check(answer, found)
+        match answer.get("resultType", "complete"):
+            case "complete":
+                _check(answer, found)
+            case "input_required":
+                _converted(answer, _Interim)
+            case _:
+                """An extension's answer has the extension's shape."""
         return answer
 
 
@@ -103,17 +119,21 @@ def _tool_of(entry: ToolEntry) -> _Tool:
     return _Tool(mirrored=mirrored, output=output, output_fault=fault)
 
 
+def _converted(answer: Members, shape: type[Shape]) -> Shape:
+    try:
+        return msgspec.convert(answer, shape)
+    except msgspec.ValidationError as error:
+        message = f"the upstream answered what the protocol does not allow: {error}"
+        raise UpstreamFailedError(message) from error
+
+
 def _check(answer: Members, tool: _Tool) -> None:
     """Return if the answer is what the protocol, and the tool itself, say that it is.
 
     Raises:
         UpstreamFailedError: it is not.
     """
-    try:
-        known = msgspec.convert(answer, _Answer)
-    except msgspec.ValidationError as error:
-        message = f"the upstream answered what the protocol does not allow: {error}"
-        raise UpstreamFailedError(message) from error
+    known = _converted(answer, _Answer)
     if known.isError or (tool.output is None and tool.output_fault is None):
         return
     problem = tool.output_fault

@@ -44,7 +44,7 @@ class Wire:
     def __init__(
         self, spec: HttpSpec, pool: ConnectionPool, *, host: str, path: str, meta: Json
     ) -> None:
-        """Take where requests go, and the `_meta` that says who sends them."""
+        """Take where requests go, and the `_meta` that each has unless it brings its own."""
         self._name = spec.name
         self._pool = pool
         self._meta = dict(meta)
@@ -95,7 +95,7 @@ class Wire:
         return self._result_of(answer, request_id)
 
     def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        meta = {**(params.get("_meta") or {}), **self._meta}
+        meta = {**self._meta, **(params.get("_meta") or {})}
         if trace.get_current_span().get_span_context().is_valid:
             propagate.inject(meta)
         return meta

@@ -18,11 +18,14 @@ from runtime.http_guard import BodyLimit
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import ENTRY, Behaviour, House, answer_ok
+from tool_gateway.changes import Changes
+from tool_gateway.errors import UpstreamSaidError
 from tool_gateway.front import modern, reply
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.gateway import Gateway, Listed
 from tool_gateway.identity import Caller
+from tool_gateway.relaying import Relaying
 from tool_gateway.results import Outcome, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -52,6 +55,21 @@ READ = replace(
 )
 PLAIN = replace(READ, exposed=ToolName("files__plain"), definition={**ENTRY.definition})
 CODES = {"InvalidContextError": -32602, "UnknownToolError": -32602}
+
+
+class Counted(McpFront):
+    """The SDK's front, which notes what it was handed."""
+
+    passed_on: list[str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.passed_on.append(scope["method"])
+        await super().__call__(scope, receive, send)
+
+
+def a_relaying() -> Relaying:
+    """Return what relays for no upstream at all."""
+    return Relaying(relays={}, policy=lambda: None, changes=Changes(), elapsed_ms=lambda: 0)
 
 
 @dataclass
@@ -85,16 +103,13 @@ class Fronts:
             return CODES[type(error).__name__]
 
         ours, theirs = self.gateway(), self.gateway()
-        whole = McpFront(ours, version="1", body_bytes_max=100_000, code_of=code_of)
-
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            self.passed_on.append(scope["method"])
-            await whole(scope, receive, send)
-
-        short = ModernFront(ours, otherwise=counted, version="1", code_of=code_of)
-        beside = McpFront(theirs, version="1", body_bytes_max=100_000, code_of=code_of)
+        terms = {"version": "1", "body_bytes_max": 100_000, "code_of": code_of}
+        whole = Counted(ours, a_relaying(), **terms)
+        whole.passed_on = self.passed_on
+        short = ModernFront(ours, whole=whole, version="1", code_of=code_of)
+        beside = McpFront(theirs, a_relaying(), **terms)
         with anyio.fail_after(20):
-            async with whole.running(), short.running(), beside.running():
+            async with short.running(), beside.running():
                 yield short, beside
 
 
@@ -214,13 +229,27 @@ AMISS: dict[str, Change] = {
 }
 
 
+MORE_WANTED: dict[str, Change] = {
+    "a progress token": lambda r: r.meta.update(progressToken=1),
+    "a client that hears logs": lambda r: r.meta.update(
+        {"io.modelcontextprotocol/logLevel": "info"}
+    ),
+    "a client with extensions": lambda r: r.meta.update(
+        {"io.modelcontextprotocol/clientCapabilities": {"extensions": {"a/b": {}}}}
+    ),
+}
+ELICITS = {"elicitation": {"form": {}}}
+
+
 def read(answer: httpx.Response) -> object:
     is_json = answer.headers.get("content-type") == "application/json"
     return answer.json() if is_json else answer.content
 
 
-async def compared(change: Change, make: Any = a_call) -> tuple[Fronts, httpx.Response]:
-    fronts = Fronts()
+async def compared(
+    change: Change, make: Any = a_call, behave: Behaviour = answer_ok
+) -> tuple[Fronts, httpx.Response]:
+    fronts = Fronts(behave=behave)
     asked = Asked(*make())
     change(asked)
     content = json.dumps(asked.body).encode()
@@ -250,6 +279,40 @@ async def test_a_call_that_is_amiss_is_left_to_the_sdk(change: Change) -> None:
 
     assert fronts.passed_on == ["POST"]
     assert [house.backend.ran for house in fronts.houses] == [[], []]
+
+
+@pytest.mark.requirement("front.short-way-same-answer")
+@pytest.mark.parametrize("change", MORE_WANTED.values(), ids=MORE_WANTED)
+async def test_a_client_that_wants_more_than_an_answer_is_left_to_the_sdk(change: Change) -> None:
+    fronts, _ = await compared(change)
+
+    assert fronts.passed_on == ["POST"]
+
+
+@pytest.mark.requirement("front.short-way-same-answer")
+@pytest.mark.parametrize("can_ask", [True, False])
+async def test_a_client_that_can_be_asked_is_left_to_the_sdk_where_somebody_may_ask(
+    monkeypatch: pytest.MonkeyPatch, *, can_ask: bool
+) -> None:
+    def elicit(asked: Asked) -> None:
+        asked.meta["io.modelcontextprotocol/clientCapabilities"] = ELICITS
+
+    monkeypatch.setattr(Gateway, "can_ask", lambda *_: can_ask)
+    fronts, _ = await compared(elicit)
+
+    assert fronts.passed_on == (["POST"] if can_ask else [])
+
+
+@pytest.mark.requirement("front.short-way-same-answer")
+@pytest.mark.parametrize("code", [-32_002, -31_999])
+async def test_an_upstreams_own_error_is_told_as_the_sdk_would(code: int) -> None:
+    async def fail() -> Outcome:
+        raise UpstreamSaidError("upstream files: no", code=code, words="no", data={"uri": "a:b"})
+
+    fronts, answer = await compared(lambda _: None, behave=fail)
+
+    assert fronts.passed_on == []
+    assert answer.json()["error"]["data"] == {"uri": "a:b"}
 
 
 @pytest.mark.requirement("front.short-way-same-answer")

@@ -121,7 +121,7 @@ async def test_a_request_says_what_the_protocol_asks_for() -> None:
     }
     async with serving([answer(result())], authorization="Bearer theirs") as (server, out):
         calls = ToolCalls(out, [entry(inputSchema=schema)])
-        got = await calls.call(TOOL, {"region": "grüße"})
+        got = await calls.sent({"name": "tool", "arguments": {"region": "grüße"}})
 
     assert got == TEXT
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
@@ -299,6 +299,14 @@ ODD_RESULTS: dict[str, tuple[dict[str, Any], str]] = {
     "an image without data": ({"content": [{"type": "image", "mimeType": "a/b"}]}, "data"),
     "an error that is no truth value": ({"content": [], "isError": "yes"}, "isError"),
     "meta that is none": ({"content": [], "_meta": []}, "_meta"),
+    "questions that are none": (
+        {"resultType": "input_required", "inputRequests": ["x"]},
+        "inputRequests",
+    ),
+    "a question without a method": (
+        {"resultType": "input_required", "inputRequests": {"a": {}}},
+        "method",
+    ),
     "nothing structured": ({"content": []}, "no structured content"),
     "structured otherwise": (
         {"content": [], "structuredContent": {"n": "x"}},
@@ -315,7 +323,7 @@ async def test_a_result_is_held_against_the_protocol_and_the_tools_own_schema(
     async with serving([answer(result(**members))]) as (_, out):
         calls = ToolCalls(out, [entry(outputSchema=STRUCTURED)])
         with pytest.raises(UpstreamFailedError, match=says):
-            await calls.call(TOOL, {})
+            await calls.sent({"name": "tool"})
 
 
 @pytest.mark.parametrize(
@@ -330,13 +338,13 @@ async def test_what_fits_is_handed_on_as_it_came(members: dict[str, Any]) -> Non
     async with serving([answer(result(**members))]) as (_, out):
         calls = ToolCalls(out, [entry(outputSchema=STRUCTURED)])
 
-        assert await calls.call(TOOL, {}) == members
+        assert await calls.sent({"name": "tool"}) == members
 
 
 async def test_a_tool_that_is_gone_was_not_called() -> None:
     async with serving() as (server, out):
         with pytest.raises(UpstreamNotReachedError, match="no longer offers"):
-            await ToolCalls(out, []).call(TOOL, {})
+            await ToolCalls(out, []).sent({"name": "tool"})
 
     assert server.requests == []
 
