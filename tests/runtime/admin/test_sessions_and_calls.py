@@ -82,7 +82,7 @@ async def test_a_paused_session_is_resumed_once(world: World) -> None:
 
 
 @pytest.mark.requirement("loop.pause-stops-session")
-async def test_what_an_administrator_froze_was_not_paused_for_a_loop(world: World) -> None:
+async def test_what_an_administrator_froze_is_not_paused_anew_for_a_loop(world: World) -> None:
     await world.run_call("call-1")
     await world.post(f"/sessions/{SESSION}/freeze")
 
@@ -90,7 +90,7 @@ async def test_what_an_administrator_froze_was_not_paused_for_a_loop(world: Worl
     resumed = await world.post(f"/sessions/{SESSION}/resume")
 
     assert not is_new
-    assert not resumed.json()["was_paused"]
+    assert resumed.json()["was_paused"]
 
 
 async def test_a_session_that_was_ended_is_not_paused(world: World) -> None:
