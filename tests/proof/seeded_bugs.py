@@ -43,7 +43,6 @@ _BEYOND = (
     "tests/proof/test_overspend.py"
     "::test_what_is_spent_beyond_the_holds_is_recorded_to_the_unit[sqlite]"
 )
-_KILLS = "tests/proof/test_kills.py::test_no_kill_loses_an_acknowledgement_or_charges_twice"
 _REPLICAS = "tests/proof/test_kills.py::test_replicas_that_are_killed_in_turn_lose_nothing"
 _MODEL = "tests/proof/test_model.py::test_random_histories_agree_with_the_reference[sqlite]"
 _FAILING = (
@@ -65,8 +64,7 @@ BUGS = (
                 ),
             ),
         ),
-        found_by=_KILLS,
-        scale=0.2,
+        found_by=_FAILING,
     ),
     SeededBug(
         name="check_then_act",
