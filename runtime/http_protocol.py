@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the listeners parse it: in C, and with a bound on what comes before a body."""
+"""HTTP/1.1 as the listeners parse it: in C, with the care for headers that the parser lacks."""
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -15,6 +15,10 @@ class BoundedHttp(HttpToolsProtocol):
         """Begin to count."""
         self._is_in_head, self._head_bytes = True, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, without the white space around its value, which is no part of it."""
+        super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """Stop counting."""

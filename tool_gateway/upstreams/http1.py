@@ -322,7 +322,7 @@ class _Connection(asyncio.Protocol):
         name = name.lower()
         if name in (b"content-length", b"transfer-encoding"):
             self._is_framed = True
-        self._headers[name] = value
+        self._headers[name] = value.strip(b" \t")
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()

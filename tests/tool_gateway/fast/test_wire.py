@@ -177,7 +177,7 @@ async def test_a_connection_that_rested_long_is_not_used_again(
 async def test_an_answer_may_come_in_pieces_and_chunks() -> None:
     whole = json.dumps(result()).encode()
     chunked = b"".join(b"%x\r\n%b\r\n" % (1, whole[at : at + 1]) for at in range(len(whole)))
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json ; charset=utf-8 \r\n"
     body = head + b"transfer-encoding: chunked\r\n\r\n" + chunked + b"0\r\n\r\n"
     pieces = [body[at : at + 7] for at in range(0, len(body), 7)]
     async with serving([b"HTTP/1.1 100 Continue\r\n\r\n", *pieces]) as (_, out):
