@@ -123,15 +123,13 @@ class FairQueue:
             part.running -= 1
             part.start += _charge(waiting, cost, part) - _charge(waiting, waiting.cost, part)
             part.forget()
-        if not self._root.waiting and not any(c.running for c in self._root.children.values()):
-            # Nobody is served and nobody waits: shares count anew from the next one that waits.
-            self._root.children.clear()
-            self._root.virtual = 0
+        self._rest()
 
     def give_up(self, waiting: Waiting) -> None:
         """Take out a claim that no longer waits."""
         if waiting.stage is Stage.WAITING:
             self._take_out(waiting, Stage.GONE)
+            self._rest()
 
     def ahead_of(self, claim: Claim) -> int:
         """Return how many would start before `claim` if it were to wait: an estimate."""
@@ -163,6 +161,12 @@ class FairQueue:
         for node in path:
             node.forget()
         return capacity
+
+    def _rest(self) -> None:
+        """Count shares anew from the next one that waits, if nobody is served and nobody waits."""
+        if not self._root.waiting and not any(c.running for c in self._root.children.values()):
+            self._root.children.clear()
+            self._root.virtual = 0
 
     def _leaf(self, claim: Claim) -> Node:
         tenant = self._root.child(claim.tenant, weight=claim.tenant_weight)

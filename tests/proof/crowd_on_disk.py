@@ -60,7 +60,7 @@ class CrowdOnDisk:
         return decision.reservation
 
     async def forward(self, held: Reservation) -> bool:
-        is_marked = await self.books.forward(held.reservation_id)
+        is_marked = await self.books.forward(held.reservation_id) is None
         if is_marked:
             self.told[held.reservation_id] = "forwarded"
         return is_marked
