@@ -54,7 +54,7 @@ async def _forwarded(ledger: Ledger, name: str, now_ms: int) -> Reservation:
     decision = await _admit(ledger, name, now_ms)
     assert isinstance(decision, Reserved)
     reservation = decision.reservation
-    await ledger.forward(reservation.reservation_id, now_ms=now_ms)
+    await ledger.forward(reservation.reservation_id)
     return reservation
 
 
