@@ -167,7 +167,7 @@ async def test_a_call_that_runs_is_cut_and_not_waited_for_once_somebody_hurries(
 
     async def call(*, task_status: TaskStatus[None]) -> None:
         with running.track(CallId("call_1"), SessionId("ses_1")) as this:
-            with this.scope:
+            with this.stoppable():
                 task_status.started()
                 await anyio.sleep_forever()
             settled.set()
