@@ -18,6 +18,10 @@ _OWN_PREFIX = "governor_"
 _OWN_TOOLS = frozenset(
     {STATUS_TOOL, "governor_extend", "governor_spawn", "governor_close"},
 )
+# What upstreams offer besides tools is asked for by method; rules name it as `server__method`.
+READ_RESOURCE = "resources/read"
+GET_PROMPT = "prompts/get"
+COMPLETE = "completion/complete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +148,9 @@ class Policy:
                 break
         else:
             rule = self.fallback
-        return _for_own(rule) if tool in _OWN_TOOLS else rule
+        if tool in _OWN_TOOLS:
+            return _for_own(rule)
+        return _for_completing(rule) if tool.endswith(COMPLETE) else rule
 
 
 def _for_own(rule: ToolRule) -> ToolRule:
@@ -159,3 +165,15 @@ def _for_own(rule: ToolRule) -> ToolRule:
             rule, cost_microusd=0, approval=None, gate=None, cache=None, loops=None, is_free=True
         )
     return replace(rule, cache=None, loops=None, is_free=rule.cost_microusd == 0)
+
+
+def _for_completing(rule: ToolRule) -> ToolRule:
+    """Return the rule as it governs the completion of what a person types, key by key.
+
+    What a rule says of calls in general is not meant for that: only one that names it prices it.
+    """
+    if rule.match.tool.endswith(COMPLETE):
+        return replace(rule, loops=None, is_free=rule.cost_microusd == 0)
+    return replace(
+        rule, cost_microusd=0, approval=None, gate=None, cache=None, loops=None, is_free=True
+    )

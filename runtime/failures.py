@@ -10,11 +10,12 @@ from memory_store import errors as store
 from runtime import errors as runtime
 from tool_gateway import errors as gateway
 
-# JSON-RPC's own codes, and one from the range that MCP leaves to implementations.
+# JSON-RPC's own codes, and two from the range that MCP leaves to implementations.
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNAVAILABLE = -32010
+DENIED = -32011
 
 _BUG = "The sidecar failed at this; its log says why."
 _RETRY_SECONDS = 1
@@ -124,6 +125,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.GatewayError: _INTERNAL,
     gateway.UnknownToolError: _NOT_FOUND,
     gateway.UnknownOfferError: _NOT_FOUND,
+    gateway.OfferDeniedError: Failure(HTTPStatus.FORBIDDEN, DENIED, "Denied"),
     gateway.CallerLimitError: Failure(
         HTTPStatus.TOO_MANY_REQUESTS, INVALID_REQUEST, "Too many at once"
     ),

@@ -194,7 +194,7 @@ async def open_sidecar(
         pins, changes = await _pins(config, ground), Changes()
         fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
         gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
-        relaying = _relaying(ground, fleet, changes)
+        relaying = _relaying(ground, gateway, fleet, changes)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
@@ -389,9 +389,12 @@ def _stock(ground: _Ground) -> Stock:
     return Stock([*own, *gates])
 
 
-def _relaying(ground: _Ground, fleet: UpstreamFleet, changes: Changes) -> Relaying:
+def _relaying(
+    ground: _Ground, gateway: Gateway, fleet: UpstreamFleet, changes: Changes
+) -> Relaying:
     return Relaying(
         relays=fleet.relays,
+        calls=gateway.offer_calls(),
         policy=lambda: ground.policy,
         changes=changes,
         elapsed_ms=ground.clock.elapsed_ms,

@@ -80,6 +80,10 @@ _STATED: dict[str, dict[str, str]] = {
             "What several upstreams offer is one list; a shared URI is the first one's and told; "
             "what a rule forbids is neither listed nor given."
         ),
+        "protocol.offers-are-governed": (
+            "A resource that is read and a prompt that is got are calls: rules, budgets, freezes "
+            "and records cover them."
+        ),
         "protocol.sole-upstream-is-shown-as-it-is": (
             "Without a prefix a sole upstream's names, capabilities and instructions are shown."
         ),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from governor.flow.labels import Traits
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.errors import CatalogError, UnknownToolError
 from tool_gateway.results import Json
@@ -22,7 +23,8 @@ class ToolEntry:
 
     `original` is the name that its backend knows; `definition` is the tool as the wire
     describes it, under its original name. The answer of a bounded tool is limited by its
-    own arguments and is never archived. `about` is what its server says of itself.
+    own arguments and is never archived. `about` is what its server says of itself. `traits` are
+    what it can do to information where that need not be told from its description.
     """
 
     exposed: ToolName
@@ -31,6 +33,7 @@ class ToolEntry:
     definition: Json
     is_bounded: bool = False
     about: str = ""
+    traits: Traits | None = None
 
     @property
     def input_schema(self) -> Json:

@@ -1,5 +1,7 @@
 """The gateway's errors, split into ours and theirs."""
 
+from collections.abc import Mapping
+
 
 class GatewayError(Exception):
     """The gateway could not do what was asked."""
@@ -15,6 +17,16 @@ class UnknownToolError(GatewayError):
 
 class UnknownOfferError(GatewayError):
     """No upstream that can be reached offers this; list what there is."""
+
+
+class OfferDeniedError(GatewayError):
+    """The governor refuses to have this asked; `denial` is what a tool's result would carry."""
+
+    def __init__(self, denial: Mapping[str, object]) -> None:
+        """Take the denial as the wire has it; its remedy is the message."""
+        remedy = denial.get("remedy")
+        super().__init__(str(remedy["text"]) if isinstance(remedy, Mapping) else None)
+        self.denial = denial
 
 
 class CallerLimitError(GatewayError):

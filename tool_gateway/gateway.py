@@ -14,6 +14,7 @@ from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.offer_calls import OfferCalls
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
@@ -131,6 +132,15 @@ class Gateway:
             session=self._session_naming(caller.agent, name),
         )
         return name, chain
+
+    def offer_calls(self) -> OfferCalls:
+        """Return what runs requests for what is offered besides tools, on the same path."""
+        return OfferCalls(
+            pipeline=self._pipeline,
+            session_of=self.session_of,
+            sessions=self._sessions,
+            clock=self._clock,
+        )
 
     def session_of_chat(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
         """Return the session of a chat, which keeps an unnamed one awake by asking."""

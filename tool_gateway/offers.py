@@ -48,6 +48,10 @@ class Offers:
                 return owner
         return None
 
+    def has_listed(self, uri: str) -> bool:
+        """Tell whether an upstream listed just this URI."""
+        return uri in self.owners
+
     def merge_resources(
         self, listed: Iterable[tuple[UpstreamName, Iterable[Json]]], *, key: str
     ) -> tuple[list[tuple[UpstreamName, Json]], list[Collision]]:

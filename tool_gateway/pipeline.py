@@ -33,7 +33,7 @@ from tool_gateway.errors import (
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
-from tool_gateway.job import Job, Progress, Served, record_of
+from tool_gateway.job import Job, Progress, Repeat, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
@@ -95,11 +95,12 @@ class Pipeline:
         backend: Backend,
         patience_ms: int = 0,
         is_retry: bool = False,
+        served: Served | None = None,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
         `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
-        that it brings the answers.
+        that it brings the answers. `served` answers the call where it may run at all.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -117,6 +118,7 @@ class Pipeline:
             policy=policy,
             patience_ms=patience_ms,
             is_retry=is_retry,
+            repeat=Repeat(served=served),
         )
         job, refused = await self._guarded(job)
         if refused is not None:
@@ -157,9 +159,10 @@ class Pipeline:
             refused = self._gate.checked(job)
         if refused is not None:
             return job, refused
-        job = await self._loops.checked(job)
-        if job.repeat.denied is not None or job.repeat.served is not None:
-            return job, job.repeat.denied
+        if job.repeat.served is None:
+            job = await self._loops.checked(job)
+            if job.repeat.denied is not None or job.repeat.served is not None:
+                return job, job.repeat.denied
         flowing = await self._flow.checked(job)
         if isinstance(flowing, Denied):
             return job, flowing

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import anyio
 
 from governor.ids import ToolName, UpstreamName
+from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from tool_gateway.caching import AnswerCache
 from tool_gateway.changes import Change, Changes, Watches
 from tool_gateway.errors import (
@@ -16,7 +17,8 @@ from tool_gateway.errors import (
     UpstreamFailedError,
 )
 from tool_gateway.exchange import Exchange
-from tool_gateway.identity import Caller
+from tool_gateway.identity import CallContext, Caller
+from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
 from tool_gateway.ports import PolicySource
 from tool_gateway.relays import Relay, ServerFace
@@ -61,6 +63,7 @@ class Relaying:
         self,
         *,
         relays: Mapping[UpstreamName, Relay],
+        calls: OfferCalls,
         policy: PolicySource,
         changes: Changes,
         elapsed_ms: Callable[[], int],
@@ -69,6 +72,7 @@ class Relaying:
         self._cache = AnswerCache(elapsed_ms)
         changes.subscribe(self._cache.forget)
         self._relays = relays
+        self._calls = calls
         self._policy = policy
         self.changes = changes
         self._offers = Offers()
@@ -109,7 +113,7 @@ class Relaying:
         if sole is not None:
             if not self._is_open(sole, caller):
                 return {listing.member: []}
-            answer = await self._asked(sole, listing.method, params, caller, exchange)
+            answer = await self._listed_by(sole, listing.method, params, caller, exchange)
             if listing is PROMPTS:
                 listed = _items(answer, listing)
                 items = [one for one in listed if self._may_get(str(one["name"]), caller)]
@@ -134,31 +138,53 @@ class Relaying:
             ]
         return {listing.member: items, "_meta": meta} if meta else {listing.member: items}
 
-    async def read(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
-        """Return a resource's contents.
+    async def read(
+        self, caller: Caller, params: Json, exchange: Exchange, *, context: CallContext
+    ) -> Json:
+        """Return a resource's contents: a governed call.
 
         Raises:
+            OfferDeniedError: the policy or a budget refuses it.
             UnknownOfferError: no upstream that can be reached has it.
             UpstreamError: its upstream did not answer.
         """
-        relay = await self._owner_of(str(params["uri"]), caller, exchange)
-        return await self._asked(relay, "resources/read", params, caller, exchange)
+        uri = str(params["uri"])
+        relay = await self._owner_of(uri, caller, exchange)
+        asker = (caller.agent, exchange.session)
+        known = self._cache.find(relay.name, READ_RESOURCE, params, asker)
+        asked = Asked(
+            method=READ_RESOURCE,
+            params=params,
+            relay=relay,
+            is_listed=self._offers.has_listed(uri),
+            known=known,
+        )
+        answer, said = await self._calls.run(caller, context, asked, exchange)
+        if known is None:
+            self._cache.keep(relay.name, READ_RESOURCE, params, asker, answer)
+        return _annotated(answer, said)
 
-    async def get_prompt(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
-        """Return a prompt.
+    async def get_prompt(
+        self, caller: Caller, params: Json, exchange: Exchange, *, context: CallContext
+    ) -> Json:
+        """Return a prompt: a governed call.
 
         Raises:
+            OfferDeniedError: the policy or a budget refuses it.
             UnknownOfferError: no upstream has it.
             UpstreamError: its upstream did not answer.
         """
         relay, name = self._prompt_of(str(params["name"]), caller)
-        sent = {**params, "name": name}
-        return await relay.request("prompts/get", sent, exchange, wall_ms=WALL_MS_MAX)
+        asked = Asked(method=GET_PROMPT, params={**params, "name": name}, relay=relay)
+        return _annotated(*await self._calls.run(caller, context, asked, exchange))
 
-    async def complete(self, caller: Caller, params: Json, exchange: Exchange) -> Json:
-        """Return how an argument may be completed.
+    async def complete(
+        self, caller: Caller, params: Json, exchange: Exchange, *, context: CallContext
+    ) -> Json:
+        """Return how an argument may be completed: a call that is free by default.
 
         Raises:
+            OfferDeniedError: the policy refuses it, or its session is stopped.
             UnknownOfferError: no upstream has the prompt or template.
             UpstreamError: its upstream did not answer.
         """
@@ -169,7 +195,8 @@ class Relaying:
             params = {**params, "ref": {**reference, "name": name}}
         else:
             relay = await self._owner_of(str(reference["uri"]), caller, exchange)
-        return await relay.request("completion/complete", params, exchange, wall_ms=WALL_MS_MAX)
+        asked = Asked(method=COMPLETE, params=params, relay=relay)
+        return _annotated(*await self._calls.run(caller, context, asked, exchange))
 
     async def set_level(self, params: Json, exchange: Exchange) -> None:
         """Have every upstream that logs for a session log at a level.
@@ -293,7 +320,7 @@ class Relaying:
         items: list[Json] = []
         params: Json = {}
         for _ in range(PAGES_MAX):
-            page = await self._asked(relay, listing.method, params, caller, exchange)
+            page = await self._listed_by(relay, listing.method, params, caller, exchange)
             items.extend(_items(page, listing))
             cursor = page.get("nextCursor")
             if cursor is None:
@@ -303,16 +330,15 @@ class Relaying:
             params = {"cursor": cursor}
         raise UpstreamFailedError(f"{relay.name} lists more than {ITEMS_MAX} items or never ends")
 
-    async def _asked(
+    async def _listed_by(
         self, relay: Relay, method: str, params: Json, caller: Caller, exchange: Exchange
     ) -> Json:
-        """Return an upstream's answer, an earlier one where it may be given again."""
+        """Return a page of an upstream's list, an earlier one where it may be given again."""
         asker = (caller.agent, exchange.session)
         known = self._cache.find(relay.name, method, params, asker)
         if known is not None:
             return known
-        wall_ms = LIST_MS_MAX if method in LISTINGS else WALL_MS_MAX
-        answer = await relay.request(method, params, exchange, wall_ms=wall_ms)
+        answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
         self._cache.keep(relay.name, method, params, asker, answer)
         return answer
 
@@ -364,6 +390,12 @@ def _items(page: Json, listing: Listing) -> list[Json]:
     found = page.get(listing.member)
     assert isinstance(found, list), "the SDK has checked the shape"
     return found
+
+
+def _annotated(answer: Json, said: Json) -> Json:
+    """Return an answer with what the governor says beside what its upstream does."""
+    meta = answer.get("_meta")
+    return {**answer, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **said}}
 
 
 def _extensions(face: ServerFace) -> Json:

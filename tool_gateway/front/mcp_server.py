@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import mcp_types
@@ -12,7 +13,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS, INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tool_gateway.errors import GatewayError, UnknownOfferError, UpstreamSaidError
+from governor.ids import SessionId
+from tool_gateway.errors import (
+    GatewayError,
+    OfferDeniedError,
+    UnknownOfferError,
+    UpstreamSaidError,
+)
 from tool_gateway.front.exchanges import (
     LEVEL_STATE,
     ClientExchange,
@@ -26,10 +33,10 @@ from tool_gateway.front.listening import Listening
 from tool_gateway.front.parking import Parked, Parking, Subject
 from tool_gateway.front.sessions import WATCHED_PER_SESSION_MAX, ClientSessions
 from tool_gateway.gateway import Gateway
-from tool_gateway.identity import Caller, read_context
+from tool_gateway.identity import CallContext, Caller, read_context
 from tool_gateway.redaction import payload_hash
 from tool_gateway.relaying import LISTINGS, TASKS_EXTENSION, Relaying
-from tool_gateway.results import Json
+from tool_gateway.results import DENIAL_META, Json
 from tool_gateway.translate import tool_for_client
 
 Members = dict[str, Any]
@@ -146,7 +153,9 @@ class McpServer:
             if is_modern(ctx) and code == RESOURCE_NOT_FOUND_OF_OLD:
                 code = mcp_types.INVALID_PARAMS
             return MCPError(code, error.words, error.data)
-        data = None
+        data: Json | None = None
+        if isinstance(error, OfferDeniedError):
+            data = {DENIAL_META: error.denial}
         if isinstance(error, UnknownOfferError) and "uri" in (ctx.params or {}):
             data = {"uri": (ctx.params or {})["uri"]}
         return MCPError(self._code_of(error), str(error), data)
@@ -180,8 +189,8 @@ class McpServer:
         )
 
     async def _list_tools(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
-        caller, headers = self._caller_of(ctx)
-        context = read_context(headers, _mapping((ctx.params or {}).get("_meta")))
+        caller, _ = self._caller_of(ctx)
+        context = self._context_of(ctx)
         tools = [
             tool_for_client(listed.entry, with_output_schema=listed.with_output_schema)
             for listed in await self._gateway.listed_for(caller, context)
@@ -194,14 +203,18 @@ class McpServer:
         return self._noted(ctx, listed)
 
     async def _read(self, ctx: Context, params: mcp_types.ReadResourceRequestParams) -> Members:
-        return await self._askable(ctx, self._relaying.read)
+        read = partial(self._relaying.read, context=self._context_of(ctx))
+        return await self._askable(ctx, read)
 
     async def _get_prompt(self, ctx: Context, params: mcp_types.GetPromptRequestParams) -> Members:
-        return await self._askable(ctx, self._relaying.get_prompt)
+        get = partial(self._relaying.get_prompt, context=self._context_of(ctx))
+        return await self._askable(ctx, get)
 
     async def _complete(self, ctx: Context, params: mcp_types.CompleteRequestParams) -> Members:
         caller, exchange = self._plain(ctx)
-        return self._noted(ctx, await self._relaying.complete(caller, _bare(ctx), exchange))
+        context = self._context_of(ctx)
+        completed = await self._relaying.complete(caller, _bare(ctx), exchange, context=context)
+        return self._noted(ctx, completed)
 
     async def _subscribe(self, ctx: Context, params: mcp_types.SubscribeRequestParams) -> Members:
         caller, exchange = self._plain(ctx)
@@ -243,11 +256,9 @@ class McpServer:
 
     async def _call_tool(self, ctx: Context, params: mcp_types.CallToolRequestParams) -> Members:
         async def call(caller: Caller, sent: Json, exchange: ClientExchange) -> Json:
-            _, headers = self._caller_of(ctx)
-            context = read_context(headers, _mapping((ctx.params or {}).get("_meta")))
             result = await self._gateway.call(
                 caller,
-                context,
+                self._context_of(ctx),
                 tool=params.name,
                 arguments=_mapping(sent.get("arguments")),
                 exchange=exchange,
@@ -268,9 +279,9 @@ class McpServer:
         self, ctx: Context, serve: Callable[[Caller, Json, ClientExchange], Awaitable[Json]]
     ) -> Members:
         """Return the result of a request whose client may be asked something meanwhile."""
-        caller, headers = self._caller_of(ctx)
+        caller, _ = self._caller_of(ctx)
         wishes, sent = wishes_of(ctx), _bare(ctx)
-        session = self._session_of(ctx, caller, headers)
+        session = self._session_of(ctx, caller)
         if not (wishes.retries_itself and wishes.can_be_asked):
             exchange = exchange_for(ctx, session=session, wishes=wishes)
             return self._noted(ctx, await serve(caller, sent, exchange))
@@ -299,13 +310,16 @@ class McpServer:
 
     def _plain(self, ctx: Context) -> tuple[Caller, ClientExchange]:
         """Return who sent a request, and an exchange without questions."""
-        caller, headers = self._caller_of(ctx)
-        session = self._session_of(ctx, caller, headers)
+        caller, _ = self._caller_of(ctx)
+        session = self._session_of(ctx, caller)
         return caller, exchange_for(ctx, session=session, wishes=wishes_of(ctx))
 
-    def _session_of(self, ctx: Context, caller: Caller, headers: Mapping[str, str]) -> Any:
-        context = read_context(headers, _mapping((ctx.params or {}).get("_meta")))
-        return self._gateway.session_of(caller, context)[1].session
+    def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
+        return self._gateway.session_of(caller, self._context_of(ctx))[1].session
+
+    def _context_of(self, ctx: Context) -> CallContext:
+        _, headers = self._caller_of(ctx)
+        return read_context(headers, _mapping((ctx.params or {}).get("_meta")))
 
     def _noted(self, ctx: Context, whole: Json) -> Members:
         """Return a result for the SDK to check, with what its client's era must find in it."""

@@ -174,7 +174,7 @@ class FlowGuard:
         known = self._traits.get(entry.exposed)
         if known is not None and known[0] is entry:
             return known[1]
-        traits = _of_the_house(entry) or traits_of(facts_of(entry))
+        traits = entry.traits or _of_the_house(entry) or traits_of(facts_of(entry))
         if self._policy is not None:
             traits = self._policy.traits(entry.exposed, traits)
         self._traits[entry.exposed] = (entry, traits)

@@ -7,6 +7,7 @@ from governor.amounts import Unit
 from memory_store import errors as store
 from runtime import errors as runtime
 from runtime.failures import (
+    DENIED,
     FAILURES,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -81,6 +82,8 @@ def _made(kind: type[gateway.GatewayError]) -> gateway.GatewayError:
     """Return an error of that kind as it is when nothing is said of it."""
     if issubclass(kind, gateway.UpstreamSaidError):
         return kind("", code=1, words="")
+    if issubclass(kind, gateway.OfferDeniedError):
+        return kind({"remedy": {"text": "Wait."}})
     return kind()
 
 
@@ -111,6 +114,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "UnknownOfferError": INVALID_PARAMS,
         "StaleStateError": INVALID_PARAMS,
         "CallerLimitError": INVALID_REQUEST,
+        "OfferDeniedError": DENIED,
     }
 
 

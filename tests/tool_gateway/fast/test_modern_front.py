@@ -67,9 +67,15 @@ class Counted(McpFront):
         await super().__call__(scope, receive, send)
 
 
-def a_relaying() -> Relaying:
+def a_relaying(gateway: Gateway) -> Relaying:
     """Return what relays for no upstream at all."""
-    return Relaying(relays={}, policy=lambda: None, changes=Changes(), elapsed_ms=lambda: 0)
+    return Relaying(
+        relays={},
+        calls=gateway.offer_calls(),
+        policy=lambda: None,
+        changes=Changes(),
+        elapsed_ms=lambda: 0,
+    )
 
 
 @dataclass
@@ -104,10 +110,10 @@ class Fronts:
 
         ours, theirs = self.gateway(), self.gateway()
         terms = {"version": "1", "body_bytes_max": 100_000, "code_of": code_of}
-        whole = Counted(ours, a_relaying(), **terms)
+        whole = Counted(ours, a_relaying(ours), **terms)
         whole.passed_on = self.passed_on
         short = ModernFront(ours, whole=whole, version="1", code_of=code_of)
-        beside = McpFront(theirs, a_relaying(), **terms)
+        beside = McpFront(theirs, a_relaying(theirs), **terms)
         with anyio.fail_after(20):
             async with short.running(), beside.running():
                 yield short, beside

@@ -111,6 +111,7 @@ class Stage:
                 )
                 relaying = Relaying(
                     relays=self.fleet.relays,
+                    calls=gateway.offer_calls(),
                     policy=lambda: self.house.policy,
                     changes=changes,
                     elapsed_ms=self.house.clock.elapsed_ms,

@@ -1,0 +1,236 @@
+"""Resources, prompts and completion on the governed path."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from governor.call import CallStatus
+from governor.flow.labels import Label
+from governor.flow.policy import FlowPolicy, FlowRule, Then
+from governor.ids import SessionId, ToolName, UpstreamName
+from governor.policy import COMPLETE, Match
+from tests.governor.makers import budget
+from tests.tool_gateway.finding_makers import a_finder
+from tests.tool_gateway.makers import RULE, House
+from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, stage
+from tool_gateway.changes import Changes
+from tool_gateway.errors import OfferDeniedError, UpstreamFailedError
+from tool_gateway.exchange import NOBODY, Exchange
+from tool_gateway.gateway import Gateway
+from tool_gateway.identity import CallContext
+from tool_gateway.ports import Backend
+from tool_gateway.relaying import RESOURCES, Relaying
+from tool_gateway.relays import ServerFace
+from tool_gateway.results import Json
+from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.stock import Stock
+
+pytestmark = pytest.mark.anyio
+URI = "mem://note"
+CONTEXT = CallContext(session_name="one", turn=None, idempotency_key=None)
+FACE = ServerFace(
+    capabilities={"resources": {}, "prompts": {}, "completions": {}},
+    instructions=None,
+    implementation=None,
+    has_sessions=False,
+)
+ANSWERS: dict[str, Json] = {
+    "resources/list": {"resources": [{"uri": URI, "name": "note"}]},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "mem://{+any}"}]},
+    "resources/read": {"contents": [{"uri": URI, "text": "a note"}]},
+    "prompts/get": {"messages": []},
+    "completion/complete": {"completion": {"values": ["a"]}},
+}
+
+
+@dataclass
+class FakeRelay:
+    """An upstream that answers from a table and counts what it was asked."""
+
+    backend: Backend
+    answers: dict[str, Json] = field(default_factory=lambda: dict(ANSWERS))
+    asked: list[str] = field(default_factory=list)
+    fails: UpstreamFailedError | None = None
+    name = UpstreamName("one")
+    is_prefixed = True
+    face = FACE
+
+    def backend_for(self, exchange: Exchange) -> Backend:
+        return self.backend
+
+    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+        self.asked.append(method)
+        if self.fails is not None and method == "resources/read":
+            raise self.fails
+        return self.answers[method]
+
+
+class Desk:
+    """A relaying over one upstream, and the house that its calls are charged to."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        house.policy = replace(house.policy, fallback=replace(RULE, match=Match()))
+        stock = Stock(())
+        gateway = Gateway(
+            stock=stock,
+            pipeline=house.pipeline,
+            books=house.books,
+            backends={},
+            policy=lambda: house.policy,
+            sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
+            session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
+            clock=house.clock,
+            finder=a_finder(stock=stock, house=house),
+        )
+        self.relay = FakeRelay(house.backend)
+        self.relaying = Relaying(
+            relays={self.relay.name: self.relay},  # type: ignore[dict-item]  # as far as it is used
+            calls=gateway.offer_calls(),
+            policy=lambda: house.policy,
+            changes=Changes(),
+            elapsed_ms=house.clock.elapsed_ms,
+        )
+
+    async def read(self, uri: str = URI) -> Json:
+        return await self.relaying.read(ADA, {"uri": uri}, NOBODY, context=CONTEXT)
+
+    async def get(self) -> Json:
+        params = {"name": "one__greet", "arguments": {}}
+        return await self.relaying.get_prompt(ADA, params, NOBODY, context=CONTEXT)
+
+    async def complete(self) -> Json:
+        params = {"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {}}
+        return await self.relaying.complete(ADA, params, NOBODY, context=CONTEXT)
+
+
+def charged(answer: Json) -> Any:
+    meta: Any = answer["_meta"]
+    return meta["flyball/call"].get("usage", {}).get("tool_calls", 0)
+
+
+def reason(caught: pytest.ExceptionInfo[OfferDeniedError]) -> object:
+    return caught.value.denial["reason"]
+
+
+@pytest.mark.requirement("protocol.offers-are-governed")
+@pytest.mark.parametrize("ask", [Desk.read, Desk.get])
+async def test_what_is_read_or_got_is_charged_and_recorded(ask: Callable[[Desk], Any]) -> None:
+    desk = Desk(House(budget("calls", tool_calls=1)))
+
+    answer = await ask(desk)
+    with pytest.raises(OfferDeniedError) as caught:
+        await ask(desk)
+
+    assert charged(answer) == 1
+    assert reason(caught) == "budget_exhausted"
+    ran, denied = desk.house.ledger.records
+    assert ran.name == denied.name == f"one__{desk.relay.asked[-1]}"
+    assert [ran.status, denied.status] == [CallStatus.OK, CallStatus.DENIED]
+    assert len(desk.relay.asked) == 1
+
+
+async def test_completing_costs_nothing_unless_a_rule_names_it() -> None:
+    desk = Desk(House(budget("calls", tool_calls=1, cost_microusd=10)))
+    free = [charged(await desk.complete()) for _ in range(3)]
+    naming = replace(RULE, match=Match(tool=f"one__{COMPLETE}"), cost_microusd=7)
+    desk.house.policy = replace(desk.house.policy, rules=(naming,))
+
+    await desk.complete()
+    with pytest.raises(OfferDeniedError) as caught:
+        await desk.complete()
+
+    assert free == [0, 0, 0]
+    assert reason(caught) == "budget_exhausted"
+
+
+async def test_completing_goes_on_where_no_call_is_left() -> None:
+    desk = Desk(House(budget("calls", tool_calls=0)))
+
+    answers = [await desk.complete() for _ in range(20)]
+
+    assert all(answer["completion"] == {"values": ["a"]} for answer in answers)
+
+
+@pytest.mark.parametrize("ask", [Desk.read, Desk.get, Desk.complete])
+async def test_a_frozen_session_is_given_nothing(ask: Callable[[Desk], Any]) -> None:
+    desk = Desk(House(budget()))
+    desk.house.ledger.frozen.add(SessionId(f"{ADA.agent}/one"))
+
+    with pytest.raises(OfferDeniedError) as caught:
+        await ask(desk)
+
+    assert reason(caught) == "session_frozen"
+    assert desk.relay.asked == []
+
+
+async def test_what_may_be_given_again_is_charged_nothing_and_still_governed() -> None:
+    desk = Desk(House(budget("calls", tool_calls=1)))
+    desk.relay.answers["resources/read"] = {**ANSWERS["resources/read"], "ttlMs": 60_000}
+
+    first, second = await desk.read(), await desk.read()
+    desk.house.ledger.frozen.add(SessionId(f"{ADA.agent}/one"))
+    with pytest.raises(OfferDeniedError) as caught:
+        await desk.read()
+
+    assert desk.relay.asked == ["resources/read"]
+    assert [charged(first), charged(second)] == [1, 0]
+    assert second["contents"] == first["contents"]
+    assert reason(caught) == "session_frozen"
+
+
+async def test_what_a_resource_shows_is_marked_before_it_is_shown() -> None:
+    desk = Desk(House(budget(), flow=FlowPolicy(rules=())))
+
+    await desk.read()
+
+    (known,) = desk.house.flow_store.flows.values()
+    assert set(known.marks) == {Label.READS_PRIVATE, Label.SEES_UNTRUSTED}
+    assert set(known.marks.values()) == {ToolName("one__resources/read")}
+
+
+async def test_a_uri_that_was_not_listed_can_carry_something_out() -> None:
+    strict = FlowPolicy(rules=(FlowRule(name="strict", then=Then.DENY),))
+    desk = Desk(House(budget(), flow=strict))
+    await desk.relaying.listed(RESOURCES, ADA, {}, NOBODY)
+    await desk.read()
+
+    again = await desk.read()
+    with pytest.raises(OfferDeniedError) as caught:
+        await desk.read("mem://away/the-secret")
+
+    assert again["contents"]
+    assert reason(caught) == "flow_denied"
+
+
+async def test_an_upstream_that_fails_is_told_as_it_failed_and_the_hold_ends() -> None:
+    desk = Desk(House(budget()))
+    desk.relay.fails = UpstreamFailedError("one fell silent")
+
+    with pytest.raises(UpstreamFailedError, match="one fell silent"):
+        await desk.read()
+
+    (record,) = desk.house.ledger.records
+    assert record.status is CallStatus.UPSTREAM_FAILED
+    assert not desk.house.ledger.books.live
+
+
+@pytest.mark.requirement("protocol.offers-are-governed")
+@pytest.mark.parametrize("mode", [NEW, OLD])
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_a_denial_reaches_the_client_as_an_error_with_its_remedy(mode: str) -> None:
+    async with stage() as on, on.client(mode) as client:
+        on.house.ledger.frozen.add(SessionId(f"{ADA.agent}/given"))
+        note = await client.read_resource(URI)
+        on.house.ledger.down.add("admit")
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(URI)
+
+    assert note.meta is not None
+    assert note.meta["flyball/call"]["status"] == "ok"
+    denial = caught.value.error.data["flyball/denial"]
+    assert denial["reason"] == "ledger_unavailable"
+    assert denial["remedy"]["text"] == caught.value.error.message

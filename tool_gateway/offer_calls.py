@@ -1,0 +1,198 @@
+"""Requests for what upstreams offer besides tools, on the path that every call takes.
+
+A resource that is read and a prompt that is got are calls: rules and budgets cover them, a frozen
+session has none, and what they show is marked. Completing an argument is free unless a rule that
+names it has a price.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from governor.amounts import Unit
+from governor.call import CallStatus, Isolated, ToolCall
+from governor.flow.labels import Label, Role, Traits
+from governor.ids import CallId, ToolName
+from governor.limits import ExecutionLimits
+from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
+from governor.scope import ScopeChain
+from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.errors import OfferDeniedError, UpstreamError, UpstreamFailedError
+from tool_gateway.exchange import PATIENCE_MS_MAX, Exchange
+from tool_gateway.identity import CallContext, Caller
+from tool_gateway.job import Served
+from tool_gateway.pipeline import Pipeline
+from tool_gateway.ports import Backend, Clock, Meter
+from tool_gateway.relays import Relay
+from tool_gateway.results import DENIAL_META, OUR_META, Json, Outcome, ToolResult
+from tool_gateway.sessions import ImplicitSessions
+
+SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
+
+_SHOWN = frozenset({Label.READS_PRIVATE, Label.SEES_UNTRUSTED})
+_WHY = dict.fromkeys(_SHOWN, "it shows whatever its server keeps")
+_OF_A_SERVER = Traits(labels=_SHOWN, why=_WHY)
+_OF_ANY_URI = Traits(
+    labels=_SHOWN | {Label.CAN_SEND_OUT},
+    why={**_WHY, Label.CAN_SEND_OUT: "a URI that was not listed can carry something out"},
+    roles={"uri": Role.TARGET},
+)
+_ABOUT = {
+    READ_RESOURCE: "Reads a resource.",
+    GET_PROMPT: "Gets a prompt.",
+    COMPLETE: "Completes an argument of a prompt or a template.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request: its method, its parameters as its upstream wants them, and whose it is.
+
+    `is_listed` tells that its server has listed just this; `known` is an earlier answer that
+    its server lets be given again.
+    """
+
+    method: str
+    params: Json
+    relay: Relay
+    is_listed: bool = True
+    known: Json | None = None
+
+
+def name_of(relay: Relay, method: str) -> ToolName:
+    """Return the name that rules, budgets and records have for a method of an upstream.
+
+    The stroke in it keeps every tool from the name.
+    """
+    return ToolName(f"{relay.name}{SEPARATOR}{method}" if relay.is_prefixed else method)
+
+
+class OfferCalls:
+    """Runs requests for what is offered besides tools as calls."""
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        session_of: SessionOf,
+        sessions: ImplicitSessions,
+        clock: Clock,
+    ) -> None:
+        """Take the path; `session_of` tells to which session a request is charged."""
+        self._pipeline = pipeline
+        self._session_of = session_of
+        self._sessions = sessions
+        self._clock = clock
+
+    async def run(
+        self, caller: Caller, context: CallContext, asked: Asked, exchange: Exchange
+    ) -> tuple[Json, Json]:
+        """Return the upstream's answer, and what the governor says about the call for `_meta`.
+
+        An idempotency key is not looked at: who reads again wants to know what stands there now.
+
+        Raises:
+            OfferDeniedError: the policy or a budget refuses it.
+            UpstreamError: its upstream did not answer.
+        """
+        session_name, chain = self._session_of(caller, context)
+        backend = _Asking(asked, exchange)
+        call = ToolCall(
+            call_id=CallId(self._clock.fresh("call")),
+            tool=name_of(asked.relay, asked.method),
+            arguments=asked.params,
+            chain=chain,
+            turn=context.turn,
+            task_class=context.task_class,
+            urgency=context.urgency,
+        )
+        result = await self._pipeline.run(
+            call,
+            session_name=session_name,
+            entry=_entry_of(asked, call.tool),
+            backend=backend,
+            patience_ms=PATIENCE_MS_MAX if exchange.wishes.can_be_asked else 0,
+            served=_served(asked.known, call),
+        )
+        denial = result.meta.get(DENIAL_META)
+        if isinstance(denial, Mapping):
+            raise OfferDeniedError(denial)
+        if context.session_name is None:
+            self._sessions.touch(caller.token_id)
+        if backend.error is not None:
+            raise backend.error
+        if result.is_error:
+            # Somebody stopped it meanwhile, and the words say who.
+            raise UpstreamFailedError(result.sole_text)
+        answer = result.structured
+        assert isinstance(answer, Mapping), "only an answer is no error"
+        return answer, {k: v for k, v in result.meta.items() if k.startswith(OUR_META)}
+
+
+class _Asking:
+    """The backend of one request; it keeps the error that the path tells in words."""
+
+    def __init__(self, asked: Asked, exchange: Exchange) -> None:
+        self._asked = asked
+        self._exchange = exchange
+        self._tools: Backend = asked.relay.backend_for(exchange)
+        self.error: UpstreamError | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the upstream's name."""
+        return self._tools.name
+
+    @property
+    def unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what cannot be measured of the upstream's calls, whatever they ask."""
+        return self._tools.unmeasurable
+
+    def isolation_for(self, call: ToolCall, limits: ExecutionLimits) -> Isolated | None:
+        """Return what stands around the upstream."""
+        return self._tools.isolation_for(call, limits)
+
+    async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
+        """Ask the upstream.
+
+        Raises:
+            UpstreamNotReachedError: provably nothing was sent.
+            UpstreamFailedError: it failed, or answered with an error.
+        """
+        try:
+            answer = await self._asked.relay.request(
+                self._asked.method, self._asked.params, self._exchange, wall_ms=limits.wall_ms
+            )
+        except UpstreamError as error:
+            self.error = error
+            raise
+        return Outcome(result=_result_of(answer), status=CallStatus.OK)
+
+
+def _result_of(answer: Json) -> ToolResult:
+    # What is no outcome yet says so where the path looks for it.
+    kind = {"resultType": answer["resultType"]} if "resultType" in answer else {}
+    return ToolResult(content=(), structured=answer, extra=kind)
+
+
+def _served(known: Json | None, call: ToolCall) -> Served | None:
+    if known is None:
+        return None
+    return Served(answer=call.call_id, turn=call.turn, result=_result_of(known))
+
+
+def _entry_of(asked: Asked, name: ToolName) -> ToolEntry:
+    """Return the request as the path knows tools: it only reads, and its answer stays whole."""
+    traits = _OF_A_SERVER if asked.is_listed else _OF_ANY_URI
+    return ToolEntry(
+        exposed=name,
+        original=asked.method,
+        backend=asked.relay.name,
+        definition={
+            "name": asked.method,
+            "description": _ABOUT[asked.method],
+            "annotations": {"readOnlyHint": True},
+            "outputSchema": {"type": "object"},
+        },
+        is_bounded=True,
+        traits=Traits(labels=frozenset()) if asked.method == COMPLETE else traits,
+    )
