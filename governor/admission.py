@@ -31,7 +31,7 @@ class AdmissionRequest:
     session is first seen. `unmeasurable` names the units that the backend cannot measure
     and that the rule does not excuse, each with the reason. A hold that `outlives_process`
     is not ended when a process starts anew, only by its time. What `is_free` needs no slot and
-    no turn.
+    no turn. What `leaves_at_once` is marked as forwarded in the same transaction.
     """
 
     reservation_id: ReservationId
@@ -47,6 +47,7 @@ class AdmissionRequest:
     idempotency: Idempotency | None = None
     outlives_process: bool = False
     is_free: bool = False
+    leaves_at_once: bool = False
 
 
 def admit(
@@ -104,7 +105,7 @@ def admit(
             reservation_id=request.reservation_id,
             call_id=request.call_id,
             chain=request.chain,
-            state=_HELD,
+            state=_FORWARDED if request.leaves_at_once else _HELD,
             postings=tuple(postings),
             held=tuple(held),
             expires_at_ms=request.expires_at_ms,
@@ -115,7 +116,7 @@ def admit(
 
 
 # Read once: looking a member up in its enumeration costs more than comparing with it.
-_HELD = ReservationState.HELD
+_HELD, _FORWARDED = ReservationState.HELD, ReservationState.FORWARDED
 _SLOT, _RATE, _TURNS = Booking.SLOT, Booking.RATE, Unit.TURNS
 _ONE_TURN = Amounts({Unit.TURNS: 1})
 

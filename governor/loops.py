@@ -252,14 +252,15 @@ def _longest(
     past: list[Entry], entry: Entry, matches: Callable[[Entry, Entry], bool]
 ) -> tuple[int, int]:
     """Return the period with the most rounds, the shortest of several, and the rounds."""
-    trail = [*past, entry]
     best = (1, 1)
     for period in range(1, min(PERIOD_MAX, len(past)) + 1):
-        if len(trail) // period <= best[1]:
+        if (len(past) + 1) // period <= best[1]:
             # A longer cycle cannot have gone round more often than that.
             break
-        at = len(past)
-        while at >= period and matches(trail[at], trail[at - period]):
+        if not matches(entry, past[-period]):
+            continue
+        at = len(past) - 1
+        while at >= period and matches(past[at], past[at - period]):
             at -= 1
         rounds = (len(past) - at) // period + 1
         if rounds > best[1]:

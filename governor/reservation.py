@@ -30,10 +30,10 @@ class ReservationEvent(StrEnum):
     EXPIRE = "expire"
 
 
-# A hold is marked FORWARDED before the first upstream byte, so that a crash in between
-# can only charge too much, never lose a cost. A forwarded hold can still be released: an
-# upstream that refused the connection provably consumed nothing. An ended reservation
-# has no way out: it is ended exactly once.
+# A hold is marked FORWARDED before the first upstream byte (as it is held, where nothing is to
+# be awaited in between), so that a crash can only charge too much, never lose a cost. A
+# forwarded hold can still be released: an upstream that refused the connection provably
+# consumed nothing. An ended reservation has no way out: it is ended exactly once.
 TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], ReservationState] = {
     (ReservationState.HELD, ReservationEvent.FORWARD): ReservationState.FORWARDED,
     (ReservationState.HELD, ReservationEvent.SETTLE): ReservationState.SETTLED,

@@ -5,8 +5,8 @@ Effective Agent Scaling" (arXiv:2511.17006): an agent that sees its budget spend
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from governor.amounts import Unit
 
@@ -74,8 +74,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLine:
+class BudgetLine(NamedTuple):
     """How one unit of one budget stands; the window's ends are None where it has none.
 
     A rate has a `burst`, and its limit comes back in every `every_ms`.

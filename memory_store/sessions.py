@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -35,6 +35,7 @@ from memory_store.turns import About
 from memory_store.writer import Writer
 
 _ID_BYTES = 16
+_IDS_KNOWN_MAX = 4_096
 # How many sessions one transaction closes, so that nobody behind it waits for long.
 CLOSED_AT_ONCE = 128
 
@@ -77,6 +78,7 @@ class Closed:
     affected: tuple[SessionId, ...]
 
 
+@lru_cache(maxsize=_IDS_KNOWN_MAX)
 def session_id_for(agent: PrincipalId, name: str) -> SessionId:
     """Return the id of the session that `agent` calls `name`.
 

@@ -16,7 +16,7 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
 from tool_gateway.errors import UpstreamFailedError, UpstreamSaidError
 from tool_gateway.ports import Backend, Meter
-from tool_gateway.redaction import payload_hash
+from tool_gateway.redaction import likeness_hash
 from tool_gateway.results import Fault, Outcome, ToolResult, text_result
 
 
@@ -182,6 +182,6 @@ def _hashes(job: Job, progress: Progress) -> dict[str, str | None]:
     result = outcome.result
     answered = {"content": result.content, "structured": result.structured, **result.extra}
     return {
-        "arguments_hash": payload_hash(f"{session}/{job.call.tool}", job.call.arguments),
-        "result_hash": payload_hash(session, answered),
+        "arguments_hash": likeness_hash(f"{session}/{job.call.tool}", job.call.arguments),
+        "result_hash": likeness_hash(session, answered),
     }

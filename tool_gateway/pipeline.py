@@ -11,6 +11,7 @@ from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
 from governor.limits import Isolation
 from governor.policy import STATUS_TOOL
+from governor.reservation import Reservation, ReservationState
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
@@ -138,11 +139,13 @@ class Pipeline:
         else:
             # Stopped here, it has no slot: then the ledger says why it may not run, or it is
             # stopped where it would.
-            with running.stoppable():
-                await passage.turn()
+            if not passage.at_once():
+                with running.stoppable():
+                    await passage.turn()
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
-            request = self._request(job)
+            leaves_at_once = job.repeat.served is None and self._flow.is_noted(job)
+            request = self._request(job, leaves_at_once=leaves_at_once)
             # Before it is stored, so that no clock is faster.
             running.runs_on(request.call_id, request.reservation_id)
             decision = passage.denied or await self._turns.admit(
@@ -183,7 +186,7 @@ class Pipeline:
                     **{BUDGET_META: await self._books.standing(job.call.chain)}
                 )
 
-    def _request(self, job: Job) -> AdmissionRequest:
+    def _request(self, job: Job, *, leaves_at_once: bool = False) -> AdmissionRequest:
         call, rule = job.call, job.rule
         unmeasurable = job.backend.unmeasurable
         return AdmissionRequest(
@@ -204,6 +207,7 @@ class Pipeline:
             # What a person is asked about has not begun: it outlives the process that asked.
             outlives_process=rule.approval is not None,
             is_free=rule.is_free,
+            leaves_at_once=leaves_at_once,
         )
 
     async def _run_reserved(
@@ -215,7 +219,7 @@ class Pipeline:
         running.runs_on(job.call.call_id, reservation_id)
         try:
             with telemetry.span("flyball.run"):
-                await self._run_backend(job, progress, running, passage, reservation_id)
+                await self._run_backend(job, progress, running, passage, reserved.reservation)
         except Exception as error:
             progress.status = CallStatus.UPSTREAM_FAILED
             progress.detail = f"the sidecar failed: {type(error).__name__}"
@@ -255,7 +259,7 @@ class Pipeline:
         progress: Progress,
         running: Running,
         passage: Passage,
-        reservation_id: ReservationId,
+        reservation: Reservation,
     ) -> None:
         """Run the backend and note in `progress` how it went."""
         if job.repeat.served is not None:
@@ -263,9 +267,9 @@ class Pipeline:
             return
         with running.stoppable() as scope:
             # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
-            denied = await passage.turn()
+            denied = passage.denied if passage.at_once() else await passage.turn()
             progress.began_ms = self._clock.elapsed_ms()
-            denied = denied or await self._forward(job, reservation_id)
+            denied = denied or await self._forward(job, reservation)
             if denied is not None:
                 progress.note_denied(self._told(job, denied), job.entry)
                 return
@@ -307,9 +311,11 @@ class Pipeline:
         if denied is not None:
             progress.note_denied(self._told(job, denied), job.entry)
 
-    async def _forward(self, job: Job, reservation_id: ReservationId) -> Denied | None:
+    async def _forward(self, job: Job, reservation: Reservation) -> Denied | None:
         """Return why a call may not leave: what it will show is kept first, then its mark."""
-        return await self._noted(job) or await self._books.forward(reservation_id)
+        if reservation.state is ReservationState.FORWARDED:
+            return None
+        return await self._noted(job) or await self._books.forward(reservation.reservation_id)
 
     async def _noted(self, job: Job) -> Denied | None:
         """Keep what a call will show its session, or return why that cannot be."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256
 
+import msgspec
+
 _TEXT_CHARS_MAX = 200
 _TEXT_CHARS_READ = 2_000
 _ITEMS_MAX = 50
@@ -26,9 +28,21 @@ _ASSIGNED = re.compile(
 )
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _URL_USER = re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
+# What each of these needs at the least: nearly every text has nothing of the kind.
+_TRACE = re.compile(
+    r"sk-|gh[pousr]_|xox[abprs]-|AKIA|fbt_|eyJ|://|"
+    r"(?i:pass(?:word|wd|phrase)|secret|token|api[_-]?key|bearer|basic)"
+)
 HIDDEN = "[redacted]"
+
+
+def _as_plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 # Made once: what `json.dumps` is asked for beyond its defaults, it makes an encoder for.
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+_sorted_json = msgspec.json.Encoder(order="sorted", enc_hook=_as_plain).encode
 _readable = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
@@ -45,6 +59,19 @@ def payload_hash(tool: str, arguments: Mapping[str, object]) -> str:
     return sha256(_canonical([tool, arguments]).encode()).hexdigest()
 
 
+def likeness_hash(space: str, said: object) -> str:
+    """Return a hash that is equal for equal JSON values of one space, and says nothing else.
+
+    Only what one session did is compared by it, so that it may be quicker than `payload_hash`,
+    whose values are stored beside keys that outlive an upgrade.
+    """
+    try:
+        return sha256(_sorted_json([space, said])).hexdigest()
+    except (ValueError, OverflowError, RecursionError):
+        # Half a surrogate pair or a giant number, which only the slower encoder takes.
+        return payload_hash(space, {"": said})
+
+
 def render_arguments(tool: str, arguments: Mapping[str, object], kept: ArgumentsKept) -> str:
     """Return the text that a call record keeps of `arguments`."""
     match kept:
@@ -58,6 +85,8 @@ def render_arguments(tool: str, arguments: Mapping[str, object], kept: Arguments
 
 def redact_text(text: str) -> str:
     """Return `text` without the parts that look like credentials."""
+    if _TRACE.search(text) is None:
+        return text
     text = _SECRET_TEXT.sub(HIDDEN, text)
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)

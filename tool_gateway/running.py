@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 import anyio
 
@@ -23,29 +24,50 @@ class Running:
     stopped_why: str | None = None
     is_frozen: bool = False
     reservation_id: ReservationId | None = None
-    _scope: anyio.CancelScope | None = None
+    scope: anyio.CancelScope | None = None
 
     def stop(self, why: str) -> None:
         """Cancel what is stoppable of the call, now and from now on."""
         self.stopped_why = why
-        if self._scope is not None:
-            self._scope.cancel()
+        if self.scope is not None:
+            self.scope.cancel()
 
-    @contextmanager
-    def stoppable(self) -> Iterator[anyio.CancelScope]:
+    def stoppable(self) -> "Stoppable":
         """Have the block cancelled by `stop`, also by one that came before it."""
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            if self.stopped_why is not None:
-                scope.cancel()
-            try:
-                yield scope
-            finally:
-                self._scope = None
+        return Stoppable(self)
 
     def runs_on(self, call_id: CallId, reservation_id: ReservationId) -> None:
         """Note the hold that the call runs on, or is about to ask for; it goes by its call's id."""
         self.call_id, self.reservation_id = call_id, reservation_id
+
+
+class Stoppable:
+    """The part of a call that may be cut off; a generator would cost every call more than this."""
+
+    __slots__ = ("_running", "_scope")
+
+    def __init__(self, running: Running) -> None:
+        """Take the call."""
+        self._running = running
+        self._scope = anyio.CancelScope()
+
+    def __enter__(self) -> anyio.CancelScope:
+        """Let the call be stopped from now on."""
+        scope = self._scope.__enter__()
+        self._running.scope = scope
+        if self._running.stopped_why is not None:
+            scope.cancel()
+        return scope
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Let it be stopped no more; its own cancellation ends here."""
+        self._running.scope = None
+        return self._scope.__exit__(kind, error, trace)
 
 
 class RunningCalls:

@@ -162,22 +162,28 @@ class Passage:
         """Tell whether the call had to wait, so that what it knew of the time is old."""
         return self._waited is not None
 
-    async def turn(self) -> Denied | None:
-        """Wait for a slot unless there is one already, or return why there is none."""
+    def at_once(self) -> bool:
+        """Take a slot if one is free; tell whether `turn` has nothing to wait for."""
         lane = self._lane
         if lane is None or self._has_slot or self.denied is not None:
-            return self.denied
+            return True
         self.denied = self._turnstile.shed(self._call, lane)
-        if self.denied is not None:
-            return self.denied
-        self._began_ms = self._clock.elapsed_ms()
-        if not lane.gate.pass_at_once(self._began_ms):
-            turn = await self._turnstile.turn_of(self._call, lane, self._began_ms)
-            if isinstance(turn, Denied):
-                self.denied = turn
-                return turn
-            self._waited = turn
+        if self.denied is None:
             self._began_ms = self._clock.elapsed_ms()
+            self._has_slot = lane.gate.pass_at_once(self._began_ms)
+        return self._has_slot or self.denied is not None
+
+    async def turn(self) -> Denied | None:
+        """Wait for a slot unless there is one already, or return why there is none."""
+        if self.at_once():
+            return self.denied
+        assert self._lane is not None, "an open door is passed at once"
+        turn = await self._turnstile.turn_of(self._call, self._lane, self._began_ms)
+        if isinstance(turn, Denied):
+            self.denied = turn
+            return turn
+        self._waited = turn
+        self._began_ms = self._clock.elapsed_ms()
         self._has_slot = True
         return None
 

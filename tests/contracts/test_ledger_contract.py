@@ -1,5 +1,7 @@
 """What every ledger promises, asked of the real one and of its double."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 from contracts.builders import AGENT, COST, SESSION, TENANT, budget, chain, record, request, used
@@ -248,6 +250,26 @@ async def test_an_expired_hold_that_was_forwarded_is_charged_in_full(stage: Stag
 
     view = await balance_of(stage)
     assert (view.used, view.reserved) == (30, 0)
+
+
+async def test_what_leaves_at_once_is_held_as_forwarded(stage: Stage) -> None:
+    await stage.put_budget(budget({COST: 100}))
+    expiring, released, settled = (
+        replace(request({COST: 30}, expires_at_ms=5_000), leaves_at_once=True) for _ in range(3)
+    )
+    for asked in (expiring, released, settled):
+        decision = await stage.ledger.admit(asked)
+        assert isinstance(decision, Reserved)
+        assert decision.reservation.state is ReservationState.FORWARDED
+
+    with pytest.raises(InvalidTransitionError):
+        await stage.ledger.forward(expiring.reservation_id)
+    await stage.ledger.release(released.reservation_id, record(released))
+    await stage.ledger.settle(settled.reservation_id, used({COST: 7}), record(settled))
+    await stage.ledger.expire_due(now_ms=5_000)
+
+    view = await balance_of(stage)
+    assert (view.used, view.reserved) == (37, 0)
 
 
 async def test_all_live_holds_expire_at_once_when_a_process_starts_anew(stage: Stage) -> None:

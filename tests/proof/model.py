@@ -37,6 +37,7 @@ _admit = st.tuples(
     st.sampled_from(["t1", "t2", "t3", "t1", "t2", "t3", None]),
     st.sampled_from([None, None, None, ("k1", "h1"), ("k1", "h2"), ("k2", "h1")]),
     st.sampled_from([0, 0, 0, 0, -40, -4_000, -6_000]),
+    st.booleans(),
 )
 _operation = st.one_of(
     _admit,
@@ -195,13 +196,14 @@ class LedgerMachine(RuleBasedStateMachine):
                 wanted = reference.release(name, now_ms=latest_ms)
                 return lambda: ledger.release(reservation_id, record), wanted
 
-    def _plan_admission(
+    def _plan_admission(  # noqa: PLR0917 - as they were drawn
         self,
         who: tuple[int, int],
         cost: int,
         turn: str | None,
         key: tuple[str, str] | None,
         back_ms: int,
+        leaves_at_once: bool,  # noqa: FBT001 - as it was drawn
     ) -> tuple[Callable[[], Awaitable[Any]], Any]:
         agent, session = f"{self.tenant}_a{who[0]}", f"{self.tenant}_s{who[1]}"
         name, now_ms = f"{self.tenant}_{next(self.fresh)}", self.now_ms + back_ms
@@ -214,6 +216,7 @@ class LedgerMachine(RuleBasedStateMachine):
             expires_at_ms=now_ms + TTL_MS,
             turn=turn,
             key=key,
+            leaves_at_once=leaves_at_once,
         )
         answer = self.reference.admit(
             asked.reservation_id,
@@ -225,6 +228,7 @@ class LedgerMachine(RuleBasedStateMachine):
             now_ms=now_ms,
             latest_ms=self.world.latest_ms,
             expires_at_ms=now_ms + TTL_MS,
+            leaves_at_once=leaves_at_once,
         )
         if answer[0] not in ("raised", "replayed", "reused") and answer[1] != "clock_stepped_back":
             self.world.latest_ms = max(self.world.latest_ms, now_ms)

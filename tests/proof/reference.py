@@ -127,6 +127,7 @@ class Reference:
         now_ms: int,
         latest_ms: int,
         expires_at_ms: int,
+        leaves_at_once: bool,
     ) -> tuple[object, ...]:
         """Return ("reserved", holds), ("denied", reason), ("replayed" | "reused", id)."""
         if latest_ms - now_ms > BACK_MS_MAX:
@@ -169,6 +170,7 @@ class Reference:
             turn=turn,
             opens_turn=opens,
             key=key,
+            state="forwarded" if leaves_at_once else "held",
         )
         return ("reserved", holds)
 

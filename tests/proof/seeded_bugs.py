@@ -307,8 +307,13 @@ BUGS = (
         edits=(
             Edit(
                 file="tool_gateway/pipeline.py",
-                old="            if denied is not None:\n                progress.note_denied",
-                new="            if denied is Denied:\n                progress.note_denied",
+                old="        if reservation.state is ReservationState.FORWARDED:",
+                new="        if reservation.state in ReservationState:",
+            ),
+            Edit(
+                file="governor/admission.py",
+                old="state=_FORWARDED if request.leaves_at_once else _HELD,",
+                new="state=_HELD,",
             ),
         ),
         found_by=_STORIES,

@@ -188,6 +188,8 @@ class SimulatedLedger:
             decision = await self._inner.admit(request)
             if isinstance(decision, Reserved):
                 self._witness.reserved(decision, request.now_ms)
+                if request.leaves_at_once:
+                    self._witness.forwarded.add(request.reservation_id)
             return decision
 
         decision: Reserved | Denied | Replayed | KeyReused

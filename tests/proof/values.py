@@ -53,6 +53,7 @@ def request_of(
     expires_at_ms: int,
     turn: str | None = None,
     key: tuple[str, str] | None = None,
+    leaves_at_once: bool = False,
 ) -> AdmissionRequest:
     return AdmissionRequest(
         reservation_id=ReservationId(f"res_{name}"),
@@ -65,6 +66,7 @@ def request_of(
         now_ms=now_ms,
         expires_at_ms=expires_at_ms,
         idempotency=None if key is None else Idempotency(key=key[0], payload_hash=key[1]),
+        leaves_at_once=leaves_at_once,
     )
 
 

@@ -121,6 +121,8 @@ class FakeLedger:
         if isinstance(decision, Reserved):
             self.turns.add(request.turn)
             self._note(decision)
+            if request.leaves_at_once:
+                self.forwarded.append(request.reservation_id)
             if request.idempotency is not None:
                 key = request.idempotency
                 self.keys[key.key] = (key.payload_hash, decision.reservation)

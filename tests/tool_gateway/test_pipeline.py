@@ -6,6 +6,7 @@ import pytest
 from governor.amounts import Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.events import Released, Settled
+from governor.flow.policy import FlowPolicy
 from governor.limits import Isolation
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import RULE, House, a_call, measured
@@ -286,7 +287,8 @@ async def test_with_the_ledger_down_at_settlement_the_result_stands() -> None:
 
 @pytest.mark.requirement("ledger.down-denies")
 async def test_a_hold_that_cannot_be_marked_lets_nothing_leave() -> None:
-    house = House(CALLS)
+    # What the call will show is kept between the hold and its mark.
+    house = House(CALLS, flow=FlowPolicy(rules=()))
     house.ledger.down = {"forward"}
 
     result = await house.run()

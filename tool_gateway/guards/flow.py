@@ -115,6 +115,15 @@ class FlowGuard:
             await self._store.mark(flow.root, new, now_ms=self._clock.now_ms())
             flow.seen = replace(flow.seen, marks={**flow.seen.marks, **new})
 
+    def is_noted(self, job: Job) -> bool:
+        """Tell whether nothing is left to keep of what the call will show its session."""
+        if self._policy is None:
+            return True
+        taints = self.traits_of(job.entry).labels & TAINTS
+        session = job.call.chain.session
+        flow = self._flows.get(self._roots.get(session, session))
+        return not taints or (flow is not None and taints <= flow.seen.marks.keys())
+
     def learn(self, job: Job, result: ToolResult) -> None:
         """Remember the addresses that the user's own records answer, or what the user pointed at.
 
