@@ -1,7 +1,7 @@
 """Servers and clients of other makers, of both eras, through one sidecar.
 
 The servers from npm speak the era with sessions, those from PyPI the newer one; the TypeScript
-client and the Python one speak both.
+client and the Python one speak both, and the inspector's command line is what people try first.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
 SERVERS = {"everything", "remote", "files", "memory", "time", "git"}
 SECONDS_MAX = 60
+INSPECTOR = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +183,34 @@ def test_the_typescript_client_uses_them_too(sidecar: str, packages: Path, mode:
     assert "5" in got["sum"]
     assert "UTC" in got["time"]
     assert "sampled here" in got["sampled"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (("tools/list",), "git__git_status"),
+        (("prompts/list",), "everything__simple-prompt"),
+        (("resources/list",), "demo://resource/"),
+        (
+            ("tools/call", "--tool-name", "everything__echo", "--tool-arg", "message=seen"),
+            "seen",
+        ),
+        (("prompts/get", "--prompt-name", "everything__simple-prompt"), "messages"),
+    ],
+    ids=lambda part: part[0] if isinstance(part, tuple) else None,
+)
+def test_the_inspector_shows_what_there_is(
+    sidecar: str, packages: Path, asked: tuple[str, ...], shown: str
+) -> None:
+    method, *more = asked
+    done = subprocess.run(
+        [str(NODE), INSPECTOR, "--cli", sidecar, "--transport", "http", "--method", method, *more],
+        cwd=packages,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert shown in json.dumps(json.loads(done.stdout))
