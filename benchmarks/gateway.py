@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,8 @@ def _upstream(more: int) -> Iterator[Running]:
     port = _free_port()
     command = (sys.executable, str(UPSTREAM), str(port), str(more))
     party = Party(name="direct", command=lambda *_: command)
-    with _listening(party, command, port, Path(), dict(os.environ)) as one:
+    place = Place(port=port, folder=Path(), upstream="")
+    with _listening(party, command, place, dict(os.environ), Path()) as one:
         yield one
 
 
@@ -169,21 +170,25 @@ def _started(party: Party, peers: Path, upstream: str) -> Iterator[Running]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Place(port=_free_port(), folder=Path(folder), upstream=upstream)
         command = party.command(peers, place)
-        environment = {**os.environ, **party.environment}
-        with _listening(party, command, place.port, place.folder, environment) as one:
+        environment = {**os.environ, **party.environment, **party.settings(place.folder)}
+        with _listening(party, command, place, environment, peers) as one:
             yield one
 
 
 @contextmanager
 def _listening(
-    party: Party, command: Any, port: int, folder: Path, environment: dict[str, str]
+    party: Party, command: Any, place: Place, environment: dict[str, str], peers: Path
 ) -> Iterator[Running]:
+    port, folder, path = place.port, place.folder, "/mcp"
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
             _wait_for(port, process, party.name)
-            url = f"http://127.0.0.1:{port}/mcp"
+            if party.register is not None:
+                path, header = party.register(peers, port, folder, place.upstream)
+                party = replace(party, headers=(*party.headers, header))
+            url = f"http://127.0.0.1:{port}{path}"
             one = Running(party, url, psutil.Process(process.pid), folder)
             _wait_until_it_answers(one)
             yield one

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import contextforge
+
 HERE = Path(__file__).resolve().parent
 UPSTREAM = HERE / "gateway_upstream.py"
 
@@ -28,11 +30,16 @@ class Place:
 
 
 Command = Callable[[Path, Place], Sequence[str]]
+Register = Callable[[Path, int, Path, str], tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """One gateway: what it needs in the peers' folder, and how it is started and called."""
+    """One gateway: what it needs in the peers' folder, and how it is started and called.
+
+    `register` tells a running one of its upstream, from the peers' folder, its port, its folder
+    and the upstream's URL; it returns the path and the header to call it with.
+    """
 
     name: str
     command: Command
@@ -43,6 +50,8 @@ class Party:
     headers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     is_ours: bool = False
+    register: Register | None = None
+    settings: Callable[[Path], Mapping[str, str]] = lambda _: {}
 
     def is_there(self, peers: Path) -> bool:
         """Tell whether it can be started."""
@@ -154,6 +163,11 @@ def _litellm(peers: Path, place: Place) -> Sequence[str]:
     return (str(peers / "litellm/bin/litellm"), "--config", config, *where)
 
 
+def _contextforge(peers: Path, place: Place) -> Sequence[str]:
+    where = ("--host", "127.0.0.1", "--port", str(place.port), "--no-access-log")
+    return (str(peers / "contextforge/bin/mcpgateway"), "mcpgateway.main:app", *where)
+
+
 def _npm_proxy(peers: Path, place: Place) -> Sequence[str]:
     where = ("--port", str(place.port), "--host", "127.0.0.1", "--server", "stream")
     behind = (sys.executable, str(UPSTREAM), "stdio")
@@ -196,6 +210,17 @@ PARTIES = (
         tool="echo-echo",
         headers=("x-litellm-api-key: Bearer sk-bench",),
         environment={"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
+    ),
+    Party(
+        name="ContextForge",
+        command=_contextforge,
+        needs="contextforge/bin/mcpgateway",
+        install="python3 -m venv contextforge; contextforge/bin/pip install "
+        "mcp-contextforge-gateway==1.0.7.post20260921",
+        era="legacy",
+        tool="echo-echo",
+        register=contextforge.registered,
+        settings=contextforge.environment,
     ),
     Party(
         name="npm mcp-proxy (stdio)",
