@@ -193,7 +193,7 @@ async def open_sidecar(
         stock = _stock(ground)
         pins, changes = await _pins(config, ground), Changes()
         fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
-        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
+        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local, pins=pins)
         relaying = _relaying(ground, gateway, fleet, changes)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
@@ -332,7 +332,7 @@ async def _pins(config: Config, ground: _Ground) -> Pins:
 
 
 async def _gateway(
-    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
+    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands, pins: Pins
 ) -> Gateway:
     finder = await _finder(ground, stock)
     pipeline = Pipeline(
@@ -379,6 +379,7 @@ async def _gateway(
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
+        kept_out=pins.kept_out,
     )
 
 

@@ -423,6 +423,22 @@ _STATED: dict[str, dict[str, str]] = {
             "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
             "tool is kept out until an administrator has seen and approved it."
         ),
+        "pin.quarantined-call-is-told": (
+            "A call of a tool that is kept out is a denial that names who can approve it, and the "
+            "number of such tools stands beside each upstream."
+        ),
+        "access.keeps-from-whom-it-says": (
+            "What an access rule keeps from a caller is not shown, found or run for it, and no "
+            "other rule gives it back."
+        ),
+        "access.read-only": (
+            "Where nothing may be changed, only what an approved definition, or the operator, "
+            "says to only read is shown and run."
+        ),
+        "content.sizes-are-bounded": (
+            "Arguments and results above their bounds are refused with both sizes; for arguments "
+            "nothing is held."
+        ),
         "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
         "pin.approve-what-was-seen": (
             "An approval is for the manifest that was read, and is in the audit log."

@@ -50,6 +50,7 @@ class Job:
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
+    `arguments_bytes` is the size of the arguments as JSON.
     """
 
     call: ToolCall
@@ -64,6 +65,7 @@ class Job:
     is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
+    arguments_bytes: int = 0
 
     @property
     def turn(self) -> TurnId | None:

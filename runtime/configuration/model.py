@@ -18,6 +18,8 @@ from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
+from runtime.configuration.access import AccessTable
+from runtime.configuration.content import ContentTable
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
@@ -206,7 +208,7 @@ class CacheTable(Table):
     repeatable: Flag = False
 
 
-class RuleTerms(Table):
+class RuleTerms(ContentTable):
     """How the calls of a rule may run."""
 
     allow: Flag = True
@@ -225,6 +227,7 @@ class RuleTerms(Table):
     cheaper: Name | None = None
     gate: GateTable | None = None
     cache: CacheTable | None = None
+    reads_only: Flag = False
 
     @field_validator("loops", mode="before")
     @classmethod
@@ -336,6 +339,7 @@ class Config(Table):
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
+    access: tuple[AccessTable, ...] = ()
     tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
@@ -355,6 +359,7 @@ class Config(Table):
         _check_unique(
             upstream=[entry.name for entry in self.upstream],
             rule=[entry.name for entry in self.rule],
+            access=[entry.name for entry in self.access],
             budget=[entry.id for entry in self.budget],
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],

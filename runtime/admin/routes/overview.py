@@ -1,11 +1,14 @@
 """What is in force, what is connected and what was changed."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import JsonValue, TypeAdapter
 
+from governor.ids import UpstreamName
 from runtime.admin.context import Parts
+from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.audit import AuditOut, audit_out
 from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
 from runtime.admin.shapes.policies import PolicyOut, policy_out
@@ -23,8 +26,16 @@ async def read_policy(parts: Parts) -> PolicyOut:
 
 @ROUTES.get("/upstreams", summary="List upstreams", tags=["upstreams"])
 async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
-    """Return each upstream with its health."""
-    return whole_page(_UPSTREAM.validate_python(health) for health in parts.upstreams())
+    """Return each upstream with its health, and how many of its tools wait for an approval."""
+    return whole_page(
+        _UPSTREAM.validate_python({**health, "quarantined": _quarantined(parts, health)})
+        for health in parts.upstreams()
+    )
+
+
+def _quarantined(parts: AdminParts, health: Mapping[str, object]) -> int:
+    review = parts.pins.review(UpstreamName(str(health["name"])))
+    return 0 if review is None else len(review.quarantined)
 
 
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])

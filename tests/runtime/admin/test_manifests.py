@@ -86,6 +86,20 @@ async def test_what_changed_after_it_was_read_is_not_approved(world: World) -> N
     assert (await manifest(world))["quarantined"] == ["read"]
 
 
+@pytest.mark.requirement("pin.quarantined-call-is-told")
+async def test_each_upstream_says_how_many_of_its_tools_are_kept_out(world: World) -> None:
+    await offer(world, entry("read"))
+    await offer(world, entry("read", "Does more."), entry("write"))
+
+    (upstream,) = (await world.get("/upstreams")).json()["items"]
+
+    assert upstream["quarantined"] == 2
+    kept_out = world.parts.pins.kept_out("files__write")
+    assert kept_out is not None
+    assert kept_out.is_kept_out
+    assert world.parts.pins.kept_out("files__gone") is None
+
+
 async def test_some_tools_can_be_approved_alone(world: World) -> None:
     await offer(world, entry("read"))
     offered = (entry("read"), entry("write"), entry("delete"))
