@@ -36,6 +36,7 @@ from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
+from runtime.configuration.content import detectors_of
 from runtime.configuration.contention import contention_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
@@ -94,6 +95,7 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
@@ -335,15 +337,21 @@ async def _gateway(
     ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands, pins: Pins
 ) -> Gateway:
     finder = await _finder(ground, stock)
+    keeper = ResultKeeper(
+        archive=ground.archive,
+        ledger=ground.ledger,
+        clock=ground.clock,
+        can_be_read_on=shows_builtins(ground.config),
+    )
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(
-            archive=ground.archive,
-            ledger=ground.ledger,
-            clock=ground.clock,
-            can_be_read_on=shows_builtins(ground.config),
+        keeper=keeper,
+        answers=AnswerGuard(
+            schemas=lambda: stock.schemas,
+            keeper=keeper,
+            detectors=detectors_of(ground.config.redaction),
         ),
         clock=ground.clock,
         policy=lambda: ground.policy,

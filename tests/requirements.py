@@ -439,6 +439,15 @@ _STATED: dict[str, dict[str, str]] = {
             "Arguments and results above their bounds are refused with both sizes; for arguments "
             "nothing is held."
         ),
+        "content.promises-are-kept": (
+            "A result is held against its tool's output schema on every way; one that breaks it "
+            "is an error that says where, what was expected and what came, and is charged, unless "
+            "the policy only reports it."
+        ),
+        "redaction.results": (
+            "What the policy takes out of results never reaches a client, a record or the "
+            "archive, in time linear in the text, and is counted."
+        ),
         "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
         "pin.approve-what-was-seen": (
             "An approval is for the manifest that was read, and is in the audit log."

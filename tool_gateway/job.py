@@ -120,6 +120,12 @@ class Progress:
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.result = served.result
 
+    def note_outcome(self, outcome: Outcome) -> ToolResult:
+        """Note how the backend ended the call; return what it answered."""
+        self.outcome, self.detail = outcome, outcome.detail
+        self.status, self.result = outcome.status, outcome.result
+        return outcome.result
+
     def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
         """Note that the backend failed after the call was sent; return how that is told."""
         self.status, self.detail = CallStatus.UPSTREAM_FAILED, str(error)

@@ -31,6 +31,7 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
@@ -67,6 +68,7 @@ class Pipeline:
         turnstile: Turnstile,
         loops: LoopWatch,
         flow: FlowGuard,
+        answers: AnswerGuard,
         gate: ReasoningGate | None = None,
         cache: ResultCache | None = None,
         admin_contact: str | None = None,
@@ -83,6 +85,7 @@ class Pipeline:
         self._arguments_kept = arguments_kept
         self._loops = loops
         self._flow = flow
+        self._answers = answers
         self._gate = gate
         self._cache = cache
         self._admin_contact = admin_contact
@@ -283,15 +286,20 @@ class Pipeline:
                     f"{job.call.tool} was not run: {error}", is_error=True
                 )
             except UpstreamFailedError as error:
-                progress.result = progress.note_failed(error, job.call.tool)
+                told = progress.note_failed(error, job.call.tool)
+                progress.result = self._answers.redacted(job, told)
+                progress.detail = self._answers.text_redacted(job, progress.detail)
             else:
-                progress.outcome, progress.detail = outcome, outcome.detail
-                progress.status, progress.result = outcome.status, outcome.result
+                progress.outcome = outcome  # its usage stands, whatever becomes of its result
+                guarded = await self._answers.checked(job, outcome)
+                progress.result = progress.note_outcome(guarded.outcome)
+                progress.archive_id = guarded.archive_id
             if not progress.never_left:
                 kept = await self._keeper.keep(
                     progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
-                progress.result, progress.archive_id = kept.result, kept.archive_id
+                progress.result = kept.result
+                progress.archive_id = kept.archive_id or progress.archive_id
                 self._flow.learn(job, progress.result)
                 if self._cache is not None:
                     self._cache.keep(job, progress)

@@ -19,7 +19,7 @@ from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
-from runtime.configuration.content import ContentTable
+from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
@@ -340,6 +340,7 @@ class Config(Table):
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
     access: tuple[AccessTable, ...] = ()
+    redaction: Annotated[tuple[RedactionTable, ...], Field(max_length=100)] = ()
     tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
@@ -360,12 +361,16 @@ class Config(Table):
             upstream=[entry.name for entry in self.upstream],
             rule=[entry.name for entry in self.rule],
             access=[entry.name for entry in self.access],
+            redaction=[entry.name for entry in self.redaction],
             budget=[entry.id for entry in self.budget],
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
         )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
+        unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)
+        if unknown:
+            raise ValueError(f"redact_results: no [[redaction]] is called {min(unknown)!r}")
         providers = {entry.name for entry in self.provider}
         check_names(
             self.contention,

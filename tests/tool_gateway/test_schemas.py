@@ -5,7 +5,7 @@ import pytest
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import Catalog, ToolEntry
-from tool_gateway.schemas import ArgumentSchemas
+from tool_gateway.schemas import ToolSchemas
 from tool_gateway.stock import Stock
 
 TOOL = ToolName("up__tool")
@@ -29,8 +29,8 @@ def entry(schema: object, name: ToolName = TOOL) -> ToolEntry:
     )
 
 
-def schemas(schema: object) -> ArgumentSchemas:
-    return ArgumentSchemas(Catalog([entry(schema)]))
+def schemas(schema: object) -> ToolSchemas:
+    return ToolSchemas(Catalog([entry(schema)]))
 
 
 def test_good_arguments_have_no_problem() -> None:
