@@ -208,7 +208,7 @@ async def open_sidecar(
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins),
+            admin=_admin(ground, readiness, local, pins, stock),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -480,7 +480,9 @@ async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> AS
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
+def _admin(
+    ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins, stock: Stock
+) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
@@ -496,6 +498,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pi
             prices=ground.prices,
             pins=pins,
             labels=ground.flow.traits_of,
+            schema_faults=lambda: stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )
