@@ -97,8 +97,8 @@ def bounded(kind: Any) -> Any:
         checks["patternProperties"] = _pattern_properties
     if "uniqueItems" in checks:
         checks["uniqueItems"] = _unique_items
-    # The library leaves this function untyped.
-    return extend(kind, validators={name: _counted(check) for name, check in checks.items()})  # type: ignore[no-untyped-call]
+    counted = {name: _counted(check) for name, check in checks.items()}
+    return extend(kind, validators=counted)  # type: ignore[no-untyped-call] - the library's
 
 
 @contextmanager
