@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
 from runtime.errors import ListenError
 from runtime.http_protocol import BoundedHttp
 from tool_gateway.running import RunningCalls
@@ -83,6 +84,21 @@ def check_free(listen: Listen) -> None:
     """
     with bind(listen.agents, listen).listening, bind(listen.admin, listen).listening:
         pass
+
+
+def check_open_access(config: Config) -> None:
+    """Return if agents without a token can only be of this machine.
+
+    Raises:
+        ListenError: others could be the agent too.
+    """
+    host = config.listen.agents.rpartition(":")[0].strip("[]")
+    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
+        raise ListenError(
+            'auth.mode = "none" is for loopback without a proxy; with '
+            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
+            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
+        )
 
 
 def _check_certificate(listen: Listen) -> None:

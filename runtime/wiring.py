@@ -56,11 +56,10 @@ from runtime.configuration.translate import (
     upstreams_of,
     webhook_of,
 )
-from runtime.errors import ListenError
 from runtime.first_start import prepare
 from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
-from runtime.listeners import is_loopback
+from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
@@ -165,7 +164,7 @@ async def open_sidecar(
         ConfigError: the configuration contradicts itself.
         StoreError: the state directory cannot be used.
     """
-    _check_open_access(config)
+    check_open_access(config)
     policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
     of_file = prices_of(config)
     collect_metrics(version=VERSION)
@@ -217,16 +216,6 @@ async def open_sidecar(
             turnstile=ground.turnstile,
             tokens=tokens,
             stdio=partial(_stdio, ground, gateway, relaying),
-        )
-
-
-def _check_open_access(config: Config) -> None:
-    host = config.listen.agents.rpartition(":")[0].strip("[]")
-    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
-        raise ListenError(
-            'auth.mode = "none" is for loopback without a proxy; with '
-            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
-            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
         )
 
 

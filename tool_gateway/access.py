@@ -23,13 +23,14 @@ def refusal_of(
 ) -> Denied | None:
     """Return why a caller may not have a tool; None where it may.
 
-    What is kept from a caller is refused before anything else is said of it. `is_read_only`
+    What is kept from a caller is refused before anything else is said of it; whoever relays
+    resources and prompts asks for those by their own names. `is_read_only`
     is the wish of the request; rules can demand the same.
     """
     if not rule.allow:
         return policy_denied(rule.name, entry.exposed)
     access = policy.access
-    if access.rules:
+    if access.rules and entry.is_tool:
         keeping = access.refusing(
             Offer.TOOL, entry.exposed, tenant=tenant, agent=agent, is_own=entry.is_own
         )

@@ -52,6 +52,11 @@ class ToolEntry:
         return self.backend == HOUSE
 
     @property
+    def is_tool(self) -> bool:
+        """Tell whether this is a tool; another request goes by its method, which has a stroke."""
+        return "/" not in self.exposed
+
+    @property
     def has_output_schema(self) -> bool:
         """Tell whether clients will validate the structured content."""
         return "outputSchema" in self.definition

@@ -98,7 +98,8 @@ def bounded(kind: Any) -> Any:
     if "uniqueItems" in checks:
         checks["uniqueItems"] = _unique_items
     counted = {name: _counted(check) for name, check in checks.items()}
-    return extend(kind, validators=counted)  # type: ignore[no-untyped-call] - the library's
+    make: Any = extend  # the library leaves it untyped
+    return make(kind, validators=counted)
 
 
 @contextmanager
