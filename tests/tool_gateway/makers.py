@@ -360,6 +360,7 @@ class House:
             clock=self.clock,
         )
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
+        self.schemas = lambda: ToolSchemas(Catalog([self.entry]))
         keeper = ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock)
         self.pipeline = Pipeline(
             gate=self.gate,
@@ -370,7 +371,7 @@ class House:
             approver=self.approver,
             keeper=keeper,
             answers=AnswerGuard(
-                schemas=lambda: ToolSchemas(Catalog([self.entry])),
+                schemas=self.schemas_now,
                 keeper=keeper,
                 detectors=detectors or built_in(),
             ),
@@ -383,6 +384,10 @@ class House:
             admin_contact=contact,
             turnstile=self.turnstile,
         )
+
+    def schemas_now(self) -> ToolSchemas:
+        """Return the schemas in force, which a test may say otherwise."""
+        return self.schemas()
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:
         return await self.pipeline.run(
