@@ -267,6 +267,13 @@ _STATED: dict[str, dict[str, str]] = {
         "input.budget-matches-nothing": (
             "A budget for a tool, an upstream or a tier that is not configured is refused."
         ),
+        "input.json-corpus": (
+            "Whatever bytes are posted, as a message or inside one, the answer is a JSON-RPC error "
+            "or a problem document, the same on every way, and nothing is left held."
+        ),
+        "input.duplicate-ids": (
+            "Of two requests under way with one id in a session the second is refused."
+        ),
         "input.endless-headers": "Headers without an end are given up.",
         "input.oversize-body-413": "A body above the limit is answered 413.",
         "input.unknown-principal-401": "An unknown token is answered 401.",
