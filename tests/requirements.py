@@ -271,6 +271,10 @@ _STATED: dict[str, dict[str, str]] = {
             "Whatever bytes are posted, as a message or inside one, the answer is a JSON-RPC error "
             "or a problem document, the same on every way, and nothing is left held."
         ),
+        "input.broken-requests": (
+            "A request that breaks off, contradicts itself or is coded is refused, runs nothing "
+            "and leaves nothing held; what upstreams compress is not inflated."
+        ),
         "input.duplicate-ids": (
             "Of two requests under way with one id in a session the second is refused."
         ),
