@@ -275,6 +275,10 @@ _STATED: dict[str, dict[str, str]] = {
             "A request that breaks off, contradicts itself or is coded is refused, runs nothing "
             "and leaves nothing held; what upstreams compress is not inflated."
         ),
+        "input.slow-clients": (
+            "Clients that say nothing, trickle or do not read are given up in bounded time, give "
+            "way first where there is no room, and slow nobody else down by more than half."
+        ),
         "input.duplicate-ids": (
             "Of two requests under way with one id in a session the second is refused."
         ),
