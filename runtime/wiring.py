@@ -36,6 +36,7 @@ from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
+from runtime.configuration.content import detectors_of
 from runtime.configuration.contention import contention_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
@@ -55,11 +56,10 @@ from runtime.configuration.translate import (
     upstreams_of,
     webhook_of,
 )
-from runtime.errors import ListenError
 from runtime.first_start import prepare
 from runtime.gate_key import gate_key
 from runtime.http_guard import HostGuard
-from runtime.listeners import is_loopback
+from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
@@ -94,6 +94,7 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
@@ -163,7 +164,7 @@ async def open_sidecar(
         ConfigError: the configuration contradicts itself.
         StoreError: the state directory cannot be used.
     """
-    _check_open_access(config)
+    check_open_access(config)
     policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
     of_file = prices_of(config)
     collect_metrics(version=VERSION)
@@ -193,7 +194,7 @@ async def open_sidecar(
         stock = _stock(ground)
         pins, changes = await _pins(config, ground), Changes()
         fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
-        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
+        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local, pins=pins)
         relaying = _relaying(ground, gateway, fleet, changes)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
@@ -206,7 +207,7 @@ async def open_sidecar(
         readiness = Readiness(store=store, fleet=fleet)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins),
+            admin=_admin(ground, readiness, local, pins, stock),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -215,16 +216,6 @@ async def open_sidecar(
             turnstile=ground.turnstile,
             tokens=tokens,
             stdio=partial(_stdio, ground, gateway, relaying),
-        )
-
-
-def _check_open_access(config: Config) -> None:
-    host = config.listen.agents.rpartition(":")[0].strip("[]")
-    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
-        raise ListenError(
-            'auth.mode = "none" is for loopback without a proxy; with '
-            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
-            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
         )
 
 
@@ -332,18 +323,24 @@ async def _pins(config: Config, ground: _Ground) -> Pins:
 
 
 async def _gateway(
-    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
+    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands, pins: Pins
 ) -> Gateway:
     finder = await _finder(ground, stock)
+    keeper = ResultKeeper(
+        archive=ground.archive,
+        ledger=ground.ledger,
+        clock=ground.clock,
+        can_be_read_on=shows_builtins(ground.config),
+    )
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(
-            archive=ground.archive,
-            ledger=ground.ledger,
-            clock=ground.clock,
-            can_be_read_on=shows_builtins(ground.config),
+        keeper=keeper,
+        answers=AnswerGuard(
+            schemas=lambda: stock.schemas,
+            keeper=keeper,
+            detectors=detectors_of(ground.config.redaction),
         ),
         clock=ground.clock,
         policy=lambda: ground.policy,
@@ -379,6 +376,7 @@ async def _gateway(
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
+        kept_out=pins.kept_out,
     )
 
 
@@ -471,7 +469,9 @@ async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> AS
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
+def _admin(
+    ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins, stock: Stock
+) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
@@ -487,6 +487,7 @@ def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pi
             prices=ground.prices,
             pins=pins,
             labels=ground.flow.traits_of,
+            schema_faults=lambda: stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

@@ -267,6 +267,21 @@ _STATED: dict[str, dict[str, str]] = {
         "input.budget-matches-nothing": (
             "A budget for a tool, an upstream or a tier that is not configured is refused."
         ),
+        "input.json-corpus": (
+            "Whatever bytes are posted, as a message or inside one, the answer is a JSON-RPC error "
+            "or a problem document, the same on every way, and nothing is left held."
+        ),
+        "input.broken-requests": (
+            "A request that breaks off, contradicts itself or is coded is refused, runs nothing "
+            "and leaves nothing held; what upstreams compress is not inflated."
+        ),
+        "input.slow-clients": (
+            "Clients that say nothing, trickle or do not read are given up in bounded time, give "
+            "way first where there is no room, and slow nobody else down by more than half."
+        ),
+        "input.duplicate-ids": (
+            "Of two requests under way with one id in a session the second is refused."
+        ),
         "input.endless-headers": "Headers without an end are given up.",
         "input.oversize-body-413": "A body above the limit is answered 413.",
         "input.unknown-principal-401": "An unknown token is answered 401.",
@@ -422,6 +437,31 @@ _STATED: dict[str, dict[str, str]] = {
         "pin.change-is-quarantined": (
             "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
             "tool is kept out until an administrator has seen and approved it."
+        ),
+        "pin.quarantined-call-is-told": (
+            "A call of a tool that is kept out is a denial that names who can approve it, and the "
+            "number of such tools stands beside each upstream."
+        ),
+        "access.keeps-from-whom-it-says": (
+            "What an access rule keeps from a caller is not shown, found or run for it, and no "
+            "other rule gives it back."
+        ),
+        "access.read-only": (
+            "Where nothing may be changed, only what an approved definition, or the operator, "
+            "says to only read is shown and run."
+        ),
+        "content.sizes-are-bounded": (
+            "Arguments and results above their bounds are refused with both sizes; for arguments "
+            "nothing is held."
+        ),
+        "content.promises-are-kept": (
+            "A result is held against its tool's output schema on every way; one that breaks it "
+            "is an error that says where, what was expected and what came, and is charged, unless "
+            "the policy only reports it."
+        ),
+        "redaction.results": (
+            "What the policy takes out of results never reaches a client, a record or the "
+            "archive, in time linear in the text, and is counted."
         ),
         "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
         "pin.approve-what-was-seen": (

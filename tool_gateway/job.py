@@ -50,6 +50,7 @@ class Job:
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
+    `arguments_bytes` is the size of the arguments as JSON.
     """
 
     call: ToolCall
@@ -64,6 +65,7 @@ class Job:
     is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
+    arguments_bytes: int = 0
 
     @property
     def turn(self) -> TurnId | None:
@@ -117,6 +119,12 @@ class Progress:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.result = served.result
+
+    def note_outcome(self, outcome: Outcome) -> ToolResult:
+        """Note how the backend ended the call; return what it answered."""
+        self.outcome, self.detail = outcome, outcome.detail
+        self.status, self.result = outcome.status, outcome.result
+        return outcome.result
 
     def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
         """Note that the backend failed after the call was sent; return how that is told."""

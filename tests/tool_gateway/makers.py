@@ -39,16 +39,18 @@ from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.contention import Contention
 from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
     LedgerUnavailableError,
 )
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.guards.secrets import Detector, built_in
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -56,6 +58,7 @@ from tool_gateway.ports import ApprovalDesk, Archived, Clock, FlowKnown, Ledger,
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
+from tool_gateway.schemas import ToolSchemas
 from tool_gateway.turnstile import PressureGauge, Turnstile
 
 CHAIN = ScopeChain(tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ada/one"))
@@ -331,6 +334,7 @@ class House:
         pressure: PressureGauge | None = None,
         flow: FlowPolicy | None = None,
         flow_store: FakeFlowStore | None = None,
+        detectors: Mapping[str, Detector] | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
@@ -358,6 +362,8 @@ class House:
             clock=self.clock,
         )
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
+        self.schemas = lambda: ToolSchemas(Catalog([self.entry]))
+        keeper = ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock)
         self.pipeline = Pipeline(
             gate=self.gate,
             cache=ResultCache(clock=self.clock),
@@ -365,7 +371,12 @@ class House:
             books=self.books,
             turns=self.turns,
             approver=self.approver,
-            keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
+            keeper=keeper,
+            answers=AnswerGuard(
+                schemas=self.schemas_now,
+                keeper=keeper,
+                detectors=detectors or built_in(),
+            ),
             clock=self.clock,
             policy=lambda: self.policy,
             running=self.running,
@@ -375,6 +386,10 @@ class House:
             admin_contact=contact,
             turnstile=self.turnstile,
         )
+
+    def schemas_now(self) -> ToolSchemas:
+        """Return the schemas in force, which a test may say otherwise."""
+        return self.schemas()
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:
         return await self.pipeline.run(

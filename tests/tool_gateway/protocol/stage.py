@@ -94,6 +94,7 @@ class Stage:
         with anyio.fail_after(SECONDS_MAX):
             async with AsyncExitStack() as stack:
                 stock, changes = Stock(()), Changes()
+                self.house.schemas = lambda: stock.schemas
                 self.fleet = UpstreamFleet(
                     specs, placement=Placement(), stock=stock, changes=changes
                 )
