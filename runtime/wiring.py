@@ -182,6 +182,7 @@ async def open_sidecar(
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
+        await stack.enter_async_context(executor.guarded())
         tokens = await _first_start(ground, state_dir)
 
         local = LocalCommands(

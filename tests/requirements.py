@@ -43,6 +43,9 @@ _STATED: dict[str, dict[str, str]] = {
         "reservation.id-unique": "A reservation id is never reused.",
         "scope.child-within-parent": "A child scope's settled usage is within its parent's.",
         "process.none-outlives-call": "No process outlives its call's domain.",
+        "process.none-outlives-sidecar": (
+            "Nothing that the sidecar started outlives it, whatever ends it."
+        ),
     },
     _SESSIONS: {
         "budget.observe-denies-nothing": (
