@@ -7,8 +7,8 @@ import pytest
 from governor.ids import UpstreamName
 from memory_store.errors import StoreError, StoreOverloadedError, StoreUnavailableError
 from runtime.readiness import Readiness
-from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
 
 TIME = StdioSpec(name=UpstreamName("time"), command=("mcp-server-time",))
 NOTES = HttpSpec(name=UpstreamName("notes"), url="http://notes.test/mcp")
