@@ -12,6 +12,7 @@ import pytest
 
 from ebpf.capability import Host
 from ebpf.domains.groups import remove_group
+from ebpf.domains.hybrid import HybridDomains
 from ebpf.executor import LocalExecutor
 from tests.ebpf.commands import (
     HOSTILE,
@@ -46,11 +47,12 @@ def tight(host: Host) -> Iterator[Path]:
 
 def bases(host: Host, state_dir: Path) -> list[Path]:
     """Return the groups that a sidecar of this state directory has made in any hierarchy."""
-    prefix = LocalExecutor(host=host, state_dir=state_dir, user="nobody")._domains._prefix  # type: ignore[attr-defined]
+    domains = LocalExecutor(host=host, state_dir=state_dir, user="nobody")._domains
+    assert isinstance(domains, HybridDomains)
     return [
         path
         for hierarchy in host.hierarchies.values()
-        for path in hierarchy.mount.rglob(f"{prefix}*")
+        for path in hierarchy.mount.rglob(f"{domains._prefix}*")
     ]
 
 

@@ -71,7 +71,7 @@ class UpstreamConnection:
         self.listener = Listener(spec.name, publish=publish)
         self._era = era
         self._placement = placement
-        self._placed_as = placed_as or spec.name
+        self.placed_as = placed_as or spec.name
         self._on_tools = on_tools
         self._publish = publish
         self._leg: Leg | None = None
@@ -101,8 +101,8 @@ class UpstreamConnection:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a request is in flight."""
-        return self._leg is not None and self._leg.is_busy
+        """Tell whether a request is in flight, or waits until it can be."""
+        return self.standing.is_awaited or (self._leg is not None and self._leg.is_busy)
 
     async def settled(self) -> None:
         """Wait until the first attempt to connect has succeeded or failed."""
@@ -178,7 +178,8 @@ class UpstreamConnection:
         """Return since when nobody needs the connection, None where somebody does."""
         rests_since = None if self._leg is None else self._leg.rests_since
         started_at = self.vitals.started_at
-        if rests_since is None or started_at is None or self.listener.is_watching:
+        is_needed = self.listener.is_watching or self.standing.is_awaited
+        if rests_since is None or started_at is None or is_needed:
             return None
         return max(rests_since, started_at)
 
@@ -267,7 +268,7 @@ class UpstreamConnection:
             with anyio.fail_after(self.spec.start_ms_max / 1000) as starting:
                 async with opened(
                     self.spec,
-                    placed_as=self._placed_as,
+                    placed_as=self.placed_as,
                     placement=self._placement,
                     questions=questions,
                     on_message=self._on_message(questions),

@@ -29,12 +29,22 @@ class Standing:
         self.is_waking = False
         self._name = name
         self._told = ""
+        self._awaiting = 0
         self._settled = anyio.Event()  # set once READY, DOWN or IDLE is known
         self._rest: anyio.Event | None = None  # set by whoever ends the rest
 
     async def settled(self) -> None:
         """Wait until an attempt to connect has succeeded or failed."""
-        await self._settled.wait()
+        self._awaiting += 1
+        try:
+            await self._settled.wait()
+        finally:
+            self._awaiting -= 1
+
+    @property
+    def is_awaited(self) -> bool:
+        """Tell whether somebody waits to use it."""
+        return self._awaiting > 0
 
     def ready(self) -> None:
         """Let calls go out from now on."""
