@@ -55,16 +55,15 @@ DAEMON = "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > {to}; exec sleep 1000
 
 # What servers do to outlive whoever starts them: children, children that left their session,
 # their parent and their environment, wrappers that wait; none of them ends when asked to.
-HOSTILE = """
+HOSTILE_CHILDREN = """
 trap '' TERM HUP INT
 sleep {token} &
 (setsid sleep {token} &)
 (setsid env -i PATH="$PATH" sh -c 'trap "" TERM HUP; (setsid sleep {token} &); sleep {token}' &)
 sh -c 'trap "" TERM; sh -c "sleep {token} & wait"' &
 (while :; do setsid sleep 0.05; done) &
-echo ready > {to}
-exec sleep {token}
 """
+HOSTILE = HOSTILE_CHILDREN + "echo ready > {to}; exec sleep {token}"
 HOSTILE_SLEEPERS = 6
 
 
