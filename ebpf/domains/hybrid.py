@@ -231,12 +231,19 @@ class HybridDomains:
         """Kill and remove what a dead sidecar of this instance left; return how many."""
         # A sidecar that is started anew may stand elsewhere, so its predecessor's place is
         # searched for, not computed.
-        groups = await anyio.to_thread.run_sync(self._find_strays)
+        bases = await anyio.to_thread.run_sync(self._find_bases)
+        own = set(self.bases.values())
+        groups = [
+            group
+            for base in bases
+            for group in child_groups(base)
+            if base not in own or group.name not in self._made
+        ]
         for group in groups:
             if (group / "cgroup.kill").exists():
                 await self._kill_stray(group)
         await remove_groups(groups)
-        for base in {group.parent for group in groups}:
+        for base in bases:
             remove_group(base)  # stays where a live domain is inside
         return len({(group.parent.name, group.name) for group in groups})
 
@@ -247,13 +254,10 @@ class HybridDomains:
             if not remove_group(group):
                 raise  # else the dead sidecar's own warden was faster
 
-    def _find_strays(self) -> list[Path]:
-        """Return the groups of all domains of this instance that were not made here."""
-        own = set(self.bases.values())
+    def _find_bases(self) -> list[Path]:
+        """Return the bases of all processes of this instance, in every hierarchy."""
         return [
-            group
+            base
             for hierarchy in self._hierarchies.values()
             for base in find_groups(hierarchy.mount, self._prefix)
-            for group in child_groups(base)
-            if base not in own or group.name not in self._made
         ]

@@ -8,16 +8,19 @@ sidecar by as long as it takes to kill what is beneath it.
 import marshal
 import os
 import resource
-import signal
 
 from ebpf.launcher import linux
 from ebpf.launcher.parent import Parent
 
 TYPE_CHECKING = False  # `typing` costs every launch milliseconds
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
 
     from ebpf.launcher.spec import LaunchSpec
+else:
+    # What `signal` adds to it are enumerations, which would cost every launch milliseconds.
+    import _signal as signal
 
 _SECTOR_BYTES = 512
 _KILL_WAIT_MS_FIRST = 2
@@ -118,7 +121,7 @@ class _Keeper:
             return  # nobody is left to be told
 
 
-def _heard(*signals: signal.Signals) -> int:
+def _heard(*signals: int) -> int:
     """Return a descriptor from which the numbers of these signals can be read."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

@@ -11,13 +11,13 @@ from ebpf.errors import DomainError
 from tests.ebpf.commands import limits
 
 
-def domains_in(root: Path, *, together: tuple[str, ...] = ()) -> HybridDomains:
+def domains_in(root: Path, *, together: tuple[str, ...] = (), pid: int = 7) -> HybridDomains:
     hierarchies = {}
     for name in CONTROLLERS:
         place = root / ("+".join(together) if name in together else name) / "own"
         place.mkdir(parents=True, exist_ok=True)
         hierarchies[name] = Hierarchy(mount=place.parent, own=place)
-    return HybridDomains(hierarchies, instance="0123", pid=7)
+    return HybridDomains(hierarchies, instance="0123", pid=pid)
 
 
 def folders(root: Path) -> set[str]:
@@ -80,3 +80,22 @@ async def test_a_group_that_stays_busy_is_an_error_and_not_a_hang(
 
     with anyio.fail_after(5), pytest.raises(DomainError, match=r"still busy in .*pids"):
         await domain.remove()
+
+
+@pytest.mark.anyio
+async def test_a_sweep_removes_what_other_processes_of_the_instance_left_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    dead, mine = domains_in(tmp_path, pid=7), domains_in(tmp_path, pid=8)
+    dead.make("left", None)
+    mine.make("live", None)
+    for name in CONTROLLERS:
+        (tmp_path / name / "own" / "flyball-0123-6").mkdir()  # emptied, and not removed
+        (tmp_path / name / "own" / "flyball-4567-7").mkdir()  # another instance's
+
+    with anyio.fail_after(5):
+        swept = await mine.sweep()
+
+    assert swept == 1
+    left = {path.split("/", 2)[2] for path in folders(tmp_path)}
+    assert left == {"flyball-0123-8", "flyball-0123-8/live", "flyball-4567-7"}
