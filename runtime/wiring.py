@@ -182,6 +182,7 @@ async def open_sidecar(
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
         await _clean_up(executor, ground)
+        await stack.enter_async_context(executor.guarded())
         tokens = await _first_start(ground, state_dir)
 
         local = LocalCommands(
@@ -204,7 +205,7 @@ async def open_sidecar(
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
-        readiness = Readiness(store=store, fleet=fleet)
+        readiness = Readiness(store=store, fleet=fleet, placement=local, now_ms=ground.clock.now_ms)
         yield Sidecar(
             agents=await _agents(ground, front, models),
             admin=_admin(ground, readiness, local, pins, stock),
@@ -481,6 +482,7 @@ def _admin(
             freezer=SessionFreezer(running=ground.running, commands=local),
             readiness=readiness.problems,
             upstreams=readiness.upstreams,
+            upstream=readiness.upstream,
             metrics=exposition,
             policy=lambda: ground.policy,
             known=known_targets(ground.config),

@@ -125,6 +125,16 @@ def count_redaction(detector: str) -> None:
     _redactions.add(detector)
 
 
+_ends = _meter.create_counter(
+    "flyball_upstream_ends", description="Ends of upstreams and their connections, by cause"
+)
+
+
+def count_upstream_end(*, upstream: str, cause: str) -> None:
+    """Count that an upstream ended; `upstream` is a configured name, `cause` a word of ours."""
+    _ends.add(1, {"backend": upstream, "reason": cause})
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):

@@ -132,17 +132,18 @@ def remove_group(path: Path) -> bool:
     return True
 
 
-def find_groups(root: Path, name: str) -> list[Path]:
-    """Return every control group of that name beneath a hierarchy's root."""
+def find_groups(root: Path, prefix: str) -> list[Path]:
+    """Return every control group beneath a hierarchy's root whose name begins so."""
     found: list[Path] = []
     level = [root]
     for _ in range(_SEARCH_DEPTH_MAX):
-        level = [child for parent in level for child in _child_groups(parent)]
-        found += [path for path in level if path.name == name]
+        level = [child for parent in level for child in child_groups(parent)]
+        found += [path for path in level if path.name.startswith(prefix)]
     return found
 
 
-def _child_groups(directory: Path) -> list[Path]:
+def child_groups(directory: Path) -> list[Path]:
+    """Return the control groups directly beneath one; none where it is gone."""
     try:
         return [path for path in directory.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:

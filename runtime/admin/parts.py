@@ -37,8 +37,9 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type. `labels` says what flow rules
-    take a tool for; `schema_faults` which schemas of tools are of no use.
+    keys. `upstream` returns all that is known of one, None if there is none. `metrics` returns
+    Prometheus' text with its media type. `labels` says what flow rules take a tool for;
+    `schema_faults` which schemas of tools are of no use.
     """
 
     store: Store
@@ -48,6 +49,7 @@ class AdminParts:
     freezer: SessionFreezer
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
+    upstream: Callable[[str], Awaitable[Mapping[str, object] | None]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
     known: KnownTargets

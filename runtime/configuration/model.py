@@ -22,6 +22,7 @@ from runtime.configuration.access import AccessTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
+from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
@@ -125,6 +126,11 @@ class Upstream(Table):
     prefix: Literal["server", "none"] = "server"
     # "session": a connection, and a process, for each session instead of one for all.
     share: Literal["all", "session"] = "all"
+    sessions_max: SessionCount | None = None
+    # It is stopped when nothing used it for so long, and started for the next call.
+    idle_s: IdleSeconds | None = None
+    # None: one that is started is asked now and again, one that runs elsewhere is not.
+    health: HealthTable | None = None
     start_ms_max: Positive = 30_000
     trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
@@ -151,6 +157,11 @@ class Upstream(Table):
             raise ValueError("give exactly one of `command` and `url`")
         if self.command is not None and not self.command:
             raise ValueError("command: name the program to start")
+        if self.share != "session":
+            if self.sessions_max is not None:
+                raise ValueError('sessions_max: this is for share = "session"; add that')
+            if self.idle_s is not None and self.command is None:
+                raise ValueError('idle_s: this is for `command`, or share = "session"')
         return self
 
 

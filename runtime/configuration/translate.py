@@ -23,6 +23,7 @@ from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
 from runtime.configuration.content import content_of
+from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -44,7 +45,14 @@ from runtime.settings import scripts_directory, secret_from_environment
 from runtime.webhook import Webhook
 from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
-from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, Transport, UpstreamSpec
+from tool_gateway.upstreams.spec import (
+    SESSIONS_MAX,
+    HttpSpec,
+    Share,
+    StdioSpec,
+    Transport,
+    UpstreamSpec,
+)
 
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
@@ -370,6 +378,9 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             start_ms_max=table.start_ms_max,
             trust_reported_cost=table.trust_reported_cost,
             share=Share(table.share),
+            idle_ms=_idle_ms(table),
+            health=None if table.health is None else health_of(table.health),
+            sessions_max=table.sessions_max or SESSIONS_MAX,
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -385,7 +396,14 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         start_ms_max=table.start_ms_max,
         trust_reported_cost=table.trust_reported_cost,
         share=Share(table.share),
+        idle_ms=_idle_ms(table),
+        health=health_of(table.health or HealthTable()),
+        sessions_max=table.sessions_max or SESSIONS_MAX,
     )
+
+
+def _idle_ms(table: Upstream) -> int | None:
+    return None if table.idle_s is None else table.idle_s * 1000
 
 
 def _program(name: str) -> str:

@@ -30,6 +30,9 @@ class SidecarProcess:
     extra: str = ""
     urls: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
+    python: tuple[str, ...] = (sys.executable,)
+    user: int | None = None
+    env: Mapping[str, str] | None = None
 
     @property
     def state(self) -> Path:
@@ -46,7 +49,7 @@ body_bytes_max = 100000
 
 [[upstream]]
 name = "worker"
-command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
+command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
 
 {self.extra}
 """,
@@ -55,9 +58,13 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
         with (self.folder / "stderr.log").open("a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "runtime", "up", "--json"),
+                    *(*self.python, "-m", "runtime", "up", "--json"),
                     *("--config", str(config), "--state", str(self.state)),
                 ],
+                env=self.env,
+                user=self.user,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

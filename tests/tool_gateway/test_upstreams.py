@@ -27,10 +27,10 @@ from tool_gateway.results import Outcome
 from tool_gateway.stock import Stock
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams import connection
-from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.fleet import UpstreamFleet
 from tool_gateway.upstreams.http import contained_client
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +55,12 @@ class Placement:
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)
+
+    def server_started(self, name: str, pid: int) -> None:
+        pass
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        return ()
 
     async def end_server(self, name: str) -> None:
         self.ended.append(name)

@@ -12,6 +12,8 @@ from http import HTTPStatus
 
 import httpx2
 
+from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
+
 # Codes that no server uses (outside the range that the specification reserves); they carry
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
@@ -19,7 +21,7 @@ BROKE_OFF = -31_002
 # An upstream may send these codes too; only this process can send the mark beside them.
 MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
-JSON_BYTES_MAX = 64 * 1024 * 1024
+JSON_BYTES_MAX = ANSWER_BYTES_MAX
 
 
 class FaultContainingTransport(httpx2.AsyncBaseTransport):

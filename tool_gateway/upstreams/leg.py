@@ -43,6 +43,11 @@ class Leg:
         return self._questions.is_busy
 
     @property
+    def rests_since(self) -> float | None:
+        """Return when the last request ended, None while one is in flight."""
+        return None if self.is_busy else self._questions.used_at
+
+    @property
     def is_modern(self) -> bool:
         """Tell whether the upstream speaks the era without sessions."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -55,6 +55,11 @@ class Listener:
         self._rewatch = anyio.Event()
         self.tools_changed = anyio.Event()
 
+    @property
+    def is_watching(self) -> bool:
+        """Tell whether somebody waits for changes to a resource."""
+        return bool(self._watched)
+
     def hear(self, message: object) -> None:
         """Take note of a notification of the upstream's."""
         match message:

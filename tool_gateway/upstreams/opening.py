@@ -7,17 +7,17 @@ from typing import Any
 
 import httpx2
 import mcp_types
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.session import MessageHandlerFnT
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
+from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.questions import Questions
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
-from tool_gateway.upstreams.stderr import StderrRing
+from tool_gateway.upstreams.vitals import Vitals
 from tool_gateway.upstreams.watched import watched
 
 # Its stream stays open while nobody calls.
@@ -41,12 +41,12 @@ async def opened(
     questions: Questions,
     on_message: MessageHandlerFnT,
     on_lost: Callable[[], None],
-    on_stderr: Callable[[str], None],
+    vitals: Vitals,
     era: Era = Era.ANY,
 ) -> AsyncIterator[Client]:
     """Yield a client that is connected to the upstream; `on_lost` is called at its end.
 
-    `placed_as` names the domain of a server that is started; `on_stderr` gets its last words.
+    `placed_as` names the domain of a server that is started; `vitals` is told of its life.
     """
     match spec:
         case HttpSpec(transport=Transport.SSE):
@@ -70,19 +70,13 @@ async def opened(
                 ) as client:
                     yield client
         case StdioSpec():
-            with StderrRing(spec.name) as stderr:
-                command, *arguments = placement.wrap_server(placed_as, spec.command)
-                parameters = StdioServerParameters(
-                    command=command, args=arguments, env=dict(spec.env), cwd=spec.cwd
-                )
-                started = stdio_client(parameters, errlog=stderr.writer)
-                try:
-                    async with _client(
-                        watched(started, on_lost), questions, on_message, era=era
-                    ) as client:
-                        yield client
-                finally:
-                    on_stderr(stderr.tail())
+            transport = server_process(
+                spec, placed_as=placed_as, placement=placement, vitals=vitals
+            )
+            async with _client(
+                watched(transport, on_lost), questions, on_message, era=era
+            ) as client:
+                yield client
 
 
 def _client(

@@ -72,6 +72,11 @@ class UpstreamRelay:
         """Return what it said about itself, None before it was first connected."""
         return self._shared.face
 
+    @property
+    def own_connections(self) -> tuple[UpstreamConnection, ...]:
+        """Return the connections that belong to one session each."""
+        return () if self._own is None else self._own.connections
+
     def start_in(self, tasks: TaskGroup) -> None:
         """Keep the other connections to the upstream alive in `tasks`."""
         self._twin.start_in(tasks)
@@ -127,6 +132,7 @@ class UpstreamRelay:
         Raises:
             UpstreamFailedError: it refuses.
         """
+        self._shared.standing.wake()
         try:
             await self._shared.listener.watch(self._shared.client, uri)
         except MCPError as error:

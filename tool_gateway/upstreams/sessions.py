@@ -11,13 +11,14 @@ from governor.ids import SessionId
 from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamNotReachedError
 from tool_gateway.ports import ServerPlacement
-from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
+from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.spec import UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
 
-SESSIONS_MAX = 64
-IDLE_SECONDS_MAX = 600.0
-SWEEP_SECONDS = 30.0
+# How long one rests before it is closed, where its upstream says nothing else.
+IDLE_SECONDS = 600.0
+SWEEP_SECONDS_MAX = 30.0
 
 
 @dataclass(slots=True)
@@ -41,6 +42,12 @@ class SessionConnections:
         self._own: dict[SessionId, _Own] = {}
         self._tasks: TaskGroup | None = None
         self._numbers = count(1)
+        self._idle_s = IDLE_SECONDS if spec.idle_ms is None else spec.idle_ms / 1000
+
+    @property
+    def connections(self) -> tuple[UpstreamConnection, ...]:
+        """Return the connections that there are now."""
+        return tuple(own.connection for own in self._own.values())
 
     def start_in(self, tasks: TaskGroup) -> None:
         """Open connections in `tasks` from now on, and close there those that rest."""
@@ -67,15 +74,18 @@ class SessionConnections:
         return own.connection
 
     def _opened(self, session: SessionId, era: Era) -> _Own:
-        if self._tasks is None or len(self._own) >= SESSIONS_MAX:
-            message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
+        if self._tasks is None or len(self._own) >= self._spec.sessions_max:
+            message = (
+                f"{self._spec.name}: {self._spec.sessions_max} sessions have a connection already"
+            )
             raise UpstreamNotReachedError(message)
         connection = UpstreamConnection(
             self._spec,
             placement=self._placement,
             on_tools=_nothing,
             publish=self._publish,
-            placed_as=f"{self._spec.name}-{next(self._numbers)}",
+            # No upstream's name has a dot, so this is none's.
+            placed_as=f"{self._spec.name}.{next(self._numbers)}",
             era=era,
         )
         own = self._own[session] = _Own(connection, era)
@@ -92,10 +102,10 @@ class SessionConnections:
 
     async def _close_idle(self) -> None:
         while True:
-            await anyio.sleep(SWEEP_SECONDS)
+            await anyio.sleep(min(SWEEP_SECONDS_MAX, self._idle_s / 2))
             for own in list(self._own.values()):
                 rests_s = anyio.current_time() - own.used_at
-                if rests_s > IDLE_SECONDS_MAX and not own.connection.is_busy:
+                if rests_s > self._idle_s and not own.connection.is_busy:
                     own.scope.cancel()
 
 

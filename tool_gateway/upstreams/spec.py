@@ -21,9 +21,26 @@ class Share(StrEnum):
     SESSION = "session"
 
 
+SESSIONS_MAX = 64
+# A result larger than this is refused, however it comes.
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How often an upstream is asked whether it answers, and when it counts as hung."""
+
+    every_ms: int = 30_000
+    timeout_ms: int = 10_000
+    failures_max: int = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSpec:
-    """A server that the gateway starts; it gets a minimal environment and `env`, no more."""
+    """A server that the gateway starts; it gets a minimal environment and `env`, no more.
+
+    With `idle_ms` it is stopped when nothing used it for so long, and started for the next call.
+    """
 
     name: UpstreamName
     command: tuple[str, ...]
@@ -33,6 +50,10 @@ class StdioSpec:
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    idle_ms: int | None = None
+    health: Health | None = field(default_factory=Health)
+    sessions_max: int = SESSIONS_MAX
+    line_bytes_max: int = ANSWER_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +68,9 @@ class HttpSpec:
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    idle_ms: int | None = None
+    health: Health | None = None
+    sessions_max: int = SESSIONS_MAX
 
 
 UpstreamSpec = StdioSpec | HttpSpec

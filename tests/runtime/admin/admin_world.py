@@ -1,6 +1,6 @@
 """One sidecar's administration over a real store, with a clock that tests turn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,9 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             return [f"store: {error}"]
         return []
 
+    async def upstream(name: str) -> Mapping[str, object] | None:
+        return {"name": name, "stderr": ["one line"]} if name == "files" else None
+
     running = RunningCalls()
     books = Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock)
     return AdminParts(
@@ -136,6 +139,7 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         freezer=SessionFreezer(running=running, commands=commands or Commands()),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
+        upstream=upstream,
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
         policy=lambda: POLICY,
         known=KNOWN,

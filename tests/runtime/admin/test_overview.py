@@ -28,6 +28,15 @@ async def test_upstreams_are_shown_as_they_report_themselves(world: World) -> No
     }
 
 
+async def test_one_upstream_is_shown_with_its_last_words(world: World) -> None:
+    found = await world.get("/upstreams/files")
+    unknown = await world.get("/upstreams/other")
+
+    assert found.json() == {"name": "files", "stderr": ["one line"]}
+    assert unknown.status_code == 404
+    assert "there is no upstream other" in unknown.json()["detail"]
+
+
 async def test_each_change_is_in_the_audit_log_with_before_and_after(world: World) -> None:
     await world.post("/budgets", BUDGET)
     await world.put("/budgets/b", {"limits": {"tool_calls": 7}})

@@ -1,9 +1,12 @@
+import re
+
 import pytest
 
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
-from tool_gateway.upstreams.spec import HttpSpec, Share, Transport
+from runtime.errors import ConfigError
+from tool_gateway.upstreams.spec import Health, HttpSpec, Share, StdioSpec, Transport
 
 
 def read(text: str) -> Config:
@@ -49,3 +52,56 @@ prefix = "{prefix}"
 """)
 
     assert shows_builtins(config) is (are_shown == "yes")
+
+
+def test_how_long_a_server_lives_is_read() -> None:
+    config = read("""
+[[upstream]]
+name = "a"
+command = ["a"]
+share = "session"
+sessions_max = 3
+idle_s = 60
+health = { every_s = 5, failures_max = 4 }
+""")
+
+    (spec,) = upstreams_of(config)
+
+    assert isinstance(spec, StdioSpec)
+    assert (spec.sessions_max, spec.idle_ms) == (3, 60_000)
+    assert spec.health == Health(every_ms=5_000, timeout_ms=10_000, failures_max=4)
+
+
+def test_what_is_started_is_asked_whether_it_lives_and_what_runs_elsewhere_is_not() -> None:
+    config = read("""
+[[upstream]]
+name = "started"
+command = ["a"]
+
+[[upstream]]
+name = "elsewhere"
+url = "https://mcp.example.org/mcp"
+
+[[upstream]]
+name = "off"
+command = ["a"]
+health = { every_s = 0 }
+""")
+
+    found = [spec.health for spec in upstreams_of(config)]
+
+    assert found == [Health(), None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ('command = ["a"]\nsessions_max = 3', 'sessions_max: this is for share = "session"'),
+        ('url = "https://a.test"\nidle_s = 3', "idle_s: this is for `command`"),
+        ('command = ["a"]\nidle_s = 0', "greater than or equal to 1"),
+        ('command = ["a"]\nhealth = { every = 3 }', "health.every"),
+    ],
+)
+def test_what_cannot_be_about_a_servers_life_is_refused(words: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read(f'[[upstream]]\nname = "a"\n{words}\n')

@@ -46,6 +46,12 @@ class Placement:
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)
 
+    def server_started(self, name: str, pid: int) -> None:
+        pass
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        return ()
+
     async def end_server(self, name: str) -> None:
         pass
 
