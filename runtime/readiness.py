@@ -1,7 +1,11 @@
 """Whether the sidecar can serve, and how its upstreams are."""
 
+from collections.abc import Mapping
+
+from governor.ids import UpstreamName
 from memory_store.errors import StoreError
 from memory_store.store import Store
+from tool_gateway.breakers import Breakers
 from tool_gateway.upstreams.fleet import UpstreamFleet
 from tool_gateway.upstreams.spec import StdioSpec
 
@@ -12,8 +16,9 @@ class Readiness:
     An upstream that is down is reported, not counted: the others can still be called.
     """
 
-    def __init__(self, *, store: Store, fleet: UpstreamFleet) -> None:
+    def __init__(self, *, store: Store, fleet: UpstreamFleet, breakers: Breakers) -> None:
         """Take what is asked."""
+        self._breakers = breakers
         self._store = store
         self._fleet = fleet
         self._draining = False
@@ -41,6 +46,11 @@ class Readiness:
                 "problem": connection.problem or None,
                 "protocol_version": connection.protocol_version,
                 "tools": len(connection.entries),
+                "breaker": self._breaker_of(connection.name),
             }
             for connection in self._fleet.connections
         ]
+
+    def _breaker_of(self, upstream: UpstreamName) -> Mapping[str, object] | None:
+        breaker = self._breakers.of(upstream)
+        return None if breaker is None else breaker.shown()

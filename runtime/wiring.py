@@ -36,6 +36,7 @@ from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.clock import SystemClock
+from runtime.configuration.care import breakers_of
 from runtime.configuration.contention import contention_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
@@ -87,6 +88,7 @@ from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.breakers import Breakers
 from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
@@ -146,6 +148,7 @@ class _Ground:
     archive: StoreArchive
     running: RunningCalls
     turnstile: Turnstile
+    breakers: Breakers
     kept: ArgumentsKept
     flow: FlowGuard
     gate: ReasoningGate | None
@@ -203,7 +206,7 @@ async def open_sidecar(
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
-        readiness = Readiness(store=store, fleet=fleet)
+        readiness = Readiness(store=store, fleet=fleet, breakers=ground.breakers)
         yield Sidecar(
             agents=await _agents(ground, front, models),
             admin=_admin(ground, readiness, local, pins),
@@ -255,6 +258,7 @@ def _ground(
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
     kept = ArgumentsKept(config.records.arguments)
+    breakers = Breakers(breakers_of(config.upstream), clock=clock)
     turns = TurnGate(
         books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
     )
@@ -282,7 +286,9 @@ def _ground(
             pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
             # What reads the house's own books is never kept waiting.
             exempt=frozenset({builtin.BUILTIN}),
+            breakers=breakers,
         ),
+        breakers=breakers,
         kept=kept,
         flow=_flow(config, store, clock),
         gate=ReasoningGate(key=gate_key(state_dir), clock=clock) if policy.has_gate else None,

@@ -137,6 +137,14 @@ _STATED: dict[str, dict[str, str]] = {
             "The short way in answers each request exactly as the SDK's front would."
         ),
         "front.gone-client-cancels": "A client that goes away takes its call back.",
+        "upstream.breaker-denies-at-once": (
+            "An upstream that keeps failing is left alone: its calls are denied before anything "
+            "is held, and told when to try again."
+        ),
+        "upstream.breaker-closes-again": (
+            "A failing upstream is asked again by one call after a pause, which grows while that "
+            "fails too."
+        ),
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {

@@ -81,8 +81,16 @@ class UpstreamNotReachedError(UpstreamError):
     """The upstream provably received nothing of the call."""
 
 
+class UpstreamDownError(UpstreamNotReachedError):
+    """The upstream is not there, so it provably received nothing of the call."""
+
+
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
+
+
+class UpstreamLostError(UpstreamFailedError):
+    """The upstream went away before its answer was whole."""
 
 
 class UpstreamSaidError(UpstreamFailedError):

@@ -18,6 +18,7 @@ from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
+from runtime.configuration.care import BreakerTable
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
@@ -126,6 +127,14 @@ class Upstream(Table):
     start_ms_max: Positive = 30_000
     trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
+    breaker: Literal["off"] | BreakerTable = BreakerTable()
+
+    @field_validator("breaker", mode="before")
+    @classmethod
+    def _is_breaker(cls, value: object) -> object:
+        if value != "off" and not isinstance(value, (dict, BreakerTable)):
+            raise ValueError('use "off", or { calls_min = 10, open_s = 5 } for terms of your own')
+        return value
 
     @field_validator("name")
     @classmethod

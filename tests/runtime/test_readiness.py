@@ -4,9 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from governor.breaker import BreakerTerms
 from governor.ids import UpstreamName
 from memory_store.errors import StoreError, StoreOverloadedError, StoreUnavailableError
 from runtime.readiness import Readiness
+from tests.tool_gateway.makers import FakeClock
+from tool_gateway.breakers import Breakers
 from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 
@@ -40,7 +43,8 @@ def connection(
 
 def readiness(*connections: SimpleNamespace, store_error: StoreError | None = None) -> Readiness:
     fleet = SimpleNamespace(connections=connections)
-    return Readiness(store=CheckedStore(store_error), fleet=fleet)
+    breakers = Breakers({"time": BreakerTerms()}, clock=FakeClock())
+    return Readiness(store=CheckedStore(store_error), fleet=fleet, breakers=breakers)
 
 
 @pytest.mark.anyio
@@ -88,6 +92,7 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
             "problem": None,
             "protocol_version": "2025-11-25",
             "tools": 2,
+            "breaker": {"phase": "closed", "failed": 0, "ended": 0, "retry_after_ms": None},
         },
         {
             "name": "notes",
@@ -96,5 +101,6 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
             "problem": "connection refused",
             "protocol_version": None,
             "tools": 0,
+            "breaker": None,
         },
     ]

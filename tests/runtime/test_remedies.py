@@ -33,6 +33,7 @@ from tool_gateway.denials import (
     loop_detected,
     overloaded,
     policy_denied,
+    upstream_unavailable,
 )
 from tool_gateway.guards.gate import ReasoningGate
 
@@ -152,12 +153,13 @@ DENIED = {
         "what the user asked for",
     ),
     "gate": (at_a_gate(), "Solve this puzzle"),
+    "broken": (upstream_unavailable("It failed.", retry_after_ms=4_100), "again in 5 s"),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
 
 
 NO_CHEAPER = ["clock", "slots", "rate", "calls", "turn", "closed", "frozen", "ledger"]
-NO_CHEAPER += ["overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
+NO_CHEAPER += ["broken", "overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
 
 
 def test_every_reason_is_among_those_that_are_looked_at() -> None:

@@ -8,6 +8,7 @@ import anyio
 
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import Amounts, Unit
+from governor.breaker import BreakerTerms
 from governor.budget import Budget
 from governor.call import CallRecord, Idempotency, Isolated, ToolCall
 from governor.denial import Denied
@@ -39,6 +40,7 @@ from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.breakers import Breakers
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.contention import Contention
 from tool_gateway.errors import (
@@ -329,11 +331,18 @@ class House:
         turn_store: FakeTurnStore | None = None,
         contention: Contention | None = None,
         pressure: PressureGauge | None = None,
+        breaker: BreakerTerms | None = None,
         flow: FlowPolicy | None = None,
         flow_store: FakeFlowStore | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
-        self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
+        self.breakers = Breakers({"files": breaker} if breaker else {}, clock=self.clock)
+        self.turnstile = Turnstile(
+            contention or Contention(),
+            clock=self.clock,
+            pressure=pressure,
+            breakers=self.breakers,
+        )
         self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
         self.archive = archive or FakeArchive()
         self.backend = FakeBackend(behave)

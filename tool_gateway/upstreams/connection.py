@@ -16,13 +16,18 @@ from pydantic import ValidationError
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, ChangeKind
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
 from tool_gateway.results import Json
 from tool_gateway.translate import entries_of, face_of, shaped
-from tool_gateway.upstreams.http import MARK, NOT_REACHED
+from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT
 from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_tools
 from tool_gateway.upstreams.opening import WE, Era, opened
@@ -213,20 +218,21 @@ class UpstreamConnection:
                 await self._settled.wait()
         if self._leg is None:
             message = f"upstream {self.name} is {self.state} ({self.problem or 'no reason given'})"
-            raise UpstreamNotReachedError(message)
+            raise UpstreamDownError(message)
         return self._leg
 
     def _explained(self, error: MCPError) -> Exception:
         # Whatever an upstream can say itself is never a reason to release its call.
         if error.code == NOT_REACHED and error.data == MARK:
-            return UpstreamNotReachedError(f"upstream {self.name}: {error.message}")
+            return UpstreamDownError(f"upstream {self.name}: {error.message}")
         if error.data == MARK:
-            return UpstreamFailedError(f"upstream {self.name}: {error.message}")
+            kind = UpstreamFailedError if error.code == UNFIT else UpstreamLostError
+            return kind(f"upstream {self.name}: {error.message}")
         if error.code == mcp_types.CONNECTION_CLOSED and self._lost.is_set():
-            return UpstreamFailedError(f"upstream {self.name} died before it answered")
+            return UpstreamLostError(f"upstream {self.name} died before it answered")
         if error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated":
             self._lose()
-            return UpstreamFailedError(f"upstream {self.name} had ended the session")
+            return UpstreamLostError(f"upstream {self.name} had ended the session")
         return said(self.name, error)
 
     def _lose(self) -> None:

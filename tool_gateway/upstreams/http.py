@@ -16,6 +16,7 @@ import httpx2
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
 BROKE_OFF = -31_002
+UNFIT = -31_003
 # An upstream may send these codes too; only this process can send the mark beside them.
 MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
@@ -36,7 +37,11 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             if _is_compressed(response):
                 await response.aclose()
-                return _answer(request, request_id, BROKE_OFF, "compressed against our request")
+                return _answer(request, request_id, UNFIT, "compressed against our request")
+            if request_id is not None and _is_fault(response):
+                await response.aclose()
+                message = f"the server answered with HTTP {response.status_code}"
+                return _answer(request, request_id, BROKE_OFF, message)
             if request_id is not None and _is_json(response):
                 return await _read_whole(request, response, request_id)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
@@ -77,6 +82,11 @@ def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("application/json")
 
 
+def _is_fault(response: httpx2.Response) -> bool:
+    """Tell whether the server, or what stands before it, fails: no answer of the protocol."""
+    return response.is_server_error and not _is_json(response)
+
+
 def _is_compressed(response: httpx2.Response) -> bool:
     return response.headers.get("content-encoding", "identity").lower() != "identity"
 
@@ -91,7 +101,7 @@ async def _read_whole(
             total += len(chunk)
             if total > JSON_BYTES_MAX:
                 message = f"the answer is larger than {JSON_BYTES_MAX} bytes"
-                return _answer(request, request_id, BROKE_OFF, message)
+                return _answer(request, request_id, UNFIT, message)
             chunks.append(chunk)
     finally:
         await response.aclose()

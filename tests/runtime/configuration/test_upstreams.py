@@ -1,8 +1,11 @@
 import pytest
 
+from governor.breaker import BreakerTerms
+from runtime.configuration.care import breakers_of
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
+from runtime.errors import ConfigError
 from tool_gateway.upstreams.spec import HttpSpec, Share, Transport
 
 
@@ -49,3 +52,41 @@ prefix = "{prefix}"
 """)
 
     assert shows_builtins(config) is (are_shown == "yes")
+
+
+UPSTREAM = """
+[[upstream]]
+name = "a"
+url = "https://mcp.example.org/mcp"
+"""
+
+
+def test_a_breaker_stands_before_each_upstream_unless_it_is_switched_off() -> None:
+    text = UPSTREAM + UPSTREAM.replace('"a"', '"b"') + 'breaker = "off"\n'
+
+    assert breakers_of(read(text).upstream) == {"a": BreakerTerms()}
+
+
+def test_the_terms_of_a_breaker_are_read() -> None:
+    table = "{ failures_percent = 20, calls_min = 3, window_s = 7, open_s = 2, open_s_max = 9 }"
+
+    terms = breakers_of(read(f"{UPSTREAM}breaker = {table}").upstream)["a"]
+
+    assert terms == BreakerTerms(
+        failures_percent=20, calls_min=3, window_ms=7_000, open_ms=2_000, open_ms_max=9_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ('"on"', "upstream[0].breaker = 'on': use \"off\", or {"),
+        ("{ calls = 3 }", "upstream[0].breaker.calls: there is no such key"),
+        ("{ open_s = 200 }", "open_s = 200 is above open_s_max = 120"),
+    ],
+)
+def test_a_breaker_that_makes_no_sense_is_refused(words: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(f"{UPSTREAM}breaker = {words}")
+
+    assert told in str(refused.value)
