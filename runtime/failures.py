@@ -147,6 +147,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.UpstreamError: _UPSTREAM,
     gateway.UpstreamNotReachedError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.UpstreamDownError: _UPSTREAM._replace(title="Upstream not reached"),
+    gateway.UpstreamRefusedError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.UpstreamFailedError: _UPSTREAM,
     gateway.UpstreamLostError: _UPSTREAM,
     gateway.UpstreamSaidError: _UPSTREAM,

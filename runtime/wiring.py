@@ -195,7 +195,14 @@ async def open_sidecar(
         )
         stock = _stock(ground)
         pins, changes = await _pins(config, ground), Changes()
-        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
+        fleet = UpstreamFleet(
+            specs,
+            placement=local,
+            stock=stock,
+            pins=pins,
+            changes=changes,
+            below=ground.clock.below,
+        )
         gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
         relaying = _relaying(ground, gateway, fleet, changes)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)

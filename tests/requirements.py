@@ -145,6 +145,17 @@ _STATED: dict[str, dict[str, str]] = {
             "A failing upstream is asked again by one call after a pause, which grows while that "
             "fails too."
         ),
+        "upstream.retried-only-where-safe": (
+            "A call is sent again only if provably nothing of it was sent, or if what was "
+            "approved of its tool, or the operator, says that twice is once."
+        ),
+        "upstream.retries-are-bounded": (
+            "Retries end after a number of them, and with the time of their call."
+        ),
+        "upstream.retries-charge-once": (
+            "One hold covers all attempts at a call, which is settled once; its record says how "
+            "many there were."
+        ),
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {

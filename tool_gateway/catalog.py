@@ -42,6 +42,14 @@ class ToolEntry:
         return schema if isinstance(schema, Mapping) else {"type": "object"}
 
     @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the tool says of itself that to run it twice is to run it once."""
+        hints = self.definition.get("annotations")
+        return isinstance(hints, Mapping) and (
+            hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+        )
+
+    @property
     def has_output_schema(self) -> bool:
         """Tell whether clients will validate the structured content."""
         return "outputSchema" in self.definition

@@ -85,12 +85,16 @@ class UpstreamDownError(UpstreamNotReachedError):
     """The upstream is not there, so it provably received nothing of the call."""
 
 
+class UpstreamRefusedError(UpstreamDownError):
+    """The upstream takes no connection at this moment, so nothing of the call was sent."""
+
+
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
 
 
 class UpstreamLostError(UpstreamFailedError):
-    """The upstream went away before its answer was whole."""
+    """No whole answer came from the upstream, which may have done what it was asked."""
 
 
 class UpstreamSaidError(UpstreamFailedError):

@@ -161,6 +161,18 @@ def count_breaker(*, upstream: str, phase: Phase) -> None:
     _breaker_changes.add(1, {"backend": upstream, "state": phase.value})
 
 
+_retries = _Tally(
+    "flyball_retries",
+    ("backend", "reason"),
+    description="Requests that were sent again, by what their last attempt may have done",
+)
+
+
+def count_retry(*, upstream: str, after: str) -> None:
+    """Count a request that is sent again: nothing of it was sent, or how it went is unknown."""
+    _retries.add(upstream, after)
+
+
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:
     """Count a call that ran. `backend` is a configured name, so its values are bounded."""
     _calls.add(kind, backend, status.value)

@@ -1,12 +1,15 @@
 """The tables of `flyball.toml` about upstreams that fail, and what the gateway gets of them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
 from governor.breaker import BreakerTerms
+from governor.retrying import RetryTerms
 from runtime.configuration.table import Table
+from tool_gateway.upstreams.spec import Care
 
 _DAY_S = 86_400
 Seconds = Annotated[int, Field(strict=True, gt=0, le=_DAY_S)]
@@ -28,8 +31,8 @@ class BreakerTable(Table):
         return self
 
 
-class HasBreaker(Protocol):
-    """A table of an upstream, as far as it matters here."""
+class UpstreamTable(Protocol):
+    """The table of an upstream, as far as it matters here."""
 
     @property
     def name(self) -> str:
@@ -41,8 +44,29 @@ class HasBreaker(Protocol):
         """Return its breaker's terms."""
         ...
 
+    @property
+    def retries(self) -> int:
+        """Return how often a request is sent again."""
+        ...
 
-def breakers_of(upstreams: Iterable[HasBreaker]) -> Mapping[str, BreakerTerms]:
+    @property
+    def answer_ms_max(self) -> int | None:
+        """Return the longest that one attempt may take; None leaves it to the rules."""
+        ...
+
+    @property
+    def idempotent_by_key(self) -> bool:
+        """Tell whether the server knows what it was asked before by its key."""
+        ...
+
+
+def care_of(table: UpstreamTable) -> Care:
+    """Return how an upstream is treated that fails."""
+    care = Care(retry=RetryTerms(retries=table.retries), idempotent_by_key=table.idempotent_by_key)
+    return care if table.answer_ms_max is None else replace(care, answer_ms_max=table.answer_ms_max)
+
+
+def breakers_of(upstreams: Iterable[UpstreamTable]) -> Mapping[str, BreakerTerms]:
     """Return the terms of each upstream's breaker; one that is switched off has none."""
     return {
         upstream.name: BreakerTerms(

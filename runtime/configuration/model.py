@@ -128,6 +128,9 @@ class Upstream(Table):
     trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
     breaker: Literal["off"] | BreakerTable = BreakerTable()
+    retries: Annotated[int, Field(strict=True, ge=0, le=10)] = 2
+    answer_ms_max: Positive | None = None
+    idempotent_by_key: Flag = False
 
     @field_validator("breaker", mode="before")
     @classmethod

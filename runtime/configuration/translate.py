@@ -20,6 +20,7 @@ from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
+from runtime.configuration.care import care_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -358,6 +359,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             start_ms_max=table.start_ms_max,
             trust_reported_cost=table.trust_reported_cost,
             share=Share(table.share),
+            care=care_of(table),
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -373,6 +375,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         start_ms_max=table.start_ms_max,
         trust_reported_cost=table.trust_reported_cost,
         share=Share(table.share),
+        care=care_of(table),
     )
 
 

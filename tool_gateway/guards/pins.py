@@ -192,6 +192,10 @@ class Pins:
         self.on_change()
         return kept
 
+    def holds(self, upstream: UpstreamName) -> bool:
+        """Tell whether an upstream is exposed only as it was approved."""
+        return self._mode(upstream) is not Pin.OFF
+
     def _mode(self, upstream: UpstreamName) -> Pin:
         return self._modes.get(upstream, Pin.OFF)
 

@@ -21,11 +21,12 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
+    UpstreamRefusedError,
 )
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
-from tool_gateway.results import Json
+from tool_gateway.results import IDEMPOTENCY_META, Json
 from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT
 from tool_gateway.upstreams.leg import Leg, said
@@ -167,9 +168,17 @@ class UpstreamConnection:
         return original
 
     async def call(
-        self, tool: ToolName, arguments: Json, exchange: Exchange, patience: Patience
+        self,
+        tool: ToolName,
+        arguments: Json,
+        exchange: Exchange,
+        patience: Patience,
+        *,
+        key: str | None = None,
     ) -> Json:
         """Return the upstream's answer to a call of `tool`, given by its exposed name.
+
+        `key` tells a server that knows of such keys which calls are one and the same.
 
         Raises:
             TimeoutError: no answer came in time.
@@ -179,6 +188,8 @@ class UpstreamConnection:
         leg = await self._ready_leg()
         original = self.original_of(tool)
         params = {**exchange.wishes.extras, "name": original, "arguments": dict(arguments)}
+        if key is not None:
+            params["_meta"] = {IDEMPOTENCY_META: key}
         serving = Serving(exchange=exchange, patience=patience)
         answer = await self._request(leg, "tools/call", params, serving)
         if leg.is_short_for(exchange):
@@ -194,16 +205,18 @@ class UpstreamConnection:
                 raise UpstreamFailedError(message) from error
         return answer
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self, method: str, params: Json, exchange: Exchange, patience: Patience
+    ) -> Json:
         """Return the upstream's answer to a request.
 
         Raises:
-            TimeoutError: no answer came within `wall_ms`.
+            TimeoutError: no answer came in time.
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed after the request was sent.
         """
         leg = await self._ready_leg()
-        serving = Serving(exchange=exchange, patience=Patience(wall_ms))
+        serving = Serving(exchange=exchange, patience=patience)
         return await self._request(leg, method, params, serving)
 
     async def _request(self, leg: Leg, method: str, params: Json, serving: Serving) -> Json:
@@ -224,7 +237,7 @@ class UpstreamConnection:
     def _explained(self, error: MCPError) -> Exception:
         # Whatever an upstream can say itself is never a reason to release its call.
         if error.code == NOT_REACHED and error.data == MARK:
-            return UpstreamDownError(f"upstream {self.name}: {error.message}")
+            return UpstreamRefusedError(f"upstream {self.name}: {error.message}")
         if error.data == MARK:
             kind = UpstreamFailedError if error.code == UNFIT else UpstreamLostError
             return kind(f"upstream {self.name}: {error.message}")

@@ -5,13 +5,15 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from governor.ids import UpstreamName
+from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
+from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY
 from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, ServerPlacement
 from tool_gateway.stock import Stock
+from tool_gateway.upstreams.attempts import Below, half_of
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.relay import UpstreamRelay
 from tool_gateway.upstreams.spec import UpstreamSpec
@@ -31,8 +33,12 @@ class UpstreamFleet:
         stock: Stock,
         pins: Pins | None = None,
         changes: Changes | None = None,
+        below: Below = half_of,
     ) -> None:
-        """Take what to connect to; nothing is started. With `pins` they say what is exposed."""
+        """Take what to connect to; nothing is started. With `pins` they say what is exposed.
+
+        `below` draws a number from 0 up to its argument, for pauses between attempts.
+        """
         self._stock = stock
         self._pins = pins
         if pins is not None:
@@ -43,7 +49,13 @@ class UpstreamFleet:
             for spec in specs
         )
         self.relays: Mapping[UpstreamName, UpstreamRelay] = {
-            connection.name: UpstreamRelay(connection, placement=placement, publish=publish)
+            connection.name: UpstreamRelay(
+                connection,
+                placement=placement,
+                publish=publish,
+                below=below,
+                is_repeatable=self._is_repeatable,
+            )
             for connection in self.connections
         }
 
@@ -80,3 +92,15 @@ class UpstreamFleet:
                 offered = tuple(self._pins.sift(connection.name, offered))
             entries.extend(offered)
         self._stock.replace(entries)
+
+    def _is_repeatable(self, tool: ToolName) -> bool:
+        """Tell whether an exposed tool calls itself read-only or idempotent, and was approved so.
+
+        A server that nobody has looked at is not taken at its word.
+        """
+        try:
+            entry = self._stock.catalog.find(tool)
+        except UnknownToolError:
+            return False
+        is_approved = self._pins is not None and self._pins.holds(entry.backend)
+        return is_approved and entry.is_repeatable

@@ -16,10 +16,10 @@ import anyio
 import httptools
 
 from tool_gateway.errors import (
-    UpstreamDownError,
     UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
+    UpstreamRefusedError,
 )
 from tool_gateway.upstreams.origin import Origin
 
@@ -149,10 +149,10 @@ class ConnectionPool:
                 )
         except TimeoutError as error:
             message = f"cannot connect within {CONNECT_SECONDS_MAX:.0f} s"
-            raise UpstreamDownError(f"upstream {self._name}: {message}") from error
+            raise UpstreamRefusedError(f"upstream {self._name}: {message}") from error
         except OSError as error:  # a certificate's fault among them
             message = f"upstream {self._name}: cannot connect: {error}"
-            raise UpstreamDownError(message) from error
+            raise UpstreamRefusedError(message) from error
         return connection
 
     def keep(self, connection: "_Connection") -> None:

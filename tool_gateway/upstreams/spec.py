@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.ids import UpstreamName
+from governor.retrying import RetryTerms
 
 
 class Transport(StrEnum):
@@ -22,6 +23,20 @@ class Share(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How an upstream is treated that fails.
+
+    `answer_ms_max` is the longest that one attempt at a request may take, whatever the rule
+    of its tool allows it altogether. A server that is `idempotent_by_key` runs a call once
+    however often it comes with the same `_meta["flyball/idempotency_key"]`, which it is sent.
+    """
+
+    retry: RetryTerms = field(default_factory=RetryTerms)
+    answer_ms_max: int = 24 * 60 * 60 * 1000
+    idempotent_by_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSpec:
     """A server that the gateway starts; it gets a minimal environment and `env`, no more."""
 
@@ -33,6 +48,7 @@ class StdioSpec:
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +63,7 @@ class HttpSpec:
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    care: Care = field(default_factory=Care)
 
 
 UpstreamSpec = StdioSpec | HttpSpec

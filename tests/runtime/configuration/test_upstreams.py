@@ -1,12 +1,13 @@
 import pytest
 
 from governor.breaker import BreakerTerms
+from governor.retrying import RetryTerms
 from runtime.configuration.care import breakers_of
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
 from runtime.errors import ConfigError
-from tool_gateway.upstreams.spec import HttpSpec, Share, Transport
+from tool_gateway.upstreams.spec import Care, HttpSpec, Share, Transport
 
 
 def read(text: str) -> Config:
@@ -90,3 +91,18 @@ def test_a_breaker_that_makes_no_sense_is_refused(words: str, told: str) -> None
         read(f"{UPSTREAM}breaker = {words}")
 
     assert told in str(refused.value)
+
+
+def test_how_often_and_for_how_long_an_upstream_is_tried_is_read() -> None:
+    words = "retries = 0\nanswer_ms_max = 900\nidempotent_by_key = true"
+
+    (spec,) = upstreams_of(read(f"{UPSTREAM}{words}"))
+
+    care = Care(retry=RetryTerms(retries=0), answer_ms_max=900, idempotent_by_key=True)
+    assert spec.care == care
+
+
+def test_an_upstream_of_which_nothing_is_said_is_tried_as_by_default() -> None:
+    (spec,) = upstreams_of(read(UPSTREAM))
+
+    assert spec.care == Care()
