@@ -84,6 +84,7 @@ from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.outcomes import Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
@@ -121,6 +122,7 @@ class _Offered:
     pins: Pins
     changes: Changes
     fleet: UpstreamFleet
+    outcomes: Outcomes
 
 
 @asynccontextmanager
@@ -164,8 +166,8 @@ async def open_sidecar(
         )
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
-        gateway = await _gateway(ground, stock=offered.stock, fleet=fleet, local=local)
-        relaying = _relaying(ground, gateway, fleet, offered.changes)
+        gateway = await _gateway(ground, offered, local)
+        relaying = _relaying(ground, gateway, offered)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
@@ -210,7 +212,8 @@ async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCo
         changes=changes,
         below=ground.clock.below,
     )
-    return _Offered(stock=stock, pins=pins, changes=changes, fleet=fleet)
+    outcomes = Outcomes(fleet.relays, breakers=ground.breakers, kept_out=pins.kept_out)
+    return _Offered(stock=stock, pins=pins, changes=changes, fleet=fleet, outcomes=outcomes)
 
 
 async def _finder(ground: Ground, stock: Stock) -> Finder:
@@ -243,9 +246,8 @@ async def _pins(ground: Ground) -> Pins:
     return pins
 
 
-async def _gateway(
-    ground: Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
-) -> Gateway:
+async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> Gateway:
+    stock, fleet = offered.stock, offered.fleet
     finder = await _finder(ground, stock)
     pipeline = Pipeline(
         books=ground.books,
@@ -286,6 +288,7 @@ async def _gateway(
             shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
         },
         relays=fleet.relays,
+        outcomes=offered.outcomes,
         policy=lambda: ground.policy,
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
@@ -301,12 +304,13 @@ def _stock(ground: Ground) -> Stock:
     return Stock([*own, *gates])
 
 
-def _relaying(ground: Ground, gateway: Gateway, fleet: UpstreamFleet, changes: Changes) -> Relaying:
+def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
     return Relaying(
-        relays=fleet.relays,
+        relays=offered.fleet.relays,
+        outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
         policy=lambda: ground.policy,
-        changes=changes,
+        changes=offered.changes,
         elapsed_ms=ground.clock.elapsed_ms,
     )
 

@@ -156,6 +156,13 @@ _STATED: dict[str, dict[str, str]] = {
             "One hold covers all attempts at a call, which is settled once; its record says how "
             "many there were."
         ),
+        "upstream.lists-are-partial": (
+            "A list shows what is up; beside it stands how each upstream is that the caller may "
+            "know of, and nothing beside a sole one's that is shown as it is while all is well."
+        ),
+        "upstream.absence-is-said": (
+            "A call of a tool whose upstream is not there says so, not that there is no such tool."
+        ),
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {

@@ -27,11 +27,6 @@ class UpstreamBreaker:
         """Return what it goes by."""
         return self._breaker.terms
 
-    @property
-    def is_closed(self) -> bool:
-        """Tell whether calls pass as if it were not there."""
-        return self._breaker.phase is Phase.CLOSED
-
     def refused(self) -> Denied | None:
         """Return why a call would be turned away now; this lets none through."""
         refused = self._breaker.refused(self._clock.elapsed_ms())

@@ -83,6 +83,10 @@ class Catalog:
         """Return how many tools are exposed."""
         return len(self._by_name)
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a tool of that name is exposed."""
+        return name in self._by_name
+
     def find(self, name: str) -> ToolEntry:
         """Return the entry of an exposed name.
 

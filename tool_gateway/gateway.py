@@ -1,28 +1,34 @@
 """The gateway's use cases: list the tools that a caller may use, call one of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.offer_calls import OfferCalls
+from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.relays import Relay
-from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
+from tool_gateway.relays import Health, Relay
+from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
+from tool_gateway.telemetry import count_denied
 
+# About as long as an upstream takes that is started again.
+NOT_THERE_RETRY_MS = 5_000
 _text_of = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -45,6 +51,7 @@ class Gateway:
         books: Books,
         backends: Mapping[UpstreamName, Backend],
         relays: Mapping[UpstreamName, Relay] | None = None,
+        outcomes: Outcomes | None = None,
         policy: PolicySource,
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
@@ -61,7 +68,9 @@ class Gateway:
         self._pipeline = pipeline
         self._books = books
         self._backends = backends
-        self._relays = relays or {}
+        # An empty mapping may fill: it is a view of what is configured now.
+        self._relays = {} if relays is None else relays
+        self._outcomes = outcomes or Outcomes(self._relays)
         self._policy = policy
         self._sessions = sessions
         self._session_naming = session_naming
@@ -85,6 +94,15 @@ class Gateway:
             chain, [(listed.entry, listed.with_output_schema) for listed in whole]
         )
         return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
+
+    def outcome_of(self, caller: Caller, listed: Iterable[Listed]) -> Json | None:
+        """Return how each upstream is, to stand beside a list of tools; None says nothing."""
+        return self._outcomes.of_tools(
+            (each.entry.backend for each in listed),
+            may_see=lambda relay: self._may(
+                caller, ToolName(f"{relay.name}{SEPARATOR}" if relay.is_prefixed else "")
+            ),
+        )
 
     def schema_of(self, tool: str) -> Mapping[str, object] | None:
         """Return the schema of an exposed tool's arguments, None if there is no such tool."""
@@ -115,9 +133,12 @@ class Gateway:
         return relay is not None and (relay.face is None or relay.face.has_sessions)
 
     @property
-    def edition(self) -> tuple[object, object]:
-        """Return what `tools_for` depends on besides the caller; a change makes it another."""
-        return self._stock.catalog, self._policy()
+    def edition(self) -> tuple[object, object, Edition]:
+        """Return what a list of tools depends on besides the caller.
+
+        The first two are others after each change; the last differs where reports do.
+        """
+        return self._stock.catalog, self._policy(), self._outcomes.edition
 
     def shows_all(self, caller: Caller) -> bool:
         """Tell whether `caller` is shown all tools that it may use, whatever its session."""
@@ -166,6 +187,8 @@ class Gateway:
         """
         if tool == discovery.CALL and self._may(caller, discovery.CALL):
             return await self._call_found(caller, context, arguments, exchange)
+        if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
+            return await self._not_there(caller, context, tool, *missing)
         entry = self._stock.catalog.find(tool)
         backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
@@ -245,6 +268,25 @@ class Gateway:
                 problem = f"{error}; {discovery.SEARCH} finds tools"
         _, chain = self.session_of(caller, context)
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
+
+    async def _not_there(
+        self, caller: Caller, context: CallContext, tool: str, relay: Relay, health: Health
+    ) -> ToolResult:
+        """Return why a tool that may well exist cannot be called.
+
+        Raises:
+            UnknownToolError: the caller may not use it, if it exists.
+        """
+        if not self._may(caller, ToolName(tool)):
+            self._stock.catalog.find(tool)
+        denied = upstream_unavailable(
+            f"{tool} is not there: upstream {relay.name} is {health.state} ({health.why}).",
+            retry_after_ms=NOT_THERE_RETRY_MS,
+        )
+        count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        _, chain = self.session_of(caller, context)
+        told = denial_result(denied, has_output_schema=False)
+        return told.with_meta(**{BUDGET_META: await self._books.standing(chain)})
 
     def _may(self, caller: Caller, tool: ToolName) -> bool:
         return self._policy().rule_for(tool=tool, tenant=caller.tenant, agent=caller.agent).allow

@@ -20,8 +20,9 @@ from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
+from tool_gateway.outcomes import OUTCOME_META, Outcomes
 from tool_gateway.ports import PolicySource
-from tool_gateway.relays import Relay, ServerFace
+from tool_gateway.relays import HealthState, Relay, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
@@ -33,7 +34,6 @@ PAGES_MAX = 100
 ITEMS_MAX = 10_000
 TASKS_MAX = 10_000
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-OUTCOME_META = "flyball/upstreams"
 COLLISION_META = "flyball/collisions"
 
 
@@ -63,6 +63,7 @@ class Relaying:
         self,
         *,
         relays: Mapping[UpstreamName, Relay],
+        outcomes: Outcomes | None = None,
         calls: OfferCalls,
         policy: PolicySource,
         changes: Changes,
@@ -72,6 +73,7 @@ class Relaying:
         self._cache = AnswerCache(elapsed_ms)
         changes.subscribe(self._cache.forget)
         self._relays = relays
+        self._outcomes = outcomes or Outcomes(relays)
         self._calls = calls
         self._policy = policy
         self.changes = changes
@@ -84,8 +86,7 @@ class Relaying:
     @property
     def sole(self) -> Relay | None:
         """Return the one upstream whose names are shown as they are, if that is the setting."""
-        relays = list(self._relays.values())
-        return relays[0] if len(relays) == 1 and not relays[0].is_prefixed else None
+        return self._outcomes.sole
 
     @property
     def face(self) -> ServerFace:
@@ -119,19 +120,26 @@ class Relaying:
                 items = [one for one in listed if self._may_get(str(one["name"]), caller)]
                 return {**answer, listing.member: items}
             return answer
-        found, missing = await self._of_all(listing, caller, exchange)
+        found, failed = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
             merged, collisions = self._offers.merge_prompts(found)
-            items = [one for _, one in merged if self._may_get(str(one["name"]), caller)]
+            shown = [at for at in merged if self._may_get(str(at[1]["name"]), caller)]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
             merged, collisions = self._offers.merge_resources(found, key=key)
             # Whose a URI is does not depend on who asks; what they are shown does.
-            items = [one for name, one in merged if self._is_open(self._relays[name], caller)]
+            open_to = {name for name, one in self._relays.items() if self._is_open(one, caller)}
+            shown = [at for at in merged if at[0] in open_to]
         self._report(collisions)
         meta: dict[str, object] = {}
-        if missing:
-            meta[OUTCOME_META] = missing
+        outcome = self._outcomes.of_list(
+            (name for name, _ in shown),
+            failed,
+            may_see=lambda relay: self._is_open(relay, caller),
+        )
+        if outcome is not None:
+            meta[OUTCOME_META] = outcome
+        items = [one for _, one in shown]
         if collisions:
             meta[COLLISION_META] = [
                 {"key": one.key, "kept": one.kept, "dropped": one.dropped} for one in collisions
@@ -293,25 +301,25 @@ class Relaying:
 
     async def _of_all(
         self, listing: Listing, caller: Caller, exchange: Exchange
-    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[str, str]]:
-        """Return what each upstream lists, in order, and why those that are missing are."""
+    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[UpstreamName, str]]:
+        """Return what each upstream lists, in order, and why those that failed did."""
         found: dict[UpstreamName, Sequence[Json]] = {}
-        missing: dict[str, str] = {}
+        failed: dict[UpstreamName, str] = {}
 
         async def ask(relay: Relay) -> None:
             try:
                 found[relay.name] = await self._pages_of(relay, listing, caller, exchange)
             except UpstreamError as error:
-                missing[relay.name] = str(error)
+                failed[relay.name] = str(error)
                 count_failure("upstream list")
 
         async with anyio.create_task_group() as tasks:
             for relay in self._relays.values():
-                if relay.face is None:
-                    missing[relay.name] = "it was not connected yet"
-                elif listing.capability in relay.face.capabilities:
+                offers = relay.face is not None and listing.capability in relay.face.capabilities
+                # One that is left alone would keep the whole list waiting.
+                if offers and self._outcomes.of(relay).state is not HealthState.FAILING:
                     tasks.start_soon(ask, relay)
-        return [(name, found[name]) for name in self._relays if name in found], missing
+        return [(name, found[name]) for name in self._relays if name in found], failed
 
     async def _pages_of(
         self, relay: Relay, listing: Listing, caller: Caller, exchange: Exchange
@@ -362,7 +370,10 @@ class Relaying:
             owner = self._offers.owner_of(uri)
         relay = None if owner is None else self._relays.get(owner)
         if relay is None or not self._is_open(relay, caller):
-            message = f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+            message = (
+                f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+                f"{self._outcomes.absent()}"
+            )
             raise UnknownOfferError(message)
         return relay
 

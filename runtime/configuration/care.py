@@ -59,10 +59,19 @@ class UpstreamTable(Protocol):
         """Tell whether the server knows what it was asked before by its key."""
         ...
 
+    @property
+    def when_down(self) -> Literal["listed", "hidden"]:
+        """Return what becomes of its tools while it cannot be reached."""
+        ...
+
 
 def care_of(table: UpstreamTable) -> Care:
     """Return how an upstream is treated that fails."""
-    care = Care(retry=RetryTerms(retries=table.retries), idempotent_by_key=table.idempotent_by_key)
+    care = Care(
+        retry=RetryTerms(retries=table.retries),
+        idempotent_by_key=table.idempotent_by_key,
+        hidden_when_down=table.when_down == "hidden",
+    )
     return care if table.answer_ms_max is None else replace(care, answer_ms_max=table.answer_ms_max)
 
 

@@ -131,6 +131,7 @@ class Upstream(Table):
     retries: Annotated[int, Field(strict=True, ge=0, le=10)] = 2
     answer_ms_max: Positive | None = None
     idempotent_by_key: Flag = False
+    when_down: Literal["listed", "hidden"] = "listed"
 
     @field_validator("breaker", mode="before")
     @classmethod

@@ -81,6 +81,7 @@ class Pins:
         self._offered: dict[UpstreamName, tuple[ToolEntry, ...]] = {}
         self._to_pin = anyio.Event()
         self._pinning = anyio.Lock()
+        self._out: dict[UpstreamName, int] = {}
         self._told: dict[UpstreamName, str] = {}
         # Whoever exposes what is sifted; told when that may have changed.
         self.on_change: Callable[[], None] = lambda: None
@@ -105,13 +106,16 @@ class Pins:
         offered = self._offered[upstream] = tuple(entries)
         mode, approved = self._mode(upstream), self._approved.get(upstream)
         if mode is Pin.OFF:
+            self._out[upstream] = 0
             return offered
         if approved is None:
+            self._out[upstream] = len(offered)
             if mode is Pin.FIRST_USE and offered:
                 self._to_pin.set()
             return ()
         digests = {name: digest_of(tool) for name, tool in approved.tools.items()}
         kept = [one for one in offered if digests.get(one.original) == digest_of(one.definition)]
+        self._out[upstream] = len(offered) - len(kept)
         self._tell(upstream, offered, kept)
         return kept
 
@@ -191,6 +195,15 @@ class Pins:
         self._approved[review.upstream] = kept
         self.on_change()
         return kept
+
+    def kept_out(self, upstream: UpstreamName) -> int:
+        """Return how many of the tools that an upstream offers now are not exposed."""
+        return self._out.get(upstream, 0)
+
+    def approved_of(self, upstream: UpstreamName) -> Mapping[str, Definition]:
+        """Return the tools of an upstream that it may offer, where it is held to them."""
+        approved = self._approved.get(upstream)
+        return {} if approved is None or not self.holds(upstream) else approved.tools
 
     def holds(self, upstream: UpstreamName) -> bool:
         """Tell whether an upstream is exposed only as it was approved."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.changes import Change, ChangeKind
+from tool_gateway.changes import Change
 from tool_gateway.errors import (
     UpstreamDownError,
     UpstreamFailedError,
@@ -151,7 +151,6 @@ class UpstreamConnection:
                 logger.warning("upstream %s: its tools cannot be listed: %s", self.name, error)
             else:
                 self._on_tools()
-                self._publish(Change(kind=ChangeKind.TOOLS))
             # Announcements come in bursts; what follows within the pause is seen by one list.
             await anyio.sleep(PAUSE_SECONDS_MIN)
 
@@ -263,6 +262,7 @@ class UpstreamConnection:
         else:
             self.state = UpstreamState.DOWN
             self._settled.set()
+            self._on_tools()
         # One that stays down is tried again and again, and told once.
         if self.problem != self._told:
             self._told = self.problem

@@ -1,20 +1,21 @@
 """All upstreams together: started, merged into one catalogue, found by name."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.changes import Changes
+from tool_gateway.changes import Change, ChangeKind, Changes
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY
 from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, ServerPlacement
 from tool_gateway.stock import Stock
+from tool_gateway.translate import entries_of
 from tool_gateway.upstreams.attempts import Below, half_of
-from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
 from tool_gateway.upstreams.relay import UpstreamRelay
 from tool_gateway.upstreams.spec import UpstreamSpec
 
@@ -43,7 +44,8 @@ class UpstreamFleet:
         self._pins = pins
         if pins is not None:
             pins.on_change = self._restock
-        publish = (changes or Changes()).publish
+        publish = self._publish = (changes or Changes()).publish
+        self._entries: tuple[ToolEntry, ...] = ()
         self.connections = tuple(
             UpstreamConnection(spec, placement=placement, on_tools=self._restock, publish=publish)
             for spec in specs
@@ -71,6 +73,7 @@ class UpstreamFleet:
         One that does not come up in time is left to its own retries: a dead upstream never
         takes the others with it.
         """
+        self._restock()
         async with anyio.create_task_group() as tasks:
             for connection in self.connections:
                 tasks.start_soon(connection.run, name=f"upstream {connection.name}")
@@ -85,13 +88,30 @@ class UpstreamFleet:
                 tasks.cancel_scope.cancel()
 
     def _restock(self) -> None:
-        entries: list[ToolEntry] = []
-        for connection in self.connections:
-            offered = connection.entries
-            if self._pins is not None:
-                offered = tuple(self._pins.sift(connection.name, offered))
-            entries.extend(offered)
-        self._stock.replace(entries)
+        """Expose what is offered now, and say so if that is something else than before."""
+        entries = tuple(
+            entry for connection in self.connections for entry in self._exposed(connection)
+        )
+        if entries != self._entries:
+            self._entries = entries
+            self._stock.replace(entries)
+            self._publish(Change(kind=ChangeKind.TOOLS))
+
+    def _exposed(self, connection: UpstreamConnection) -> Sequence[ToolEntry]:
+        """Return the tools of an upstream that clients may see.
+
+        One that is down is shown as it was when it was last seen, in an earlier life of this
+        process too if that was approved: a call then says that it is down.
+        """
+        spec = connection.spec
+        if spec.care.hidden_when_down and connection.state is UpstreamState.DOWN:
+            return ()
+        if self._pins is None:
+            return connection.entries
+        if connection.face is None:
+            approved = self._pins.approved_of(spec.name)
+            return entries_of(spec.name, approved.values(), prefixed=spec.prefixed)
+        return self._pins.sift(spec.name, connection.entries)
 
     def _is_repeatable(self, tool: ToolName) -> bool:
         """Tell whether an exposed tool calls itself read-only or idempotent, and was approved so.

@@ -16,11 +16,12 @@ from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamLostError
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import Backend, Meter, ServerPlacement
-from tool_gateway.relays import ServerFace
+from tool_gateway.redaction import redact_text
+from tool_gateway.relays import Health, HealthState, ServerFace
 from tool_gateway.results import Json, Outcome, text_result
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams.attempts import Attempts, Below, half_of
-from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
 from tool_gateway.upstreams.leg import said
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.reported import reported_usage
@@ -40,6 +41,7 @@ _READING = frozenset(
         "tasks/get",
     }
 )
+_WELL = Health(state=HealthState.OK)
 _SHARED = "the upstream is one process that all its calls share"
 _ELSEWHERE = "the upstream runs outside of this sidecar"
 
@@ -102,6 +104,18 @@ class UpstreamRelay:
     def face(self) -> ServerFace | None:
         """Return what it said about itself, None before it was first connected."""
         return self._shared.face
+
+    @property
+    def health(self) -> Health:
+        """Return whether it is connected, in words that are fit for clients."""
+        match self._shared.state:
+            case UpstreamState.READY:
+                return _WELL
+            case UpstreamState.STARTING:
+                return Health(state=HealthState.STARTING, why="it is not connected yet")
+            case UpstreamState.DOWN:
+                why = redact_text(self._shared.problem.partition("; it wrote: ")[0])
+                return Health(state=HealthState.DOWN, why=why)
 
     def start_in(self, tasks: TaskGroup) -> None:
         """Keep the other connections to the upstream alive in `tasks`."""

@@ -29,11 +29,13 @@ class Care:
     `answer_ms_max` is the longest that one attempt at a request may take, whatever the rule
     of its tool allows it altogether. A server that is `idempotent_by_key` runs a call once
     however often it comes with the same `_meta["flyball/idempotency_key"]`, which it is sent.
+    The tools of one that is `hidden_when_down` are listed only while it can be reached.
     """
 
     retry: RetryTerms = field(default_factory=RetryTerms)
     answer_ms_max: int = 24 * 60 * 60 * 1000
     idempotent_by_key: bool = False
+    hidden_when_down: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
