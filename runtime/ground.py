@@ -122,19 +122,18 @@ def ground_of(in_force: InForce, store: Store, of_file: PriceList, state_dir: Pa
         ),
         breakers=breakers,
         kept=kept,
-        flow=_flow(config, store, clock),
+        flow=_flow(config, store, clock, turns),
         # Made where no rule has a gate, too: one may come with a reload.
         gate=ReasoningGate(key=gate_key(state_dir), clock=clock),
     )
 
 
-def _flow(config: Config, store: Store, clock: SystemClock) -> FlowGuard:
-    turns = turn_policy_of(config)
+def _flow(config: Config, store: Store, clock: SystemClock, turns: TurnGate) -> FlowGuard:
     return FlowGuard(
         policy=flow_policy_of(config.flow),
         approval=flow_approval_of(config.flow),
         store=StoreFlows(store.flows),
         clock=clock,
         is_shared=store.is_shared,
-        class_of=lambda chain: turns.class_of(chain.agent, asked=None),
+        class_of=lambda chain: turns.policy.class_of(chain.agent, asked=None),
     )

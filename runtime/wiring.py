@@ -3,10 +3,11 @@
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from pydantic import SecretStr
@@ -15,6 +16,8 @@ from starlette.types import ASGIApp
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
 from governor.ids import UpstreamName
+from governor.policy import Policy
+from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
@@ -64,6 +67,7 @@ from runtime.reaper import (
     purge_for_ever,
     reap_for_ever,
 )
+from runtime.reload import Reloaded, Reloader, Reread
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
@@ -73,6 +77,7 @@ from runtime.token_files import TENANT, TokenFiles
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
+from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
@@ -98,6 +103,14 @@ from tool_gateway.upstreams.spec import UpstreamSpec
 logger = logging.getLogger(__name__)
 
 
+class Reload(Protocol):
+    """Takes the changed configuration over."""
+
+    async def __call__(self, *, by: Actor) -> Reloaded:
+        """Return what was taken over."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
     """A sidecar that runs, ready to be served."""
@@ -112,6 +125,7 @@ class Sidecar:
     turnstile: Turnstile
     tokens: TokenFiles
     stdio: Callable[[], Awaitable[StdioFront]]
+    reload: Reload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +141,15 @@ class _Offered:
 
 @asynccontextmanager
 async def open_sidecar(
-    config: Config, *, state_dir: Path, store_url: SecretStr | None = None
+    config: Config,
+    *,
+    state_dir: Path,
+    store_url: SecretStr | None = None,
+    reread: Reread | None = None,
 ) -> AsyncIterator[Sidecar]:
     """Yield a sidecar on `state_dir`, and on the server at `store_url` if there is one.
+
+    `reread` returns the configuration as its file has it now, where there is a file.
 
     Everything that it started is gone afterwards.
 
@@ -142,14 +162,7 @@ async def open_sidecar(
     of_file = prices_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(
-                state_dir,
-                url=None if store_url is None else store_url.get_secret_value(),
-                durability=Durability(config.store.durability),
-                archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            )
-        )
+        store = await stack.enter_async_context(_store(config, state_dir, store_url))
         ground = ground_of(InForce(config, policy), store, of_file, state_dir)
         await ground.prices.refresh()
         host = probe_host()
@@ -177,9 +190,10 @@ async def open_sidecar(
         await pins.pin_met()
 
         readiness = Readiness(store=store, fleet=fleet, breakers=ground.breakers)
+        reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins),
+            admin=_admin(ground, readiness, local, pins, reloader),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -188,7 +202,19 @@ async def open_sidecar(
             turnstile=ground.turnstile,
             tokens=tokens,
             stdio=partial(_stdio, ground, gateway, relaying),
+            reload=reloader.reload,
         )
+
+
+def _store(
+    config: Config, state_dir: Path, url: SecretStr | None
+) -> AbstractAsyncContextManager[Store]:
+    return open_store(
+        state_dir,
+        url=None if url is None else url.get_secret_value(),
+        durability=Durability(config.store.durability),
+        archive_bytes_max_per_tenant=archive_bytes_max_of(config),
+    )
 
 
 def _check_open_access(config: Config) -> None:
@@ -203,7 +229,8 @@ def _check_open_access(config: Config) -> None:
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
     """Return the upstreams, none of them connected yet."""
-    stock, pins, changes = _stock(ground), await _pins(ground), Changes()
+    stock = Stock(_house_tools(ground.config, ground.policy))
+    pins, changes = await _pins(ground), Changes()
     fleet = UpstreamFleet(
         specs,
         placement=local,
@@ -297,11 +324,25 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
     )
 
 
-def _stock(ground: Ground) -> Stock:
+def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
-    gates = (builtin.ANSWER_ENTRY,) if ground.policy.has_gate else ()
-    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(ground.config) else ()
-    return Stock([*own, *gates])
+    gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
+    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(config) else ()
+    return (*own, *gates)
+
+
+def _reloader(
+    ground: Ground, offered: _Offered, relaying: Relaying, reread: Reread | None
+) -> Reloader:
+    return Reloader(
+        reread,
+        ground,
+        fleet=offered.fleet,
+        pins=offered.pins,
+        relaying=relaying,
+        changes=offered.changes,
+        on_policy=lambda policy: offered.stock.keep(_house_tools(ground.config, policy)),
+    )
 
 
 def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
@@ -385,7 +426,13 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
     )
 
 
-def _admin(ground: Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
+def _admin(
+    ground: Ground,
+    readiness: Readiness,
+    local: LocalCommands,
+    pins: Pins,
+    reloader: Reloader,
+) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
             store=ground.store,
@@ -397,10 +444,11 @@ def _admin(ground: Ground, readiness: Readiness, local: LocalCommands, pins: Pin
             upstreams=readiness.upstreams,
             metrics=exposition,
             policy=lambda: ground.policy,
-            known=known_targets(ground.config),
+            known=lambda: known_targets(ground.config),
             prices=ground.prices,
             pins=pins,
             labels=ground.flow.traits_of,
+            reload=lambda by: reloader.reload(by=by),
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

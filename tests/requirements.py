@@ -163,6 +163,15 @@ _STATED: dict[str, dict[str, str]] = {
         "upstream.absence-is-said": (
             "A call of a tool whose upstream is not there says so, not that there is no such tool."
         ),
+        "reload.drops-no-call": (
+            "A reload of the configuration ends no call: those at an upstream that is replaced or "
+            "removed are answered, those to come go to what is in force."
+        ),
+        "reload.all-or-nothing": (
+            "A file that is at fault changes nothing and says what to do; what needs a restart is "
+            "named and stays as it is."
+        ),
+        "reload.is-audited": "Each reload is in the audit log, with who asked for it.",
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {

@@ -1,6 +1,6 @@
 """The circuit breakers of all upstreams: asked before a call, told how it ended, shown."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from governor.breaker import Breaker, BreakerTerms, Permit, Phase, Refused, Sign
 from governor.denial import Denied
@@ -80,9 +80,13 @@ class Breakers:
         self._breakers: dict[str, UpstreamBreaker] = {}
         self.adopt(terms)
 
-    def adopt(self, terms: Mapping[str, BreakerTerms]) -> None:
-        """Go by these terms from now on; one whose terms stay the same keeps its state."""
-        kept = self._breakers
+    def adopt(self, terms: Mapping[str, BreakerTerms], *, anew: Collection[str] = ()) -> None:
+        """Go by these terms from now on.
+
+        One whose terms stay the same keeps its state, unless its upstream is `anew`: what
+        another server did says nothing of this one.
+        """
+        kept = {name: one for name, one in self._breakers.items() if name not in anew}
         self._breakers = {
             name: kept[name]
             if name in kept and kept[name].terms == wanted

@@ -21,7 +21,7 @@ from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.relays import Health, Relay
+from tool_gateway.relays import Presence, Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -270,7 +270,7 @@ class Gateway:
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
 
     async def _not_there(
-        self, caller: Caller, context: CallContext, tool: str, relay: Relay, health: Health
+        self, caller: Caller, context: CallContext, tool: str, relay: Relay, presence: Presence
     ) -> ToolResult:
         """Return why a tool that may well exist cannot be called.
 
@@ -280,7 +280,7 @@ class Gateway:
         if not self._may(caller, ToolName(tool)):
             self._stock.catalog.find(tool)
         denied = upstream_unavailable(
-            f"{tool} is not there: upstream {relay.name} is {health.state} ({health.why}).",
+            f"{tool} is not there: upstream {relay.name} is {presence.state} ({presence.why}).",
             retry_after_ms=NOT_THERE_RETRY_MS,
         )
         count_denied(kind=CallKind.TOOL.value, reason=denied.reason)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from governor.ids import UpstreamName
 from tool_gateway.breakers import Breakers
 from tool_gateway.catalog import SEPARATOR
-from tool_gateway.relays import Health, HealthState, Relay
+from tool_gateway.relays import Presence, PresenceState, Relay
 from tool_gateway.results import Json
 
 OUTCOME_META = "flyball/upstreams"
 WHY_CHARS_MAX = 200
 
-Edition = tuple[tuple[UpstreamName, Health, int], ...]
+Edition = tuple[tuple[UpstreamName, Presence, int], ...]
 
 
 def _none_of(_: UpstreamName) -> int:
@@ -40,12 +40,12 @@ class Outcomes:
         relays = tuple(self._relays.values())
         return relays[0] if len(relays) == 1 and not relays[0].is_prefixed else None
 
-    def of(self, relay: Relay) -> Health:
+    def of(self, relay: Relay) -> Presence:
         """Return how an upstream is."""
-        if relay.health.state is HealthState.OK and self._is_left_alone(relay.name):
-            return Health(state=HealthState.FAILING, why="it failed too often lately")
-        health = relay.health
-        return health if not health.why else replace(health, why=health.why[:WHY_CHARS_MAX])
+        if relay.presence.state is PresenceState.OK and self._is_left_alone(relay.name):
+            return Presence(state=PresenceState.FAILING, why="it failed too often lately")
+        presence = relay.presence
+        return presence if not presence.why else replace(presence, why=presence.why[:WHY_CHARS_MAX])
 
     def _is_left_alone(self, upstream: UpstreamName) -> bool:
         breaker = None if self._breakers is None else self._breakers.of(upstream)
@@ -58,18 +58,20 @@ class Outcomes:
             (name, self.of(relay), self._kept_out(name)) for name, relay in self._relays.items()
         )
 
-    def missing(self, name: str) -> tuple[Relay, Health] | None:
+    def missing(self, name: str) -> tuple[Relay, Presence] | None:
         """Return the upstream whose tool a name could be and that is not there to say so."""
         for relay in self._relays.values():
             is_its = not relay.is_prefixed or name.startswith(f"{relay.name}{SEPARATOR}")
-            if is_its and relay.health.state is not HealthState.OK:
+            if is_its and relay.presence.state is not PresenceState.OK:
                 return relay, self.of(relay)
         return None
 
     def absent(self) -> str:
         """Return a sentence that names the upstreams that are not there; nothing if all are."""
         names = [
-            name for name, relay in self._relays.items() if relay.health.state is not HealthState.OK
+            name
+            for name, relay in self._relays.items()
+            if relay.presence.state is not PresenceState.OK
         ]
         return f"; not there at the moment: {', '.join(names)}" if names else ""
 
@@ -77,14 +79,14 @@ class Outcomes:
         self, listed: Iterable[UpstreamName], *, may_see: Callable[[Relay], bool]
     ) -> Json | None:
         """Return the report beside a list of tools, whose owners are `listed`."""
-        healths = {}
+        presences = {}
         for name, relay in self._relays.items():
-            health, kept_out = self.of(relay), self._kept_out(name)
-            if health.state is HealthState.OK and kept_out:
+            presence, kept_out = self.of(relay), self._kept_out(name)
+            if presence.state is PresenceState.OK and kept_out:
                 why = f"{kept_out} of its tools wait for an administrator's approval"
-                health = Health(state=HealthState.QUARANTINED, why=why)
-            healths[name] = health
-        return self._report(healths, listed, may_see=may_see)
+                presence = Presence(state=PresenceState.QUARANTINED, why=why)
+            presences[name] = presence
+        return self._report(presences, listed, may_see=may_see)
 
     def of_list(
         self,
@@ -94,17 +96,17 @@ class Outcomes:
         may_see: Callable[[Relay], bool],
     ) -> Json | None:
         """Return the report beside another list; `failed` says why parts are missing."""
-        healths = {}
+        presences = {}
         for name, relay in self._relays.items():
-            health = self.of(relay)
-            if name in failed and health.state is HealthState.OK:
-                health = Health(state=HealthState.FAILED, why=failed[name][:WHY_CHARS_MAX])
-            healths[name] = health
-        return self._report(healths, listed, may_see=may_see)
+            presence = self.of(relay)
+            if name in failed and presence.state is PresenceState.OK:
+                presence = Presence(state=PresenceState.FAILED, why=failed[name][:WHY_CHARS_MAX])
+            presences[name] = presence
+        return self._report(presences, listed, may_see=may_see)
 
     def _report(
         self,
-        healths: Mapping[UpstreamName, Health],
+        presences: Mapping[UpstreamName, Presence],
         listed: Iterable[UpstreamName],
         *,
         may_see: Callable[[Relay], bool],
@@ -113,19 +115,21 @@ class Outcomes:
 
         A sole upstream that is shown as it is has nothing beside its lists while all is well.
         """
-        counts = dict.fromkeys(healths, 0)
+        counts = dict.fromkeys(presences, 0)
         for name in listed:
             if name in counts:
                 counts[name] += 1
-        if self.sole is not None and all(h.state is HealthState.OK for h in healths.values()):
+        if self.sole is not None and all(
+            one.state is PresenceState.OK for one in presences.values()
+        ):
             return None
         report: dict[str, object] = {
             name: {
-                "state": health.state.value,
-                **({"why": health.why} if health.why else {}),
+                "state": presence.state.value,
+                **({"why": presence.why} if presence.why else {}),
                 "listed": counts[name],
             }
-            for name, health in healths.items()
+            for name, presence in presences.items()
             if counts[name] or may_see(self._relays[name])
         }
         return report or None

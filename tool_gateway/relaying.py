@@ -22,7 +22,7 @@ from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
 from tool_gateway.outcomes import OUTCOME_META, Outcomes
 from tool_gateway.ports import PolicySource
-from tool_gateway.relays import HealthState, Relay, ServerFace
+from tool_gateway.relays import PresenceState, Relay, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
@@ -255,6 +255,10 @@ class Relaying:
         """Tell everybody who listens of a change."""
         self.changes.publish(change)
 
+    def forget(self, upstream: UpstreamName) -> None:
+        """Give no answer of an upstream again: it is another server now, or none."""
+        self._cache.forget_upstream(upstream)
+
     def note_task(self, answer: Json, upstream: UpstreamName) -> None:
         """Remember whose a task is that an answer names."""
         task = answer.get("taskId")
@@ -317,7 +321,7 @@ class Relaying:
             for relay in self._relays.values():
                 offers = relay.face is not None and listing.capability in relay.face.capabilities
                 # One that is left alone would keep the whole list waiting.
-                if offers and self._outcomes.of(relay).state is not HealthState.FAILING:
+                if offers and self._outcomes.of(relay).state is not PresenceState.FAILING:
                     tasks.start_soon(ask, relay)
         return [(name, found[name]) for name in self._relays if name in found], failed
 
@@ -362,6 +366,8 @@ class Relaying:
             if relay.face is not None and "resources" in relay.face.capabilities
         ]
         owner = self._offers.owner_of(uri)
+        if owner not in self._relays:
+            owner = None
         if owner is None and len(able) == 1:
             owner = able[0].name
         if owner is None:
@@ -384,7 +390,7 @@ class Relaying:
             if sole is not None
             else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
         )
-        if found is None or not self._may_get(name, caller):
+        if found is None or found[0] not in self._relays or not self._may_get(name, caller):
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]

@@ -20,7 +20,7 @@ class ServerFace:
     has_sessions: bool
 
 
-class HealthState(StrEnum):
+class PresenceState(StrEnum):
     """How an upstream stands, or its part of a list."""
 
     OK = "ok"
@@ -32,10 +32,10 @@ class HealthState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Presence:
     """Whether an upstream is there, and if not why."""
 
-    state: HealthState
+    state: PresenceState
     why: str = ""
 
 
@@ -58,7 +58,7 @@ class Relay(Protocol):
         ...
 
     @property
-    def health(self) -> Health:
+    def presence(self) -> Presence:
         """Return whether it is connected."""
         ...
 

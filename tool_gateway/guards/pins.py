@@ -86,6 +86,14 @@ class Pins:
         # Whoever exposes what is sifted; told when that may have changed.
         self.on_change: Callable[[], None] = lambda: None
 
+    def adopt(self, modes: Mapping[UpstreamName, Pin]) -> None:
+        """Go by these modes from now on; what was approved of any upstream stays approved."""
+        self._modes = dict(modes)
+        for name in self._offered.keys() - modes.keys():
+            del self._offered[name]
+            self._out.pop(name, None)
+            self._told.pop(name, None)
+
     async def refresh(self) -> None:
         """Go by what is stored now, by whichever sidecar.
 

@@ -1,7 +1,7 @@
 """The life of one upstream: connected, watched, reconnected with growing pauses."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from enum import StrEnum
 
@@ -68,11 +68,13 @@ class UpstreamConnection:
         on_tools: Callable[[], None],
         publish: Callable[[Change], None],
         placed_as: str | None = None,
+        watching: Iterable[str] = (),
         era: Era = Era.ANY,
     ) -> None:
         """Take what to connect to; `on_tools` is called when the tools may have changed.
 
         `placed_as` names the domain of a server that is started, its own name if not given.
+        The resources of `watching` are watched from the first connection on.
         """
         self.spec = spec
         self.state = UpstreamState.STARTING
@@ -80,10 +82,10 @@ class UpstreamConnection:
         self.entries: tuple[ToolEntry, ...] = ()
         self.face: ServerFace | None = None
         self.protocol_version: str | None = None
-        self.listener = Listener(spec.name, publish=publish)
+        self.listener = Listener(spec.name, publish=publish, watching=watching)
         self._era = era
         self._placement = placement
-        self._placed_as = placed_as or spec.name
+        self.placed_as = placed_as or spec.name
         self._on_tools = on_tools
         self._publish = publish
         self._leg: Leg | None = None
@@ -276,7 +278,7 @@ class UpstreamConnection:
             with anyio.fail_after(self.spec.start_ms_max / 1000) as starting:
                 async with opened(
                     self.spec,
-                    placed_as=self._placed_as,
+                    placed_as=self.placed_as,
                     placement=self._placement,
                     questions=questions,
                     on_message=self._on_message(questions),
@@ -302,7 +304,7 @@ class UpstreamConnection:
                 self._wire = None
             if isinstance(self.spec, StdioSpec):
                 with anyio.move_on_after(END_SECONDS_MAX, shield=True):
-                    await self._placement.end_server(self._placed_as)
+                    await self._placement.end_server(self.placed_as)
 
     def _wire_of(self, client: Client) -> Wire | None:
         """Return the short way for calls, where the server's era and address have one."""

@@ -1,6 +1,7 @@
 """One upstream as the middle uses it: its calls, its requests, its sessions."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 
 import anyio
@@ -13,11 +14,11 @@ from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from governor.usage import OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
-from tool_gateway.errors import UpstreamLostError
+from tool_gateway.errors import UpstreamDownError, UpstreamLostError
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.redaction import redact_text
-from tool_gateway.relays import Health, HealthState, ServerFace
+from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json, Outcome, text_result
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams.attempts import Attempts, Below, half_of
@@ -28,6 +29,7 @@ from tool_gateway.upstreams.reported import reported_usage
 from tool_gateway.upstreams.sessions import SessionConnections
 from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, UpstreamSpec
 from tool_gateway.upstreams.twin import Twin
+from tool_gateway.upstreams.use import Use
 
 # What only reads can be asked again.
 _READING = frozenset(
@@ -41,7 +43,7 @@ _READING = frozenset(
         "tasks/get",
     }
 )
-_WELL = Health(state=HealthState.OK)
+_WELL = Presence(state=PresenceState.OK)
 _SHARED = "the upstream is one process that all its calls share"
 _ELSEWHERE = "the upstream runs outside of this sidecar"
 
@@ -69,6 +71,9 @@ class UpstreamRelay:
         """
         self._below = below
         self._is_repeatable = is_repeatable
+        self._use = Use()
+        self.successor: UpstreamRelay | None = None
+        self.is_retired = False
         self._shared = connection
 
         def twin() -> UpstreamConnection:
@@ -83,12 +88,22 @@ class UpstreamRelay:
         self._twin = Twin(twin)
         self._own: SessionConnections | None = None
         if connection.spec.share is Share.SESSION:
-            self._own = SessionConnections(connection.spec, placement=placement, publish=publish)
+            self._own = SessionConnections(
+                connection.spec,
+                placement=placement,
+                publish=publish,
+                placed_as=connection.placed_as,
+            )
 
     @property
     def name(self) -> UpstreamName:
         """Return the upstream's configured name."""
         return self._shared.name
+
+    @property
+    def connection(self) -> UpstreamConnection:
+        """Return the connection that all share."""
+        return self._shared
 
     @property
     def spec(self) -> UpstreamSpec:
@@ -106,16 +121,45 @@ class UpstreamRelay:
         return self._shared.face
 
     @property
-    def health(self) -> Health:
+    def presence(self) -> Presence:
         """Return whether it is connected, in words that are fit for clients."""
         match self._shared.state:
             case UpstreamState.READY:
                 return _WELL
             case UpstreamState.STARTING:
-                return Health(state=HealthState.STARTING, why="it is not connected yet")
+                return Presence(state=PresenceState.STARTING, why="it is not connected yet")
             case UpstreamState.DOWN:
                 why = redact_text(self._shared.problem.partition("; it wrote: ")[0])
-                return Health(state=HealthState.DOWN, why=why)
+                return Presence(state=PresenceState.DOWN, why=why)
+
+    @property
+    def current(self) -> "UpstreamRelay":
+        """Return what has taken its place by now, itself if nothing has.
+
+        Raises:
+            UpstreamDownError: it was taken out of the configuration.
+        """
+        relay = self
+        while relay.successor is not None:
+            relay = relay.successor
+        if relay.is_retired:
+            message = f"upstream {self.name} was taken out of the configuration"
+            raise UpstreamDownError(message)
+        return relay
+
+    def retune(self, spec: UpstreamSpec) -> None:
+        """Go by another word of the operator's that needs no other connection."""
+        self._shared.spec = spec
+        if self._own is not None:
+            self._own.spec = spec
+
+    def retire(self, successor: "UpstreamRelay | None") -> None:
+        """Take no further request; those to come go to `successor`, if there is one."""
+        self.is_retired, self.successor = True, successor
+
+    async def unused(self) -> None:
+        """Wait until no request is under way."""
+        await self._use.ended()
 
     def start_in(self, tasks: TaskGroup) -> None:
         """Keep the other connections to the upstream alive in `tasks`."""
@@ -159,16 +203,22 @@ class UpstreamRelay:
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed, did not answer in time, or answered with an error.
         """
-        attempts = self.attempts(wall_ms, is_repeatable=method in _READING)
+        relay = self.current
+        attempts = relay.attempts(wall_ms, is_repeatable=method in _READING)
 
         async def send(patience: Patience) -> Json:
-            connection = await self.connection_for(exchange)
+            connection = await relay.connection_for(exchange)
             return await connection.request(method, params, exchange, patience)
 
-        try:
-            return await attempts.run(send)
-        except TimeoutError as error:
-            raise UpstreamLostError(_late(self.name, attempts)) from error
+        with relay.in_use():
+            try:
+                return await attempts.run(send)
+            except TimeoutError as error:
+                raise UpstreamLostError(_late(self.name, attempts)) from error
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep the upstream while the block runs, though it may be retired meanwhile."""
+        return self._use.entered()
 
     def attempts(self, wall_ms: int, *, is_repeatable: bool) -> Attempts:
         """Return the attempts at a request that may take `wall_ms` altogether."""
@@ -195,15 +245,17 @@ class UpstreamRelay:
         Raises:
             UpstreamFailedError: it refuses.
         """
+        shared = self.current.connection
         try:
-            await self._shared.listener.watch(self._shared.client, uri)
+            await shared.listener.watch(shared.client, uri)
         except MCPError as error:
             raise said(self.name, error) from error
 
     async def unwatch(self, uri: str) -> None:
         """Let the upstream tell no more of a resource."""
+        shared = self.current.connection
         try:
-            await self._shared.listener.unwatch(self._shared.client, uri)
+            await shared.listener.unwatch(shared.client, uri)
         except MCPError as error:
             raise said(self.name, error) from error
 
@@ -236,11 +288,12 @@ class UpstreamBackend:
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed after the call was sent.
         """
-        relay, began = self._relay, anyio.current_time()
+        relay, began = self._relay.current, anyio.current_time()
         wall_ms = min(limits.wall_ms, call.urgency.deadline_ms or limits.wall_ms)
         attempts = relay.attempts(wall_ms, is_repeatable=relay.is_repeatable(call.tool))
         try:
-            answer = await attempts.run(partial(self._sent, call))
+            with relay.in_use():
+                answer = await attempts.run(partial(self._sent, relay, call))
         except TimeoutError:
             text = _late(self.name, attempts)
             return Outcome(
@@ -259,9 +312,9 @@ class UpstreamBackend:
             detail=attempts.detail,
         )
 
-    async def _sent(self, call: ToolCall, patience: Patience) -> Json:
-        connection = await self._relay.connection_for(self._exchange)
-        key = call.call_id if self._relay.spec.care.idempotent_by_key else None
+    async def _sent(self, relay: UpstreamRelay, call: ToolCall, patience: Patience) -> Json:
+        connection = await relay.connection_for(self._exchange)
+        key = call.call_id if relay.spec.care.idempotent_by_key else None
         return await connection.call(call.tool, call.arguments, self._exchange, patience, key=key)
 
 

@@ -32,10 +32,19 @@ class SessionConnections:
     """One upstream's connections, each for the calls of one session."""
 
     def __init__(
-        self, spec: UpstreamSpec, *, placement: ServerPlacement, publish: Callable[[Change], None]
+        self,
+        spec: UpstreamSpec,
+        *,
+        placement: ServerPlacement,
+        publish: Callable[[Change], None],
+        placed_as: str,
     ) -> None:
-        """Take what to connect to; nothing is started."""
-        self._spec = spec
+        """Take what to connect to; nothing is started.
+
+        `placed_as` begins the names of the domains of servers that are started.
+        """
+        self.spec = spec
+        self._placed_as = placed_as
         self._placement = placement
         self._publish = publish
         self._own: dict[SessionId, _Own] = {}
@@ -68,14 +77,14 @@ class SessionConnections:
 
     def _opened(self, session: SessionId, era: Era) -> _Own:
         if self._tasks is None or len(self._own) >= SESSIONS_MAX:
-            message = f"{self._spec.name}: {SESSIONS_MAX} sessions have a connection already"
+            message = f"{self.spec.name}: {SESSIONS_MAX} sessions have a connection already"
             raise UpstreamNotReachedError(message)
         connection = UpstreamConnection(
-            self._spec,
+            self.spec,
             placement=self._placement,
             on_tools=_nothing,
             publish=self._publish,
-            placed_as=f"{self._spec.name}-{next(self._numbers)}",
+            placed_as=f"{self._placed_as}-{next(self._numbers)}",
             era=era,
         )
         own = self._own[session] = _Own(connection, era)
