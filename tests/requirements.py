@@ -172,6 +172,10 @@ _STATED: dict[str, dict[str, str]] = {
             "named and stays as it is."
         ),
         "reload.is-audited": "Each reload is in the audit log, with who asked for it.",
+        "upstream.answers-are-bounded": (
+            "No answer of an upstream is read beyond its bound: results, error pages, redirects, "
+            "and what the old transport says to a message."
+        ),
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {

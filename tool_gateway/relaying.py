@@ -18,6 +18,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.list_turns import ListTurns
 from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
 from tool_gateway.outcomes import OUTCOME_META, Outcomes
@@ -78,6 +79,7 @@ class Relaying:
         self._policy = policy
         self.changes = changes
         self._offers = Offers()
+        self._turns = ListTurns()
         self._watches = Watches()
         self._watched_at: dict[str, Relay] = {}
         self._tasks: dict[str, UpstreamName] = {}
@@ -258,6 +260,7 @@ class Relaying:
     def forget(self, upstream: UpstreamName) -> None:
         """Give no answer of an upstream again: it is another server now, or none."""
         self._cache.forget_upstream(upstream)
+        self._turns.forget(upstream)
 
     def note_task(self, answer: Json, upstream: UpstreamName) -> None:
         """Remember whose a task is that an answer names."""
@@ -350,7 +353,8 @@ class Relaying:
         known = self._cache.find(relay.name, method, params, asker)
         if known is not None:
             return known
-        answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
+        async with self._turns.turn(relay.name):
+            answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
         self._cache.keep(relay.name, method, params, asker, answer)
         return answer
 

@@ -12,6 +12,8 @@ from http import HTTPStatus
 
 import httpx2
 
+from tool_gateway.upstreams.bodies import SparingTransport
+
 # Codes that no server uses (outside the range that the specification reserves); they carry
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
@@ -61,7 +63,7 @@ def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
         # A few compressed bytes can be gigabytes; what is counted must be what is read.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
-        transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
+        transport=FaultContainingTransport(SparingTransport(httpx2.AsyncHTTPTransport(retries=0))),
         follow_redirects=False,
         trust_env=False,
     )

@@ -4,7 +4,6 @@ from fastapi import APIRouter
 
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
 from runtime.admin.shapes.reload import ReloadOut, reload_out
 from runtime.errors import ConfigError
 from runtime.failures import Fault, ProblemError, invalid
@@ -12,7 +11,7 @@ from runtime.failures import Fault, ProblemError, invalid
 ROUTES = APIRouter(prefix="/reload", tags=["configuration"])
 
 
-@ROUTES.post("", summary="Read the configuration again", responses=problems(409))
+@ROUTES.post("", summary="Read the configuration again")
 async def reload_configuration(parts: Parts, by: By) -> ReloadOut:
     """Return what was taken over of the file; a file that is at fault changes nothing.
 
