@@ -13,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
+from runtime.descriptors import DESCRIPTORS_KEPT, raised_limit
 from runtime.errors import ListenError
 from runtime.http_protocol import BoundedHttp
 from tool_gateway.running import RunningCalls
@@ -21,7 +23,8 @@ DRAIN_SECONDS = 10.0
 # After the calls: time for their answers to leave before connections are cut.
 LINGER_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 75
-CONNECTIONS_MAX = 10_000
+CONNECTIONS_MAX = 12_000
+ADMIN_CONNECTIONS_MAX = 512
 BACKLOG = 2048
 
 
@@ -85,6 +88,21 @@ def check_free(listen: Listen) -> None:
         pass
 
 
+def check_open_access(config: Config) -> None:
+    """Return if agents without a token can only be of this machine.
+
+    Raises:
+        ListenError: others could be the agent too.
+    """
+    host = config.listen.agents.rpartition(":")[0].strip("[]")
+    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
+        raise ListenError(
+            'auth.mode = "none" is for loopback without a proxy; with '
+            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
+            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
+        )
+
+
 def _check_certificate(listen: Listen) -> None:
     """Refuse TLS files that cannot be served, before anybody connects to them."""
     if listen.tls_cert is None or listen.tls_key is None:
@@ -126,7 +144,12 @@ class Listeners:
         """Take what to serve where."""
         self.agents_url = agents[0].url
         self.admin_url = admin[0].url
-        self._servers = tuple((_server(app, listen), bound) for bound, app in (agents, admin))
+        descriptors = raised_limit() - DESCRIPTORS_KEPT - ADMIN_CONNECTIONS_MAX
+        connections_max = max(ADMIN_CONNECTIONS_MAX, min(CONNECTIONS_MAX, descriptors))
+        self._servers = (
+            (_server(agents[1], listen, connections_max=connections_max), agents[0]),
+            (_server(admin[1], listen, connections_max=ADMIN_CONNECTIONS_MAX), admin[0]),
+        )
         self._stopping = anyio.Event()
         self._patience = anyio.CancelScope(deadline=float("inf"))
 
@@ -175,7 +198,7 @@ async def serve_whole(server: SignalFreeServer, bound: Bound) -> None:
         await server.serve([bound.listening])
 
 
-def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:
+def _server(app: ASGIApp, listen: Listen, *, connections_max: int) -> SignalFreeServer:
     return SignalFreeServer(
         uvicorn.Config(
             app,
@@ -189,6 +212,7 @@ def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:
             ssl_certfile=listen.tls_cert,
             ssl_keyfile=listen.tls_key,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            limit_concurrency=CONNECTIONS_MAX,
+            limit_concurrency=connections_max,
+            ws="none",
         )
     )

@@ -15,13 +15,16 @@ from governor.turn_policy import TurnPolicy
 from memory_store.audit import Actor
 from runtime.configuration.care import breakers_of
 from runtime.configuration.change import ConfigChange, change_to
+from runtime.configuration.content import detectors_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config
 from runtime.configuration.translate import policy_of, turn_policy_of, upstreams_of
 from runtime.errors import ConfigError
 from runtime.ground import Ground
 from tool_gateway.changes import Change, ChangeKind, Changes
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.pins import Pins
+from tool_gateway.guards.secrets import Detector
 from tool_gateway.relaying import Relaying
 from tool_gateway.upstreams.fleet import Lineup, UpstreamFleet
 from tool_gateway.upstreams.spec import UpstreamSpec
@@ -57,21 +60,23 @@ class Reloader:
         *,
         fleet: UpstreamFleet,
         pins: Pins,
+        answers: AnswerGuard,
         relaying: Relaying,
         changes: Changes,
-        on_policy: Callable[[Policy], None],
+        follow: Callable[[Config, Policy], None],
     ) -> None:
         """Take the parts; `reread` returns what the file says now, None where there is none.
 
-        `on_policy` is told of another policy when it has come into force.
+        `follow` is told what has come into force.
         """
+        self._answers = answers
         self._reread = reread
         self._ground = ground
         self._fleet = fleet
         self._pins = pins
         self._relaying = relaying
         self._changes = changes
-        self._on_policy = on_policy
+        self._follow = follow
         self._one_at_a_time = anyio.Lock()
 
     async def reload(self, *, by: Actor) -> Reloaded:
@@ -113,7 +118,8 @@ class Reloader:
         ground.turns.adopt(terms.turns)
         ground.breakers.adopt(terms.breakers, anew=(*lineup.added, *lineup.replaced))
         self._pins.adopt({UpstreamName(table.name): table.pin for table in config.upstream})
-        self._on_policy(terms.policy)
+        self._answers.adopt(terms.detectors)
+        self._follow(config, terms.policy)
         self._fleet.take(lineup)
         for name in (*lineup.replaced, *lineup.removed):
             self._relaying.forget(name)
@@ -137,6 +143,7 @@ class _Terms:
     policy: Policy
     specs: tuple[UpstreamSpec, ...]
     breakers: Mapping[str, BreakerTerms]
+    detectors: Mapping[str, Detector]
     flow: FlowPolicy | None
     flow_approval: ApprovalTerms
     turns: TurnPolicy
@@ -153,6 +160,7 @@ class _Terms:
             policy=policy_of(config),
             specs=upstreams_of(config),
             breakers=breakers_of(config.upstream),
+            detectors=detectors_of(config.redaction),
             flow=flow_policy_of(config.flow),
             flow_approval=flow_approval_of(config.flow),
             turns=turn_policy_of(config),

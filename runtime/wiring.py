@@ -30,6 +30,7 @@ from runtime.adapters import (
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
+from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
@@ -46,12 +47,11 @@ from runtime.configuration.translate import (
     upstreams_of,
     webhook_of,
 )
-from runtime.errors import ListenError
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
-from runtime.listeners import is_loopback
+from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
@@ -85,6 +85,7 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
@@ -130,13 +131,15 @@ class Sidecar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offered:
-    """What the upstreams offer, and who keeps it."""
+    """What the upstreams offer, who keeps it, and what is made of what they answer."""
 
     stock: Stock
     pins: Pins
     changes: Changes
     fleet: UpstreamFleet
     outcomes: Outcomes
+    keeper: ResultKeeper
+    answers: AnswerGuard
 
 
 @asynccontextmanager
@@ -157,7 +160,7 @@ async def open_sidecar(
         ConfigError: the configuration contradicts itself.
         StoreError: the state directory cannot be used.
     """
-    _check_open_access(config)
+    check_open_access(config)
     policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
     of_file = prices_of(config)
     collect_metrics(version=VERSION)
@@ -193,7 +196,7 @@ async def open_sidecar(
         reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins, reloader),
+            admin=_admin(ground, readiness, local, offered, reloader),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -217,16 +220,6 @@ def _store(
     )
 
 
-def _check_open_access(config: Config) -> None:
-    host = config.listen.agents.rpartition(":")[0].strip("[]")
-    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
-        raise ListenError(
-            'auth.mode = "none" is for loopback without a proxy; with '
-            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
-            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
-        )
-
-
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
     """Return the upstreams, none of them connected yet."""
     stock = Stock(_house_tools(ground.config, ground.policy))
@@ -239,8 +232,25 @@ async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCo
         changes=changes,
         below=ground.clock.below,
     )
-    outcomes = Outcomes(fleet.relays, breakers=ground.breakers, kept_out=pins.kept_out)
-    return _Offered(stock=stock, pins=pins, changes=changes, fleet=fleet, outcomes=outcomes)
+    keeper = ResultKeeper(
+        archive=ground.archive,
+        ledger=ground.ledger,
+        clock=ground.clock,
+        can_be_read_on=shows_builtins(ground.config),
+    )
+    return _Offered(
+        stock=stock,
+        pins=pins,
+        changes=changes,
+        fleet=fleet,
+        outcomes=Outcomes(fleet.relays, breakers=ground.breakers, kept_out=pins.count_kept_out),
+        keeper=keeper,
+        answers=AnswerGuard(
+            schemas=lambda: stock.schemas,
+            keeper=keeper,
+            detectors=detectors_of(ground.config.redaction),
+        ),
+    )
 
 
 async def _finder(ground: Ground, stock: Stock) -> Finder:
@@ -274,18 +284,14 @@ async def _pins(ground: Ground) -> Pins:
 
 
 async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> Gateway:
-    stock, fleet = offered.stock, offered.fleet
+    stock, fleet, pins = offered.stock, offered.fleet, offered.pins
     finder = await _finder(ground, stock)
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(
-            archive=ground.archive,
-            ledger=ground.ledger,
-            clock=ground.clock,
-            can_be_read_on=shows_builtins(ground.config),
-        ),
+        keeper=offered.keeper,
+        answers=offered.answers,
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
@@ -321,6 +327,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
+        kept_out=pins.kept_out,
     )
 
 
@@ -339,9 +346,10 @@ def _reloader(
         ground,
         fleet=offered.fleet,
         pins=offered.pins,
+        answers=offered.answers,
         relaying=relaying,
         changes=offered.changes,
-        on_policy=lambda policy: offered.stock.keep(_house_tools(ground.config, policy)),
+        follow=lambda config, policy: offered.stock.keep(_house_tools(config, policy)),
     )
 
 
@@ -430,7 +438,7 @@ def _admin(
     ground: Ground,
     readiness: Readiness,
     local: LocalCommands,
-    pins: Pins,
+    offered: _Offered,
     reloader: Reloader,
 ) -> ASGIApp:
     app = create_admin_app(
@@ -446,9 +454,10 @@ def _admin(
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),
             prices=ground.prices,
-            pins=pins,
+            pins=offered.pins,
             labels=ground.flow.traits_of,
             reload=lambda by: reloader.reload(by=by),
+            schema_faults=lambda: offered.stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

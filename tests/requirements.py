@@ -7,6 +7,8 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.upstream_requirements import UPSTREAM_CARE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
@@ -28,6 +30,8 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+
+_CARE = "upstream care"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -60,6 +64,7 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that runs when its sub-session is closed keeps its hold and settles."
         ),
     },
+    _CARE: UPSTREAM_CARE,
     _PROTOCOL: {
         "protocol.any-era-with-any-era": (
             "A client of any era uses a server of any era: tools, resources, prompts, completion, "
@@ -137,45 +142,6 @@ _STATED: dict[str, dict[str, str]] = {
             "The short way in answers each request exactly as the SDK's front would."
         ),
         "front.gone-client-cancels": "A client that goes away takes its call back.",
-        "upstream.breaker-denies-at-once": (
-            "An upstream that keeps failing is left alone: its calls are denied before anything "
-            "is held, and told when to try again."
-        ),
-        "upstream.breaker-closes-again": (
-            "A failing upstream is asked again by one call after a pause, which grows while that "
-            "fails too."
-        ),
-        "upstream.retried-only-where-safe": (
-            "A call is sent again only if provably nothing of it was sent, or if what was "
-            "approved of its tool, or the operator, says that twice is once."
-        ),
-        "upstream.retries-are-bounded": (
-            "Retries end after a number of them, and with the time of their call."
-        ),
-        "upstream.retries-charge-once": (
-            "One hold covers all attempts at a call, which is settled once; its record says how "
-            "many there were."
-        ),
-        "upstream.lists-are-partial": (
-            "A list shows what is up; beside it stands how each upstream is that the caller may "
-            "know of, and nothing beside a sole one's that is shown as it is while all is well."
-        ),
-        "upstream.absence-is-said": (
-            "A call of a tool whose upstream is not there says so, not that there is no such tool."
-        ),
-        "reload.drops-no-call": (
-            "A reload of the configuration ends no call: those at an upstream that is replaced or "
-            "removed are answered, those to come go to what is in force."
-        ),
-        "reload.all-or-nothing": (
-            "A file that is at fault changes nothing and says what to do; what needs a restart is "
-            "named and stays as it is."
-        ),
-        "reload.is-audited": "Each reload is in the audit log, with who asked for it.",
-        "upstream.answers-are-bounded": (
-            "No answer of an upstream is read beyond its bound: results, error pages, redirects, "
-            "and what the old transport says to a message."
-        ),
         "upstream.comes-back": "An upstream that died is connected again.",
     },
     _INTERFACES: {
@@ -305,6 +271,21 @@ _STATED: dict[str, dict[str, str]] = {
         "input.hostile-schema": "An upstream's malformed schema harms neither house nor neighbour.",
         "input.budget-matches-nothing": (
             "A budget for a tool, an upstream or a tier that is not configured is refused."
+        ),
+        "input.json-corpus": (
+            "Whatever bytes are posted, as a message or inside one, the answer is a JSON-RPC error "
+            "or a problem document, the same on every way, and nothing is left held."
+        ),
+        "input.broken-requests": (
+            "A request that breaks off, contradicts itself or is coded is refused, runs nothing "
+            "and leaves nothing held; what upstreams compress is not inflated."
+        ),
+        "input.slow-clients": (
+            "Clients that say nothing, trickle or do not read are given up in bounded time, give "
+            "way first where there is no room, and slow nobody else down by more than half."
+        ),
+        "input.duplicate-ids": (
+            "Of two requests under way with one id in a session the second is refused."
         ),
         "input.endless-headers": "Headers without an end are given up.",
         "input.oversize-body-413": "A body above the limit is answered 413.",
@@ -461,6 +442,31 @@ _STATED: dict[str, dict[str, str]] = {
         "pin.change-is-quarantined": (
             "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
             "tool is kept out until an administrator has seen and approved it."
+        ),
+        "pin.quarantined-call-is-told": (
+            "A call of a tool that is kept out is a denial that names who can approve it, and the "
+            "number of such tools stands beside each upstream."
+        ),
+        "access.keeps-from-whom-it-says": (
+            "What an access rule keeps from a caller is not shown, found or run for it, and no "
+            "other rule gives it back."
+        ),
+        "access.read-only": (
+            "Where nothing may be changed, only what an approved definition, or the operator, "
+            "says to only read is shown and run."
+        ),
+        "content.sizes-are-bounded": (
+            "Arguments and results above their bounds are refused with both sizes; for arguments "
+            "nothing is held."
+        ),
+        "content.promises-are-kept": (
+            "A result is held against its tool's output schema on every way; one that breaks it "
+            "is an error that says where, what was expected and what came, and is charged, unless "
+            "the policy only reports it."
+        ),
+        "redaction.results": (
+            "What the policy takes out of results never reaches a client, a record or the "
+            "archive, in time linear in the text, and is counted."
         ),
         "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
         "pin.approve-what-was-seen": (

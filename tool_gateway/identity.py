@@ -14,6 +14,8 @@ IDEMPOTENCY_HEADER = "idempotency-key"
 TASK_CLASS_HEADER = "flyball-task-class"
 PRIORITY_HEADER = "flyball-priority"
 DEADLINE_HEADER = "flyball-deadline-ms"
+READ_ONLY_HEADER = "flyball-read-only"
+READ_ONLY_META = "flyball/read_only"
 LEGACY_SESSION_HEADER = "mcp-session-id"
 NAME_LENGTH_MAX = 200
 
@@ -29,13 +31,17 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What a request says about itself; None where it says nothing."""
+    """What a request says about itself; None where it says nothing.
+
+    `is_read_only` narrows what its sender may have to what changes nothing.
+    """
 
     session_name: str | None
     turn: TurnId | None
     idempotency_key: str | None
     task_class: TaskClass | None = None
     urgency: Urgency = NO_URGENCY
+    is_read_only: bool = False
 
 
 def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
@@ -53,7 +59,20 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, IDEMPOTENCY_META),
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
+        is_read_only=_read_only(headers, meta),
     )
+
+
+def _read_only(headers: Mapping[str, str], meta: Mapping[str, object]) -> bool:
+    """Tell whether the header or the member asks for it: neither takes back the other's wish."""
+    in_header, in_meta = headers.get(READ_ONLY_HEADER), meta.get(READ_ONLY_META)
+    if in_header not in (None, "true", "false"):
+        message = f"{READ_ONLY_HEADER}: expected true or false, got {in_header!r:.80}"
+        raise InvalidContextError(message)
+    if in_meta is not None and not isinstance(in_meta, bool):
+        message = f'_meta["{READ_ONLY_META}"]: expected true or false, got {in_meta!r:.80}'
+        raise InvalidContextError(message)
+    return in_header == "true" or in_meta is True
 
 
 def _urgency(headers: Mapping[str, str], meta: Mapping[str, object]) -> Urgency:

@@ -57,6 +57,7 @@ class Job:
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
+    `arguments_bytes` is the size of the arguments as JSON.
     """
 
     call: ToolCall
@@ -71,6 +72,7 @@ class Job:
     is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
+    arguments_bytes: int = 0
 
     @property
     def turn(self) -> TurnId | None:
@@ -122,12 +124,6 @@ class Progress:
     # What the end says of the upstream: that it answers, that it fails, or nothing.
     sign: Sign = Sign.NOTHING
 
-    def note_ended(self, outcome: Outcome) -> ToolResult:
-        """Note what the backend answered, or that it did not in time; return how that is told."""
-        self.outcome, self.status, self.detail = outcome, outcome.status, outcome.detail
-        self.sign = Sign.ILL if outcome.status is CallStatus.TIMED_OUT else Sign.WELL
-        return outcome.result
-
     def note_not_reached(self, error: UpstreamNotReachedError, tool: ToolName) -> ToolResult:
         """Note that nothing of the call was sent after all; return how that is told."""
         self.never_left = True
@@ -139,6 +135,13 @@ class Progress:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.result = served.result
+
+    def note_outcome(self, outcome: Outcome) -> ToolResult:
+        """Note how the backend ended the call; return what it answered."""
+        self.outcome, self.detail = outcome, outcome.detail
+        self.status, self.result = outcome.status, outcome.result
+        self.sign = Sign.ILL if outcome.status is CallStatus.TIMED_OUT else Sign.WELL
+        return outcome.result
 
     def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
         """Note that the backend failed after the call was sent; return how that is told."""

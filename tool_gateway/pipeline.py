@@ -5,7 +5,7 @@ from dataclasses import replace
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
-from governor.denial import DenialReason, Denied
+from governor.denial import DenialReason, Denied, TooLarge
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
@@ -15,14 +15,15 @@ from governor.reservation import Reservation, ReservationState
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
+from tool_gateway.access import refusal_of
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     advised,
+    arguments_too_large,
     isolation_unavailable,
     ledger_unavailable,
-    policy_denied,
 )
 from tool_gateway.errors import (
     IdempotencyConflictError,
@@ -31,6 +32,7 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
@@ -67,6 +69,7 @@ class Pipeline:
         turnstile: Turnstile,
         loops: LoopWatch,
         flow: FlowGuard,
+        answers: AnswerGuard,
         gate: ReasoningGate | None = None,
         cache: ResultCache | None = None,
         admin_contact: str | None = None,
@@ -83,6 +86,7 @@ class Pipeline:
         self._arguments_kept = arguments_kept
         self._loops = loops
         self._flow = flow
+        self._answers = answers
         self._gate = gate
         self._cache = cache
         self._admin_contact = admin_contact
@@ -97,11 +101,13 @@ class Pipeline:
         patience_ms: int = 0,
         is_retry: bool = False,
         served: Served | None = None,
+        arguments_bytes: int = 0,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
         `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
         that it brings the answers. `served` answers the call where it may run at all.
+        `arguments_bytes` is the size of its arguments as JSON.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -120,6 +126,7 @@ class Pipeline:
             patience_ms=patience_ms,
             is_retry=is_retry,
             repeat=Repeat(served=served),
+            arguments_bytes=arguments_bytes,
         )
         job, refused = await self._guarded(job)
         if refused is not None:
@@ -287,14 +294,20 @@ class Pipeline:
             except UpstreamNotReachedError as error:
                 progress.result = progress.note_not_reached(error, job.call.tool)
             except UpstreamFailedError as error:
-                progress.result = progress.note_failed(error, job.call.tool)
+                told = progress.note_failed(error, job.call.tool)
+                progress.result = self._answers.redacted(job, told)
+                progress.detail = self._answers.text_redacted(job, progress.detail)
             else:
-                progress.result = progress.note_ended(outcome)
+                progress.outcome = outcome  # its usage stands, whatever becomes of its result
+                guarded = await self._answers.checked(job, outcome)
+                progress.result = progress.note_outcome(guarded.outcome)
+                progress.archive_id = guarded.archive_id
             if not progress.never_left:
                 kept = await self._keeper.keep(
                     progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
-                progress.result, progress.archive_id = kept.result, kept.archive_id
+                progress.result = kept.result
+                progress.archive_id = kept.archive_id or progress.archive_id
                 self._flow.learn(job, progress.result)
                 if self._cache is not None:
                     self._cache.keep(job, progress)
@@ -394,9 +407,20 @@ def _is_told_anyway(job: Job, denied: Denied) -> bool:
 
 def _refused(job: Job) -> Denied | None:
     """Return the denial of what needs no budget to be refused."""
-    rule, isolated = job.rule, job.isolated
-    if not rule.allow:
-        return policy_denied(rule.name, job.call.tool)
+    rule, isolated, call = job.rule, job.isolated, job.call
+    refusal = refusal_of(
+        job.entry,
+        rule,
+        policy=job.policy,
+        tenant=call.chain.tenant,
+        agent=call.chain.agent,
+        is_read_only=call.is_read_only,
+    )
+    if refusal is not None:
+        return refusal
+    limit = rule.content.arguments_bytes_max
+    if job.arguments_bytes > limit:
+        return arguments_too_large(call.tool, TooLarge(limit=limit, got=job.arguments_bytes))
     if isolated is None or rule.isolation is Isolation.BEST_EFFORT:
         return None
     if isolated.enforcement is not Enforcement.ENFORCED or not isolated.contained:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from governor.access import Offer
 from governor.ids import ToolName, UpstreamName
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from tool_gateway.caching import AnswerCache
@@ -114,23 +115,23 @@ class Relaying:
         """
         sole = self.sole
         if sole is not None:
-            if not self._is_open(sole, caller):
+            if not self._may_list(sole, listing, caller):
                 return {listing.member: []}
             answer = await self._listed_by(sole, listing.method, params, caller, exchange)
             if listing is PROMPTS:
                 listed = _items(answer, listing)
-                items = [one for one in listed if self._may_get(str(one["name"]), caller)]
+                items = [one for one in listed if self._may_prompt(str(one["name"]), caller)]
                 return {**answer, listing.member: items}
             return answer
         found, failed = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
             merged, collisions = self._offers.merge_prompts(found)
-            shown = [at for at in merged if self._may_get(str(at[1]["name"]), caller)]
+            shown = [at for at in merged if self._may_prompt(str(at[1]["name"]), caller)]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
             merged, collisions = self._offers.merge_resources(found, key=key)
             # Whose a URI is does not depend on who asks; what they are shown does.
-            open_to = {name for name, one in self._relays.items() if self._is_open(one, caller)}
+            open_to = {name for name, one in self._relays.items() if self._may_read(one, caller)}
             shown = [at for at in merged if at[0] in open_to]
         self._report(collisions)
         meta: dict[str, object] = {}
@@ -300,6 +301,25 @@ class Relaying:
         """
         return self._may_get(f"{relay.name}__" if relay.is_prefixed else "", caller)
 
+    def _may_list(self, relay: Relay, listing: Listing, caller: Caller) -> bool:
+        if listing is PROMPTS:
+            return self._is_open(relay, caller)
+        return self._may_read(relay, caller)
+
+    def _may_read(self, relay: Relay, caller: Caller) -> bool:
+        """Tell whether a caller may have an upstream's resources."""
+        return self._is_open(relay, caller) and self._is_given(Offer.RESOURCE, relay.name, caller)
+
+    def _may_prompt(self, name: str, caller: Caller) -> bool:
+        return self._may_get(name, caller) and self._is_given(Offer.PROMPT, name, caller)
+
+    def _is_given(self, offer: Offer, name: str, caller: Caller) -> bool:
+        """Tell whether no access rule keeps something from a caller."""
+        access = self._policy().access
+        return not access.rules or (
+            access.refusing(offer, name, tenant=caller.tenant, agent=caller.agent) is None
+        )
+
     def _may_get(self, name: str, caller: Caller) -> bool:
         rule = self._policy().rule_for(
             tool=ToolName(name), tenant=caller.tenant, agent=caller.agent
@@ -379,7 +399,7 @@ class Relaying:
             await self.listed(TEMPLATES, caller, {}, exchange)
             owner = self._offers.owner_of(uri)
         relay = None if owner is None else self._relays.get(owner)
-        if relay is None or not self._is_open(relay, caller):
+        if relay is None or not self._may_read(relay, caller):
             message = (
                 f"unknown resource {uri!r:.200}; call resources/list for those that exist"
                 f"{self._outcomes.absent()}"
@@ -394,7 +414,7 @@ class Relaying:
             if sole is not None
             else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
         )
-        if found is None or found[0] not in self._relays or not self._may_get(name, caller):
+        if found is None or found[0] not in self._relays or not self._may_prompt(name, caller):
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.errors import CatalogError
-from tool_gateway.schemas import ArgumentSchemas
+from tool_gateway.schemas import SchemaFault, ToolSchemas
+from tool_gateway.telemetry import count_schema_fault
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +20,8 @@ class Stock:
         self._builtins = tuple(builtins)
         self._entries: tuple[ToolEntry, ...] = ()
         self.catalog = Catalog(self._builtins)
-        self.schemas = ArgumentSchemas(self.catalog)
+        self.schemas = ToolSchemas(self.catalog)
+        self._told: frozenset[SchemaFault] = frozenset()
 
     @property
     def has_builtins(self) -> bool:
@@ -55,6 +57,9 @@ class Stock:
             seen = Counter(entry.exposed for entry in wanted)
             catalog = Catalog(entry for entry in wanted if seen[entry.exposed] == 1)
         self.catalog = catalog
-        self.schemas = ArgumentSchemas(catalog)
-        for fault in self.schemas.faults:
-            logger.warning("%s declares a malformed schema: %s", fault.tool, fault.problem)
+        self.schemas = ToolSchemas(catalog)
+        found = frozenset(self.schemas.faults)
+        for fault in found - self._told:
+            count_schema_fault(backend=fault.upstream, which=fault.which)
+            logger.warning("%s: its %s schema: %s", fault.tool, fault.which, fault.why)
+        self._told = found

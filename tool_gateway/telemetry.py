@@ -100,6 +100,32 @@ def count_cached(outcome: str) -> None:
     _cached.add(outcome)
 
 
+_schema_faults = _meter.create_counter(
+    "flyball_schema_faults", description="Schemas of tools that cannot be used, or are not there"
+)
+_broken_promises = _meter.create_counter(
+    "flyball_broken_promises", description="Results that broke their tool's own output schema"
+)
+_redactions = _Tally(
+    "flyball_redactions", ("detector",), description="Secrets taken out of results, by what found"
+)
+
+
+def count_schema_fault(*, backend: str, which: str) -> None:
+    """Count an `input` or `output` schema of an upstream that checks nothing."""
+    _schema_faults.add(1, {"backend": backend, "which": which})
+
+
+def count_broken_promise(*, backend: str, outcome: str) -> None:
+    """Count a result against its schema: `enforced`, `reported` or `unchecked`."""
+    _broken_promises.add(1, {"backend": backend, "outcome": outcome})
+
+
+def count_redaction(detector: str) -> None:
+    """Count a secret that was taken out; `detector` is one of the configured ones."""
+    _redactions.add(detector)
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):

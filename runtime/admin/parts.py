@@ -16,6 +16,7 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.guards.pins import Pins
 from tool_gateway.running import RunningCalls
+from tool_gateway.schemas import SchemaFault
 
 BODY_BYTES_MAX = 1024 * 1024
 
@@ -39,7 +40,7 @@ class AdminParts:
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
     keys. `metrics` returns Prometheus' text with its media type. `labels` says what flow rules
-    take a tool for.
+    take a tool for; `schema_faults` which schemas of tools are of no use.
     """
 
     store: Store
@@ -56,4 +57,5 @@ class AdminParts:
     pins: Pins
     labels: Callable[[ToolEntry], Traits]
     reload: Callable[[Actor], Awaitable[Reloaded]]
+    schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX

@@ -9,6 +9,8 @@ from runtime.errors import ConfigError
 # Tables that a running sidecar takes over whole.
 _AT_ONCE = frozenset(
     {
+        "access",
+        "redaction",
         "upstream",
         "rule",
         "default",

@@ -18,7 +18,9 @@ from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
+from runtime.configuration.access import AccessTable
 from runtime.configuration.care import BreakerTable
+from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
@@ -219,7 +221,7 @@ class CacheTable(Table):
     repeatable: Flag = False
 
 
-class RuleTerms(Table):
+class RuleTerms(ContentTable):
     """How the calls of a rule may run."""
 
     allow: Flag = True
@@ -238,6 +240,7 @@ class RuleTerms(Table):
     cheaper: Name | None = None
     gate: GateTable | None = None
     cache: CacheTable | None = None
+    reads_only: Flag = False
 
     @field_validator("loops", mode="before")
     @classmethod
@@ -349,6 +352,8 @@ class Config(Table):
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
+    access: tuple[AccessTable, ...] = ()
+    redaction: Annotated[tuple[RedactionTable, ...], Field(max_length=100)] = ()
     tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
@@ -368,12 +373,17 @@ class Config(Table):
         _check_unique(
             upstream=[entry.name for entry in self.upstream],
             rule=[entry.name for entry in self.rule],
+            access=[entry.name for entry in self.access],
+            redaction=[entry.name for entry in self.redaction],
             budget=[entry.id for entry in self.budget],
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
         )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
+        unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)
+        if unknown:
+            raise ValueError(f"redact_results: no [[redaction]] is called {min(unknown)!r}")
         providers = {entry.name for entry in self.provider}
         check_names(
             self.contention,

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
+from governor.content import USUAL, ContentTerms
 from governor.errors import GovernorError
 from governor.gate import GateTerms
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
@@ -20,7 +21,9 @@ from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
+from runtime.configuration.access import access_of
 from runtime.configuration.care import care_of
+from runtime.configuration.content import content_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -57,7 +60,11 @@ def policy_of(config: Config) -> Policy:
     Raises:
         ConfigError: a rule contradicts itself.
     """
-    rules = [_rule(rule, f"rule {rule.name}", _match(rule), name=rule.name) for rule in config.rule]
+    usual = content_of(config.tools)
+    rules = [
+        _rule(rule, f"rule {rule.name}", _match(rule), name=rule.name, usual=usual)
+        for rule in config.rule
+    ]
     # A pattern such as "*" is about tools in general and must not switch local commands on by
     # the way. So the rules for shell_run come first, then the one that switches it off, then
     # the others. The first two parts cover shell_run alone: which rule governs any other tool
@@ -69,12 +76,13 @@ def policy_of(config: Config) -> Policy:
     return Policy(
         version=config_version(config),
         rules=(*shell, off, *others),
-        fallback=_rule(config.default, "default", Match(), name="default"),
+        fallback=_rule(config.default, "default", Match(), name="default", usual=usual),
         unified=UnifiedPrices(
             tool_call_microusd=config.unified_cost.tool_call_microusd,
             cpu_second_microusd=config.unified_cost.cpu_second_microusd,
         ),
         milliwatts_per_core=_milliwatts(config.energy.watts_per_core),
+        access=access_of(config.access),
     )
 
 
@@ -253,7 +261,9 @@ def _narrowed(rule: ToolRule) -> ToolRule:
     return replace(rule, match=replace(rule.match, tool=SHELL_RUN))
 
 
-def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
+def _rule(
+    terms: RuleTerms, where: str, match: Match, *, name: str, usual: ContentTerms = USUAL
+) -> ToolRule:
     try:
         return ToolRule(
             name=name,
@@ -274,6 +284,8 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             cheaper=terms.cheaper,
             gate=_gate(terms.gate),
             cache=_cache(terms.cache),
+            content=content_of(terms, usual),
+            reads_only=terms.reads_only,
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error

@@ -10,7 +10,7 @@ from governor.account import Balance, Booking
 from governor.admission import admit
 from governor.amounts import Unit
 from governor.approval import Approval, ApprovalState, denial_of
-from governor.denial import DenialReason, Denied, RemedyAction
+from governor.denial import DenialReason, Denied, RemedyAction, TooLarge
 from governor.flow.policy import Stopped, Then
 from governor.gate import GateTerms
 from governor.ids import ApprovalId, CallId, ReservationId, ToolName
@@ -25,7 +25,9 @@ from runtime.model_gateway.job import Job, unpriced
 from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
 from tests.tool_gateway.makers import FakeClock
 from tool_gateway.denials import (
+    access_denied,
     advised,
+    arguments_too_large,
     denial_json,
     flow_denied,
     isolation_unavailable,
@@ -33,6 +35,8 @@ from tool_gateway.denials import (
     loop_detected,
     overloaded,
     policy_denied,
+    quarantined,
+    read_only,
     upstream_unavailable,
 )
 from tool_gateway.guards.gate import ReasoningGate
@@ -135,6 +139,10 @@ DENIED = {
     "closed": (short(session=SessionState.CLOSED), "new session"),
     "frozen": (session_frozen(), "resume"),
     "policy": (policy_denied("none", "t"), "another tool"),
+    "access": (access_denied("interns", "t"), "another tool"),
+    "quarantined": (quarantined("t", upstream="u"), "Ask an administrator to look at it"),
+    "read only": (read_only("t", why="you may only read"), "Use tools that only read"),
+    "size": (arguments_too_large("t", TooLarge(limit=10, got=12)), "Send less"),
     "isolation": (isolation_unavailable("no cgroup"), "flyball doctor"),
     "ledger": (ledger_unavailable(), "Try again"),
     "overloaded": (overloaded(1_000), "Try again"),
@@ -181,7 +189,7 @@ def test_each_remedy_names_something_to_do(denied: Denied, word: str) -> None:
 def test_whom_to_ask_is_named_where_a_person_can_help(name: str, denied: Denied) -> None:
     remedy = advised(denied, cheaper=None, contact="ops@acme.test").remedy
 
-    asks = name not in ("gate", "turn")
+    asks = name not in ("gate", "turn", "size")
     assert remedy.text.endswith("Whom to ask: ops@acme.test.") is asks
     assert remedy.contact == ("ops@acme.test" if asks else None)
 

@@ -27,7 +27,9 @@ from tool_gateway.breakers import UpstreamBreaker
 # Every label that one of our metrics may have; a new one is a decision.
 LABELS = {"kind", "backend", "status", "reason", "where", "le"}
 # Of an approval, a tool's answer, a session's outcome: words of ours, a few each.
-LABELS |= {"state", "brought", "success", "outcome"}
+LABELS |= {"state", "brought", "success", "outcome", "which"}
+# A detector of secrets is one of the configured ones.
+LABELS |= {"detector"}
 OF_THE_LIBRARY = "otel_scope_"
 
 

@@ -10,6 +10,7 @@ from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Policy
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
+from tool_gateway.access import is_open, refusal_of
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.discovery import definitions
 from tool_gateway.discovery.index import ToolIndex
@@ -107,7 +108,9 @@ class Finder:
         if self._terms.cuts_any:
             self._trails.note(session, redact_text(step))
 
-    async def search(self, chain: ScopeChain, request: str, *, limit: int) -> list[ToolEntry]:
+    async def search(
+        self, chain: ScopeChain, request: str, *, limit: int, is_read_only: bool = False
+    ) -> list[ToolEntry]:
         """Return the tools that fit the request best, of those that the caller may use."""
         shelf = await self._current()
         policy = self._policy()
@@ -116,7 +119,9 @@ class Finder:
             limit=limit,
             lifts=self._fitting(shelf, chain.tenant, request),
             nudges=self._usual(shelf, chain.tenant),
-            is_open=lambda number: self._is_findable(shelf.entries[number], chain, policy),
+            is_open=lambda number: _is_findable(
+                shelf.entries[number], chain, policy, is_read_only=is_read_only
+            ),
         )
         found = [shelf.entries[hit.number] for hit in hits]
         self._note_step(chain.session, request)
@@ -125,14 +130,25 @@ class Finder:
         )
         return found
 
-    def described(self, chain: ScopeChain, name: str) -> dict[str, object] | None:
+    def described(
+        self, chain: ScopeChain, name: str, *, is_read_only: bool = False
+    ) -> dict[str, object] | None:
         """Return a tool's definition; None of what does not exist or is not the caller's."""
         try:
             entry = self._stock.catalog.find(name)
         except UnknownToolError:
             return None
-        rule = self._policy().rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent)
-        if not rule.allow:
+        policy = self._policy()
+        rule = policy.rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent)
+        refusal = refusal_of(
+            entry,
+            rule,
+            policy=policy,
+            tenant=chain.tenant,
+            agent=chain.agent,
+            is_read_only=is_read_only,
+        )
+        if refusal is not None:
             return None
         return definition_of(entry, with_output_schema=not rule.drop_output_schema)
 
@@ -198,11 +214,6 @@ class Finder:
         known = self._uses.usual(tenant, now_ms=self._clock.now_ms())
         return _weighed(shelf, known, USUAL_WEIGHT)
 
-    def _is_findable(self, entry: ToolEntry, chain: ScopeChain, policy: Policy) -> bool:
-        if entry.exposed in definitions.NAMES:
-            return False
-        return policy.rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent).allow
-
     async def _current(self) -> _Shelf:
         """Return the index of the catalogue in force, made anew after that was swapped.
 
@@ -213,6 +224,20 @@ class Finder:
             if self._shelf is None or self._shelf.catalog is not catalog:
                 self._shelf = await anyio.to_thread.run_sync(_shelved, catalog)
             return self._shelf
+
+
+def _is_findable(
+    entry: ToolEntry, chain: ScopeChain, policy: Policy, *, is_read_only: bool
+) -> bool:
+    if entry.exposed in definitions.NAMES:
+        return False
+    return is_open(
+        entry,
+        policy=policy,
+        tenant=chain.tenant,
+        agent=chain.agent,
+        is_read_only=is_read_only,
+    )
 
 
 def _shelved(catalog: Catalog) -> _Shelf:

@@ -27,7 +27,7 @@ class ToolLists:
         self._stamp = stamp
         self._edition: tuple[object, object, object] = (None, None, None)
         self._tools: dict[tuple[ToolName, bool], bytes] = {}
-        self._of: OrderedDict[tuple[TenantId, PrincipalId], bytes] = OrderedDict()
+        self._of: OrderedDict[tuple[TenantId, PrincipalId, bool], bytes] = OrderedDict()
         self._shared: dict[bytes, bytes] = {}
 
     async def listed(self, caller: Caller, context: CallContext) -> bytes:
@@ -44,10 +44,11 @@ class ToolLists:
             self._shared.clear()
         if not self._gateway.shows_all(caller):
             return self._encoded(caller, await self._gateway.listed_for(caller, context))
-        key = (caller.tenant, caller.agent)
+        key = (caller.tenant, caller.agent, context.is_read_only)
         known = self._of.get(key)
         if known is None:
-            encoded = self._encoded(caller, self._gateway.tools_for(caller))
+            shown = self._gateway.tools_for(caller, is_read_only=context.is_read_only)
+            encoded = self._encoded(caller, shown)
             # Most agents see the same tools: one copy serves them all.
             known = self._of[key] = self._shared.setdefault(encoded, encoded)
             if len(self._of) > CALLERS_MAX:

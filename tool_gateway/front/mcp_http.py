@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tool_gateway.front.exchanges import Context
 from tool_gateway.front.mcp_server import McpServer
+from tool_gateway.front.messages import Messages
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import Caller
 from tool_gateway.relaying import Relaying
@@ -47,7 +48,8 @@ class McpFront:
             max_request_body_size=body_bytes_max,
             session_idle_timeout=SESSION_IDLE_SECONDS,
         )
-        self._app: ASGIApp = StreamableHTTPASGIApp(self._manager)
+        self._app: ASGIApp = Messages(StreamableHTTPASGIApp(self._manager))
+        self._messages: ASGIApp = Messages(self._take_in_order)
         self._events = SseServerTransport(SSE_MESSAGES_PATH, max_request_body_size=body_bytes_max)
 
     @asynccontextmanager
@@ -71,6 +73,9 @@ class McpFront:
     async def take_message(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a message of a client that listens on such a stream."""
         _name_user(scope)
+        await self._messages(scope, receive, send)
+
+    async def _take_in_order(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._events.handle_post_message(scope, receive, send)
 
 

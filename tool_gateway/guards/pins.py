@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -79,9 +79,9 @@ class Pins:
         self._store = store
         self._approved: dict[UpstreamName, ManifestKnown] = {}
         self._offered: dict[UpstreamName, tuple[ToolEntry, ...]] = {}
+        self._kept_out: dict[UpstreamName, Mapping[str, ToolEntry]] = {}
         self._to_pin = anyio.Event()
         self._pinning = anyio.Lock()
-        self._out: dict[UpstreamName, int] = {}
         self._told: dict[UpstreamName, str] = {}
         # Whoever exposes what is sifted; told when that may have changed.
         self.on_change: Callable[[], None] = lambda: None
@@ -91,7 +91,7 @@ class Pins:
         self._modes = dict(modes)
         for name in self._offered.keys() - modes.keys():
             del self._offered[name]
-            self._out.pop(name, None)
+            self._kept_out.pop(name, None)
             self._told.pop(name, None)
 
     async def refresh(self) -> None:
@@ -113,19 +113,33 @@ class Pins:
         """
         offered = self._offered[upstream] = tuple(entries)
         mode, approved = self._mode(upstream), self._approved.get(upstream)
+        self._kept_out.pop(upstream, None)
         if mode is Pin.OFF:
-            self._out[upstream] = 0
             return offered
-        if approved is None:
-            self._out[upstream] = len(offered)
-            if mode is Pin.FIRST_USE and offered:
+        if approved is None and mode is Pin.FIRST_USE:
+            if offered:
                 self._to_pin.set()
             return ()
-        digests = {name: digest_of(tool) for name, tool in approved.tools.items()}
-        kept = [one for one in offered if digests.get(one.original) == digest_of(one.definition)]
-        self._out[upstream] = len(offered) - len(kept)
-        self._tell(upstream, offered, kept)
+        known = {} if approved is None else approved.tools
+        digests = {name: digest_of(tool) for name, tool in known.items()}
+        kept: list[ToolEntry] = []
+        out: dict[str, ToolEntry] = {}
+        for one in offered:
+            if digests.get(one.original) == digest_of(one.definition):
+                kept.append(replace(one, is_approved=True))
+            else:
+                out[one.exposed] = replace(one, is_kept_out=True)
+        self._kept_out[upstream] = out
+        if approved is not None:
+            self._tell(upstream, out.values())
         return kept
+
+    def kept_out(self, tool: str) -> ToolEntry | None:
+        """Return a tool that is offered and not exposed, by its exposed name; None of others."""
+        for entries in self._kept_out.values():
+            if tool in entries:
+                return entries[tool]
+        return None
 
     async def pin_for_ever(self) -> None:
         """Store what is met for the first time, and expose it then."""
@@ -204,9 +218,9 @@ class Pins:
         self.on_change()
         return kept
 
-    def kept_out(self, upstream: UpstreamName) -> int:
+    def count_kept_out(self, upstream: UpstreamName) -> int:
         """Return how many of the tools that an upstream offers now are not exposed."""
-        return self._out.get(upstream, 0)
+        return len(self._kept_out.get(upstream, ()))
 
     def approved_of(self, upstream: UpstreamName) -> Mapping[str, Definition]:
         """Return the tools of an upstream that it may offer, where it is held to them."""
@@ -238,12 +252,9 @@ class Pins:
         self.on_change()
         return True
 
-    def _tell(
-        self, upstream: UpstreamName, offered: Sequence[ToolEntry], kept: Sequence[ToolEntry]
-    ) -> None:
+    def _tell(self, upstream: UpstreamName, out: Iterable[ToolEntry]) -> None:
         """Say once what is kept out."""
-        out = sorted({one.original for one in offered} - {one.original for one in kept})
-        words = ", ".join(out)
+        words = ", ".join(sorted({one.original for one in out}))
         if words and self._told.get(upstream) != words:
             logger.warning(
                 "upstream %s changed its manifest; quarantined until approved: %s", upstream, words

@@ -11,7 +11,6 @@ from anyio.abc import TaskGroup
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, ChangeKind, Changes
-from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY
 from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, ServerPlacement
@@ -217,20 +216,14 @@ class UpstreamFleet:
             return connection.entries
         if connection.face is None:
             approved = self._pins.approved_of(spec.name)
-            return entries_of(spec.name, approved.values(), prefixed=spec.prefixed)
+            known = entries_of(spec.name, approved.values(), prefixed=spec.prefixed)
+            return [replace(entry, is_approved=True) for entry in known]
         return self._pins.sift(spec.name, connection.entries)
 
     def _is_repeatable(self, tool: ToolName) -> bool:
-        """Tell whether an exposed tool calls itself read-only or idempotent, and was approved so.
-
-        A server that nobody has looked at is not taken at its word.
-        """
-        try:
-            entry = self._stock.catalog.find(tool)
-        except UnknownToolError:
-            return False
-        is_approved = self._pins is not None and self._pins.holds(entry.backend)
-        return is_approved and entry.is_repeatable
+        """Tell whether an exposed tool says, and was approved to say, that twice is once."""
+        catalog = self._stock.catalog
+        return tool in catalog and catalog.find(tool).is_repeatable
 
 
 async def _kept(member: Member) -> None:

@@ -23,7 +23,7 @@ async def test_upstreams_are_shown_as_they_report_themselves(world: World) -> No
     upstreams = (await world.get("/upstreams")).json()
 
     assert upstreams == {
-        "items": [{"name": "files", "state": "ready", "tools": 3}],
+        "items": [{"name": "files", "state": "ready", "tools": 3, "quarantined": 0}],
         "next": None,
     }
 

@@ -70,6 +70,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
         "shell",
         "ask-first",
         "search",
+        "small",
         "strangers-think",
     ]
     assert [budget.id for budget in config.budget] == [

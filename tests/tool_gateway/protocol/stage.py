@@ -108,13 +108,14 @@ class Stage:
         with anyio.fail_after(SECONDS_MAX):
             async with AsyncExitStack() as stack:
                 stock, changes = Stock(()), Changes()
+                self.house.schemas = lambda: stock.schemas
                 self.fleet = UpstreamFleet(
                     specs, placement=Placement(), stock=stock, changes=changes, pins=self.pins
                 )
                 outcomes = Outcomes(
                     self.fleet.relays,
                     breakers=self.house.breakers,
-                    kept_out=(lambda _: 0) if self.pins is None else self.pins.kept_out,
+                    kept_out=(lambda _: 0) if self.pins is None else self.pins.count_kept_out,
                 )
                 gateway = Gateway(
                     stock=stock,
