@@ -34,6 +34,7 @@ class DenialReason(StrEnum):
     TURN_UNKNOWN = "turn_unknown"
     UNIT_UNMEASURABLE = "unit_unmeasurable"
     UNPRICED = "unpriced"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
 
 
 class RemedyAction(StrEnum):

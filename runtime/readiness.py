@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from governor.ids import UpstreamName
 from memory_store.errors import StoreError
 from memory_store.store import Store
+from tool_gateway.breakers import Breakers
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.fleet import UpstreamFleet
@@ -23,10 +24,12 @@ class Readiness:
         *,
         store: Store,
         fleet: UpstreamFleet,
+        breakers: Breakers,
         placement: ServerPlacement,
         now_ms: Callable[[], int],
     ) -> None:
         """Take what is asked."""
+        self._breakers = breakers
         self._placement = placement
         self._now_ms = now_ms
         self._store = store
@@ -69,5 +72,10 @@ class Readiness:
             "kind": "stdio" if isinstance(connection.spec, StdioSpec) else "http",
             "protocol_version": connection.protocol_version,
             "tools": len(connection.entries),
+            "breaker": self._breaker_of(connection.name),
             **brief(connection, now_ms=self._now_ms()),
         }
+
+    def _breaker_of(self, upstream: UpstreamName) -> Mapping[str, object] | None:
+        breaker = self._breakers.of(upstream)
+        return None if breaker is None else breaker.shown()

@@ -2,11 +2,12 @@
 
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from pydantic import SecretStr
@@ -14,31 +15,22 @@ from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
-from ebpf.pressure import PressureReader
 from governor.ids import UpstreamName
 from governor.policy import Policy
-from governor.pricing import PriceList
+from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 from runtime.adapters import (
-    StoreApprovals,
-    StoreArchive,
-    StoreFlows,
-    StoreLedger,
     StoreManifests,
     StorePausing,
     StoreSubSessions,
-    StoreTurns,
     StoreUses,
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
-from runtime.clock import SystemClock
 from runtime.configuration.content import detectors_of
-from runtime.configuration.contention import contention_of
-from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
@@ -52,20 +44,19 @@ from runtime.configuration.translate import (
     shows_builtins,
     tier_rules_of,
     tiers_of,
-    turn_policy_of,
     upstreams_of,
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.gate_key import gate_key
+from runtime.ground import Ground, clean_up, ground_of
 from runtime.http_guard import HostGuard
+from runtime.in_force import InForce
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
-from runtime.prices import PriceSource
 from runtime.readiness import Readiness
 from runtime.reaper import (
     audit_for_ever,
@@ -76,6 +67,7 @@ from runtime.reaper import (
     purge_for_ever,
     reap_for_ever,
 )
+from runtime.reload import Reloaded, Reloader, Reread
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
@@ -85,8 +77,7 @@ from runtime.token_files import TENANT, TokenFiles
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
-from tool_gateway.approver import Approver
-from tool_gateway.books import Books
+from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
@@ -96,23 +87,29 @@ from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
 from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
-from tool_gateway.guards.flow import FlowGuard
-from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.outcomes import Outcomes
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock
-from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Turnstile
 from tool_gateway.upstreams.fleet import UpstreamFleet
+from tool_gateway.upstreams.spec import UpstreamSpec
 
 logger = logging.getLogger(__name__)
+
+
+class Reload(Protocol):
+    """Takes the changed configuration over."""
+
+    async def __call__(self, *, by: Actor) -> Reloaded:
+        """Return what was taken over."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,34 +126,33 @@ class Sidecar:
     turnstile: Turnstile
     tokens: TokenFiles
     stdio: Callable[[], Awaitable[StdioFront]]
+    reload: Reload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What the rest stands on."""
+class _Offered:
+    """What the upstreams offer, who keeps it, and what is made of what they answer."""
 
-    config: Config
-    policy: Policy
-    clock: SystemClock
-    store: Store
-    prices: PriceSource
-    ledger: StoreLedger
-    books: Books
-    turns: TurnGate
-    approver: Approver
-    archive: StoreArchive
-    running: RunningCalls
-    turnstile: Turnstile
-    kept: ArgumentsKept
-    flow: FlowGuard
-    gate: ReasoningGate | None
+    stock: Stock
+    pins: Pins
+    changes: Changes
+    fleet: UpstreamFleet
+    outcomes: Outcomes
+    keeper: ResultKeeper
+    answers: AnswerGuard
 
 
 @asynccontextmanager
 async def open_sidecar(
-    config: Config, *, state_dir: Path, store_url: SecretStr | None = None
+    config: Config,
+    *,
+    state_dir: Path,
+    store_url: SecretStr | None = None,
+    reread: Reread | None = None,
 ) -> AsyncIterator[Sidecar]:
     """Yield a sidecar on `state_dir`, and on the server at `store_url` if there is one.
+
+    `reread` returns the configuration as its file has it now, where there is a file.
 
     Everything that it started is gone afterwards.
 
@@ -169,19 +165,12 @@ async def open_sidecar(
     of_file = prices_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(
-                state_dir,
-                url=None if store_url is None else store_url.get_secret_value(),
-                durability=Durability(config.store.durability),
-                archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            )
-        )
-        ground = _ground(config, policy, store, of_file, state_dir)
+        store = await stack.enter_async_context(_store(config, state_dir, store_url))
+        ground = ground_of(InForce(config, policy), store, of_file, state_dir)
         await ground.prices.refresh()
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
-        await _clean_up(executor, ground)
+        await clean_up(executor, ground)
         await stack.enter_async_context(executor.guarded())
         tokens = await _first_start(ground, state_dir)
 
@@ -192,11 +181,10 @@ async def open_sidecar(
             is_frozen=ground.running.is_frozen,
             milliwatts_per_core=policy.milliwatts_per_core,
         )
-        stock = _stock(ground)
-        pins, changes = await _pins(config, ground), Changes()
-        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
-        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local, pins=pins)
-        relaying = _relaying(ground, gateway, fleet, changes)
+        offered = await _offered(ground, specs, local)
+        fleet, pins = offered.fleet, offered.pins
+        gateway = await _gateway(ground, offered, local)
+        relaying = _relaying(ground, gateway, offered)
         front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
@@ -205,10 +193,17 @@ async def open_sidecar(
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
-        readiness = Readiness(store=store, fleet=fleet, placement=local, now_ms=ground.clock.now_ms)
+        readiness = Readiness(
+            store=store,
+            fleet=fleet,
+            breakers=ground.breakers,
+            placement=local,
+            now_ms=ground.clock.now_ms,
+        )
+        reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins, stock),
+            admin=_admin(ground, readiness, local, offered, reloader),
             running=ground.running,
             readiness=readiness,
             store=store,
@@ -217,83 +212,55 @@ async def open_sidecar(
             turnstile=ground.turnstile,
             tokens=tokens,
             stdio=partial(_stdio, ground, gateway, relaying),
+            reload=reloader.reload,
         )
 
 
-async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
-    """Reap what an earlier process left behind: children, domains, then its holds."""
-    reaped = await executor.sweep()
-    # Where others share the store, what is live may be theirs: the reaper ends by time what
-    # an earlier process of ours left.
-    expired = await ground.store.ledger.expire_due(
-        now_ms=ground.clock.now_ms(), all_live=not ground.store.is_shared
+def _store(
+    config: Config, state_dir: Path, url: SecretStr | None
+) -> AbstractAsyncContextManager[Store]:
+    return open_store(
+        state_dir,
+        url=None if url is None else url.get_secret_value(),
+        durability=Durability(config.store.durability),
+        archive_bytes_max_per_tenant=archive_bytes_max_of(config),
     )
-    if reaped or expired:
-        logger.warning(
-            "an earlier sidecar ended without cleaning up: what was left of %s was killed, %s",
-            _counted(reaped, "local command or server", "local commands and servers"),
-            _counted(len(expired), "hold was ended", "holds were ended"),
-        )
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
-def _ground(
-    config: Config, policy: Policy, store: Store, of_file: PriceList, state_dir: Path
-) -> _Ground:
-    clock = SystemClock()
-    ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
-    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
-    kept = ArgumentsKept(config.records.arguments)
-    turns = TurnGate(
-        books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
+    """Return the upstreams, none of them connected yet."""
+    stock = Stock(_house_tools(ground.config, ground.policy))
+    pins, changes = await _pins(ground), Changes()
+    fleet = UpstreamFleet(
+        specs,
+        placement=local,
+        stock=stock,
+        pins=pins,
+        changes=changes,
+        below=ground.clock.below,
     )
-    return _Ground(
-        config=config,
-        policy=policy,
-        clock=clock,
-        store=store,
-        prices=PriceSource(store.prices, of_file=of_file),
-        ledger=ledger,
-        books=books,
-        turns=turns,
-        approver=Approver(
-            desk=StoreApprovals(store.approvals),
-            books=books,
-            turns=turns,
-            clock=clock,
-            arguments_kept=kept,
+    keeper = ResultKeeper(
+        archive=ground.archive,
+        ledger=ground.ledger,
+        clock=ground.clock,
+        can_be_read_on=shows_builtins(ground.config),
+    )
+    return _Offered(
+        stock=stock,
+        pins=pins,
+        changes=changes,
+        fleet=fleet,
+        outcomes=Outcomes(fleet.relays, breakers=ground.breakers, kept_out=pins.count_kept_out),
+        keeper=keeper,
+        answers=AnswerGuard(
+            schemas=lambda: stock.schemas,
+            keeper=keeper,
+            detectors=detectors_of(ground.config.redaction),
         ),
-        archive=StoreArchive(store.archive),
-        running=running,
-        turnstile=Turnstile(
-            contention_of(config.contention, config.commons),
-            clock=clock,
-            pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
-            # What reads the house's own books is never kept waiting.
-            exempt=frozenset({builtin.BUILTIN}),
-        ),
-        kept=kept,
-        flow=_flow(config, store, clock),
-        gate=ReasoningGate(key=gate_key(state_dir), clock=clock) if policy.has_gate else None,
     )
 
 
-def _flow(config: Config, store: Store, clock: SystemClock) -> FlowGuard:
-    turns = turn_policy_of(config)
-    return FlowGuard(
-        policy=flow_policy_of(config.flow),
-        approval=flow_approval_of(config.flow),
-        store=StoreFlows(store.flows),
-        clock=clock,
-        is_shared=store.is_shared,
-        class_of=lambda chain: turns.class_of(chain.agent, asked=None),
-    )
-
-
-async def _finder(ground: _Ground, stock: Stock) -> Finder:
+async def _finder(ground: Ground, stock: Stock) -> Finder:
     finder = Finder(
         stock=stock,
         policy=lambda: ground.policy,
@@ -304,7 +271,7 @@ async def _finder(ground: _Ground, stock: Stock) -> Finder:
     return finder
 
 
-async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
+async def _first_start(ground: Ground, state_dir: Path) -> TokenFiles:
     return await prepare(
         ground.store,
         state_dir=state_dir,
@@ -313,36 +280,25 @@ async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
     )
 
 
-async def _pins(config: Config, ground: _Ground) -> Pins:
+async def _pins(ground: Ground) -> Pins:
     """Return what was approved of the upstreams, known before any of them is connected."""
     pins = Pins(
-        {UpstreamName(table.name): table.pin for table in config.upstream},
+        {UpstreamName(table.name): table.pin for table in ground.config.upstream},
         store=StoreManifests(ground.store.manifests, now_ms=ground.clock.now_ms),
     )
     await pins.refresh()
     return pins
 
 
-async def _gateway(
-    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands, pins: Pins
-) -> Gateway:
+async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> Gateway:
+    stock, fleet, pins = offered.stock, offered.fleet, offered.pins
     finder = await _finder(ground, stock)
-    keeper = ResultKeeper(
-        archive=ground.archive,
-        ledger=ground.ledger,
-        clock=ground.clock,
-        can_be_read_on=shows_builtins(ground.config),
-    )
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=keeper,
-        answers=AnswerGuard(
-            schemas=lambda: stock.schemas,
-            keeper=keeper,
-            detectors=detectors_of(ground.config.redaction),
-        ),
+        keeper=offered.keeper,
+        answers=offered.answers,
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
@@ -361,7 +317,7 @@ async def _gateway(
         policy=lambda: ground.policy,
         spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
         answers=Answers(finder),
-        taking=None if ground.gate is None else ground.gate.take,
+        taking=ground.gate.take,
     )
     return Gateway(
         stock=stock,
@@ -372,6 +328,7 @@ async def _gateway(
             shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
         },
         relays=fleet.relays,
+        outcomes=offered.outcomes,
         policy=lambda: ground.policy,
         sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
         session_naming=session_id_for,
@@ -381,31 +338,45 @@ async def _gateway(
     )
 
 
-def _stock(ground: _Ground) -> Stock:
+def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
-    gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
-    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(ground.config) else ()
-    return Stock([*own, *gates])
+    gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
+    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(config) else ()
+    return (*own, *gates)
 
 
-def _relaying(
-    ground: _Ground, gateway: Gateway, fleet: UpstreamFleet, changes: Changes
-) -> Relaying:
+def _reloader(
+    ground: Ground, offered: _Offered, relaying: Relaying, reread: Reread | None
+) -> Reloader:
+    return Reloader(
+        reread,
+        ground,
+        fleet=offered.fleet,
+        pins=offered.pins,
+        answers=offered.answers,
+        relaying=relaying,
+        changes=offered.changes,
+        follow=lambda config, policy: offered.stock.keep(_house_tools(config, policy)),
+    )
+
+
+def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
     return Relaying(
-        relays=fleet.relays,
+        relays=offered.fleet.relays,
+        outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
         policy=lambda: ground.policy,
-        changes=changes,
+        changes=offered.changes,
         elapsed_ms=ground.clock.elapsed_ms,
     )
 
 
-async def _stdio(ground: _Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
+async def _stdio(ground: Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
     caller = await caller_named(ground.config.auth.principal, ground.store.principals)
     return stdio_front(gateway, relaying, caller=caller)
 
 
-async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:
+async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) -> ModelFront:
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
     chat = ChatGateway(
         books=ground.books,
@@ -426,7 +397,7 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
 
 
 async def _keep_house(
-    stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None, pins: Pins
+    stack: AsyncExitStack, ground: Ground, webhook: Webhook | None, pins: Pins
 ) -> None:
     """Start what runs beside the calls: holds that nobody ends, records past their time."""
     store, clock = ground.store, ground.clock
@@ -450,7 +421,7 @@ async def _keep_house(
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
 
-async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
+async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
     config = ground.config
     return agents_app(
         front=front,
@@ -471,7 +442,11 @@ async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> AS
 
 
 def _admin(
-    ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins, stock: Stock
+    ground: Ground,
+    readiness: Readiness,
+    local: LocalCommands,
+    offered: _Offered,
+    reloader: Reloader,
 ) -> ASGIApp:
     app = create_admin_app(
         AdminParts(
@@ -485,11 +460,12 @@ def _admin(
             upstream=readiness.upstream,
             metrics=exposition,
             policy=lambda: ground.policy,
-            known=known_targets(ground.config),
+            known=lambda: known_targets(ground.config),
             prices=ground.prices,
-            pins=pins,
+            pins=offered.pins,
             labels=ground.flow.traits_of,
-            schema_faults=lambda: stock.schemas.faults,
+            reload=lambda by: reloader.reload(by=by),
+            schema_faults=lambda: offered.stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )

@@ -7,6 +7,8 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.upstream_requirements import UPSTREAM_CARE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
@@ -28,6 +30,8 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+
+_CARE = "upstream care"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -63,6 +67,7 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that runs when its sub-session is closed keeps its hold and settles."
         ),
     },
+    _CARE: UPSTREAM_CARE,
     _PROTOCOL: {
         "protocol.any-era-with-any-era": (
             "A client of any era uses a server of any era: tools, resources, prompts, completion, "

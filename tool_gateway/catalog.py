@@ -47,6 +47,19 @@ class ToolEntry:
         return schema if isinstance(schema, Mapping) else {"type": "object"}
 
     @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the tool says that to run it twice is to run it once, and was approved so.
+
+        A server that nobody has looked at is not taken at its word.
+        """
+        hints = self.definition.get("annotations")
+        return (
+            self.is_approved
+            and isinstance(hints, Mapping)
+            and (hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True)
+        )
+
+    @property
     def is_own(self) -> bool:
         """Tell whether the house itself answers."""
         return self.backend == HOUSE
@@ -89,6 +102,10 @@ class Catalog:
     def __len__(self) -> int:
         """Return how many tools are exposed."""
         return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a tool of that name is exposed."""
+        return name in self._by_name
 
     def find(self, name: str) -> ToolEntry:
         """Return the entry of an exposed name.

@@ -205,6 +205,21 @@ def contended(why: str, *, retry_after_ms: int) -> Denied:
     )
 
 
+def upstream_unavailable(why: str, *, retry_after_ms: int) -> Denied:
+    """Return the denial of a call whose upstream would fail it."""
+    return Denied(
+        reason=DenialReason.UPSTREAM_UNAVAILABLE,
+        retry_after_ms=retry_after_ms,
+        remedy=Remedy(
+            action=RemedyAction.RETRY_LATER,
+            text=(
+                f"{why} Nothing was started. Try again in {-(-retry_after_ms // 1000)} s, or go "
+                "on without it."
+            ),
+        ),
+    )
+
+
 def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     """Return the denial of a call that would only repeat what is known."""
     if loop.measure is Measure.PAUSE:

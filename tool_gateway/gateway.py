@@ -1,29 +1,36 @@
 """The gateway's use cases: list the tools that a caller may use, call one of them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from governor.access import Offer
 from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
+from governor.target import CallKind
 from tool_gateway.access import refusal_of
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.offer_calls import OfferCalls
+from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.relays import Relay
-from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
+from tool_gateway.relays import Presence, Relay
+from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
+from tool_gateway.telemetry import count_denied
 
+# About as long as an upstream takes that is started again.
+NOT_THERE_RETRY_MS = 5_000
 # Which tools are offered and wait for an approval: the entry of an exposed name, if it does.
 KeptOut = Callable[[str], ToolEntry | None]
 _text_of = json.JSONEncoder(ensure_ascii=False).encode
@@ -48,6 +55,7 @@ class Gateway:
         books: Books,
         backends: Mapping[UpstreamName, Backend],
         relays: Mapping[UpstreamName, Relay] | None = None,
+        outcomes: Outcomes | None = None,
         policy: PolicySource,
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
@@ -66,7 +74,9 @@ class Gateway:
         self._pipeline = pipeline
         self._books = books
         self._backends = backends
-        self._relays = relays or {}
+        # An empty mapping may fill: it is a view of what is configured now.
+        self._relays = {} if relays is None else relays
+        self._outcomes = outcomes or Outcomes(self._relays)
         self._policy = policy
         self._sessions = sessions
         self._session_naming = session_naming
@@ -99,6 +109,15 @@ class Gateway:
         )
         return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
 
+    def outcome_of(self, caller: Caller, listed: Iterable[Listed]) -> Json | None:
+        """Return how each upstream is, to stand beside a list of tools; None says nothing."""
+        return self._outcomes.of_tools(
+            (each.entry.backend for each in listed),
+            may_see=lambda relay: self._may_name(
+                caller, f"{relay.name}{SEPARATOR}" if relay.is_prefixed else ""
+            ),
+        )
+
     def schema_of(self, tool: str) -> Mapping[str, object] | None:
         """Return the schema of an exposed tool's arguments, None if there is no such tool."""
         try:
@@ -128,9 +147,12 @@ class Gateway:
         return relay is not None and (relay.face is None or relay.face.has_sessions)
 
     @property
-    def edition(self) -> tuple[object, object]:
-        """Return what `tools_for` depends on besides the caller; a change makes it another."""
-        return self._stock.catalog, self._policy()
+    def edition(self) -> tuple[object, object, Edition]:
+        """Return what a list of tools depends on besides the caller.
+
+        The first two are others after each change; the last differs where reports do.
+        """
+        return self._stock.catalog, self._policy(), self._outcomes.edition
 
     def shows_all(self, caller: Caller) -> bool:
         """Tell whether `caller` is shown all tools that it may use, whatever its session."""
@@ -179,6 +201,8 @@ class Gateway:
         """
         if tool == discovery.CALL and self._may(caller, context, discovery.CALL):
             return await self._call_found(caller, context, arguments, exchange)
+        if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
+            return await self._not_there(caller, context, tool, *missing)
         entry = self._entry_of(tool)
         backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
@@ -287,6 +311,34 @@ class Gateway:
                 problem = f"{error}; {discovery.SEARCH} finds tools"
         _, chain = self.session_of(caller, context)
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
+
+    async def _not_there(
+        self, caller: Caller, context: CallContext, tool: str, relay: Relay, presence: Presence
+    ) -> ToolResult:
+        """Return why a tool that may well exist cannot be called.
+
+        Raises:
+            UnknownToolError: the caller may not use it, if it exists.
+        """
+        if not self._may_name(caller, tool):
+            self._stock.catalog.find(tool)
+        denied = upstream_unavailable(
+            f"{tool} is not there: upstream {relay.name} is {presence.state} ({presence.why}).",
+            retry_after_ms=NOT_THERE_RETRY_MS,
+        )
+        count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        _, chain = self.session_of(caller, context)
+        told = denial_result(denied, has_output_schema=False)
+        return told.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+
+    def _may_name(self, caller: Caller, tool: str) -> bool:
+        """Tell whether a caller may use a tool of that name, if there is one."""
+        policy, name = self._policy(), ToolName(tool)
+        rule = policy.rule_for(tool=name, tenant=caller.tenant, agent=caller.agent)
+        keeping = policy.access.refusing(
+            Offer.TOOL, name, tenant=caller.tenant, agent=caller.agent, is_own=False
+        )
+        return rule.allow and keeping is None
 
     def _may(self, caller: Caller, context: CallContext, tool: ToolName) -> bool:
         try:

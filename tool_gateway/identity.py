@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
 from tool_gateway.errors import InvalidContextError
+from tool_gateway.results import IDEMPOTENCY_META
 
 SESSION_HEADER = "flyball-session"
 TURN_HEADER = "flyball-turn"
@@ -55,7 +56,7 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         session_name=_named(headers, meta, SESSION_HEADER, "flyball/session")
         or _checked(headers.get(LEGACY_SESSION_HEADER), LEGACY_SESSION_HEADER),
         turn=None if turn is None else TurnId(turn),
-        idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, "flyball/idempotency_key"),
+        idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, IDEMPOTENCY_META),
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
         is_read_only=_read_only(headers, meta),

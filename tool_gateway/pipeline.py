@@ -133,7 +133,12 @@ class Pipeline:
             return await self._deny(job, refused)
         with (
             self._running.track(call.call_id, call.chain.session) as running,
-            self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name) as passage,
+            self._turnstile.entered(
+                call,
+                kind=CallKind.TOOL,
+                backend=backend.name,
+                reaches_it=job.repeat.served is None,
+            ) as passage,
         ):
             return await self._run_tracked(job, running, passage)
 
@@ -142,7 +147,10 @@ class Pipeline:
         if job.rule.approval is not None:
             # A person may take long, and nobody else should wait for a slot meanwhile: the
             # call takes its turn when it is approved.
-            decision = await self._approver.admit(job, self._request(job), running)
+            # Nor is anybody asked about a call that would get nowhere.
+            decision = passage.turned_away() or await self._approver.admit(
+                job, self._request(job), running
+            )
         else:
             # Stopped here, it has no slot: then the ledger says why it may not run, or it is
             # stopped where it would.
@@ -234,7 +242,7 @@ class Pipeline:
         finally:
             began_ms, ended_ms = progress.began_ms, self._clock.elapsed_ms()
             wall_ms = 0 if began_ms is None else ended_ms - began_ms
-            passage.note(progress.status, wall_ms=wall_ms)
+            passage.note(progress.status, wall_ms=wall_ms, sign=progress.sign)
             if self._cache is not None:
                 self._cache.ended(job)
             record = self._record(
@@ -284,11 +292,7 @@ class Pipeline:
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
-                progress.never_left = True
-                progress.status, progress.detail = CallStatus.RELEASED, str(error)
-                progress.result = text_result(
-                    f"{job.call.tool} was not run: {error}", is_error=True
-                )
+                progress.result = progress.note_not_reached(error, job.call.tool)
             except UpstreamFailedError as error:
                 told = progress.note_failed(error, job.call.tool)
                 progress.result = self._answers.redacted(job, told)

@@ -19,10 +19,12 @@ from tool_gateway.errors import (
 )
 from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.list_turns import ListTurns
 from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
+from tool_gateway.outcomes import OUTCOME_META, Outcomes
 from tool_gateway.ports import PolicySource
-from tool_gateway.relays import Relay, ServerFace
+from tool_gateway.relays import PresenceState, Relay, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
@@ -34,7 +36,6 @@ PAGES_MAX = 100
 ITEMS_MAX = 10_000
 TASKS_MAX = 10_000
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-OUTCOME_META = "flyball/upstreams"
 COLLISION_META = "flyball/collisions"
 
 
@@ -64,6 +65,7 @@ class Relaying:
         self,
         *,
         relays: Mapping[UpstreamName, Relay],
+        outcomes: Outcomes | None = None,
         calls: OfferCalls,
         policy: PolicySource,
         changes: Changes,
@@ -73,10 +75,12 @@ class Relaying:
         self._cache = AnswerCache(elapsed_ms)
         changes.subscribe(self._cache.forget)
         self._relays = relays
+        self._outcomes = outcomes or Outcomes(relays)
         self._calls = calls
         self._policy = policy
         self.changes = changes
         self._offers = Offers()
+        self._turns = ListTurns()
         self._watches = Watches()
         self._watched_at: dict[str, Relay] = {}
         self._tasks: dict[str, UpstreamName] = {}
@@ -85,8 +89,7 @@ class Relaying:
     @property
     def sole(self) -> Relay | None:
         """Return the one upstream whose names are shown as they are, if that is the setting."""
-        relays = list(self._relays.values())
-        return relays[0] if len(relays) == 1 and not relays[0].is_prefixed else None
+        return self._outcomes.sole
 
     @property
     def face(self) -> ServerFace:
@@ -120,19 +123,26 @@ class Relaying:
                 items = [one for one in listed if self._may_prompt(str(one["name"]), caller)]
                 return {**answer, listing.member: items}
             return answer
-        found, missing = await self._of_all(listing, caller, exchange)
+        found, failed = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
             merged, collisions = self._offers.merge_prompts(found)
-            items = [one for _, one in merged if self._may_prompt(str(one["name"]), caller)]
+            shown = [at for at in merged if self._may_prompt(str(at[1]["name"]), caller)]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
             merged, collisions = self._offers.merge_resources(found, key=key)
             # Whose a URI is does not depend on who asks; what they are shown does.
-            items = [one for name, one in merged if self._may_read(self._relays[name], caller)]
+            open_to = {name for name, one in self._relays.items() if self._may_read(one, caller)}
+            shown = [at for at in merged if at[0] in open_to]
         self._report(collisions)
         meta: dict[str, object] = {}
-        if missing:
-            meta[OUTCOME_META] = missing
+        outcome = self._outcomes.of_list(
+            (name for name, _ in shown),
+            failed,
+            may_see=lambda relay: self._is_open(relay, caller),
+        )
+        if outcome is not None:
+            meta[OUTCOME_META] = outcome
+        items = [one for _, one in shown]
         if collisions:
             meta[COLLISION_META] = [
                 {"key": one.key, "kept": one.kept, "dropped": one.dropped} for one in collisions
@@ -248,6 +258,11 @@ class Relaying:
         """Tell everybody who listens of a change."""
         self.changes.publish(change)
 
+    def forget(self, upstream: UpstreamName) -> None:
+        """Give no answer of an upstream again: it is another server now, or none."""
+        self._cache.forget_upstream(upstream)
+        self._turns.forget(upstream)
+
     def note_task(self, answer: Json, upstream: UpstreamName) -> None:
         """Remember whose a task is that an answer names."""
         task = answer.get("taskId")
@@ -313,25 +328,25 @@ class Relaying:
 
     async def _of_all(
         self, listing: Listing, caller: Caller, exchange: Exchange
-    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[str, str]]:
-        """Return what each upstream lists, in order, and why those that are missing are."""
+    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[UpstreamName, str]]:
+        """Return what each upstream lists, in order, and why those that failed did."""
         found: dict[UpstreamName, Sequence[Json]] = {}
-        missing: dict[str, str] = {}
+        failed: dict[UpstreamName, str] = {}
 
         async def ask(relay: Relay) -> None:
             try:
                 found[relay.name] = await self._pages_of(relay, listing, caller, exchange)
             except UpstreamError as error:
-                missing[relay.name] = str(error)
+                failed[relay.name] = str(error)
                 count_failure("upstream list")
 
         async with anyio.create_task_group() as tasks:
             for relay in self._relays.values():
-                if relay.face is None:
-                    missing[relay.name] = "it was not connected yet"
-                elif listing.capability in relay.face.capabilities:
+                offers = relay.face is not None and listing.capability in relay.face.capabilities
+                # One that is left alone would keep the whole list waiting.
+                if offers and self._outcomes.of(relay).state is not PresenceState.FAILING:
                     tasks.start_soon(ask, relay)
-        return [(name, found[name]) for name in self._relays if name in found], missing
+        return [(name, found[name]) for name in self._relays if name in found], failed
 
     async def _pages_of(
         self, relay: Relay, listing: Listing, caller: Caller, exchange: Exchange
@@ -358,7 +373,8 @@ class Relaying:
         known = self._cache.find(relay.name, method, params, asker)
         if known is not None:
             return known
-        answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
+        async with self._turns.turn(relay.name):
+            answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
         self._cache.keep(relay.name, method, params, asker, answer)
         return answer
 
@@ -374,6 +390,8 @@ class Relaying:
             if relay.face is not None and "resources" in relay.face.capabilities
         ]
         owner = self._offers.owner_of(uri)
+        if owner not in self._relays:
+            owner = None
         if owner is None and len(able) == 1:
             owner = able[0].name
         if owner is None:
@@ -382,7 +400,10 @@ class Relaying:
             owner = self._offers.owner_of(uri)
         relay = None if owner is None else self._relays.get(owner)
         if relay is None or not self._may_read(relay, caller):
-            message = f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+            message = (
+                f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+                f"{self._outcomes.absent()}"
+            )
             raise UnknownOfferError(message)
         return relay
 
@@ -393,7 +414,7 @@ class Relaying:
             if sole is not None
             else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
         )
-        if found is None or not self._may_prompt(name, caller):
+        if found is None or found[0] not in self._relays or not self._may_prompt(name, caller):
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]

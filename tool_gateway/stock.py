@@ -18,6 +18,7 @@ class Stock:
     def __init__(self, builtins: Iterable[ToolEntry]) -> None:
         """Start with the built-in tools alone."""
         self._builtins = tuple(builtins)
+        self._entries: tuple[ToolEntry, ...] = ()
         self.catalog = Catalog(self._builtins)
         self.schemas = ToolSchemas(self.catalog)
         self._told: frozenset[SchemaFault] = frozenset()
@@ -27,6 +28,13 @@ class Stock:
         """Tell whether any tool of the house itself is exposed."""
         return bool(self._builtins)
 
+    def keep(self, builtins: Iterable[ToolEntry]) -> None:
+        """Have these built-in tools from now on, beside what is exposed anyway."""
+        wanted = tuple(builtins)
+        if wanted != self._builtins:
+            self._builtins = wanted
+            self.replace(self._entries)
+
     def replace(self, entries: Iterable[ToolEntry]) -> None:
         """Expose `entries` beside the built-in tools, whose names no upstream can take.
 
@@ -35,7 +43,8 @@ class Stock:
         """
         builtin = {entry.exposed for entry in self._builtins}
         offered = []
-        for entry in entries:
+        self._entries = tuple(entries)
+        for entry in self._entries:
             if entry.exposed in builtin:
                 logger.error("%s/%s has a built-in tool's name", entry.backend, entry.original)
             else:

@@ -7,6 +7,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from governor.approval import ApprovalState
+from governor.breaker import Phase
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.turn_progress import Answer
@@ -175,6 +176,37 @@ _limit = _meter.create_gauge(
 _sheds = _meter.create_counter(
     "flyball_sheds", description="Calls turned away before admission, by why"
 )
+
+
+_breakers = _meter.create_gauge(
+    "flyball_breaker", description="An upstream's breaker: 0 closed, 1 half open, 2 open"
+)
+_breaker_changes = _meter.create_counter(
+    "flyball_breaker_changes", description="Changes of upstreams' breakers, by where they went"
+)
+_BREAKER_VALUES = {Phase.CLOSED: 0, Phase.HALF_OPEN: 1, Phase.OPEN: 2}
+
+
+def show_breaker(*, upstream: str, phase: Phase) -> None:
+    """Show where an upstream's breaker stands. `upstream` is a configured name."""
+    _breakers.set(_BREAKER_VALUES[phase], {"backend": upstream})
+
+
+def count_breaker(*, upstream: str, phase: Phase) -> None:
+    """Count a breaker that came into `phase`."""
+    _breaker_changes.add(1, {"backend": upstream, "state": phase.value})
+
+
+_retries = _Tally(
+    "flyball_retries",
+    ("backend", "reason"),
+    description="Requests that were sent again, by what their last attempt may have done",
+)
+
+
+def count_retry(*, upstream: str, after: str) -> None:
+    """Count a request that is sent again: nothing of it was sent, or how it went is unknown."""
+    _retries.add(upstream, after)
 
 
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:

@@ -60,6 +60,15 @@ class TurnGate:
         self._clock = clock
         self._sessions: OrderedDict[SessionId, TurnSession] = OrderedDict()
 
+    @property
+    def policy(self) -> TurnPolicy:
+        """Return how sessions' turns are limited now."""
+        return self._policy
+
+    def adopt(self, policy: TurnPolicy) -> None:
+        """Limit sessions by this from now on; those that were met keep the terms they began on."""
+        self._policy = policy
+
     async def admit(
         self, request: AdmissionRequest, *, task_class: TaskClass | None = None
     ) -> Decision:

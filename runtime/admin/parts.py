@@ -6,9 +6,11 @@ from typing import Protocol
 
 from governor.flow.labels import Traits
 from governor.policy import Policy
+from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
+from runtime.reload import Reloaded
 from tool_gateway.approver import Approver
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
@@ -52,9 +54,10 @@ class AdminParts:
     upstream: Callable[[str], Awaitable[Mapping[str, object] | None]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
-    known: KnownTargets
+    known: Callable[[], KnownTargets]
     prices: PriceSource
     pins: Pins
     labels: Callable[[ToolEntry], Traits]
+    reload: Callable[[Actor], Awaitable[Reloaded]]
     schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX

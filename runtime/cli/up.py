@@ -8,6 +8,7 @@ import sys
 import anyio
 
 from ebpf.executor import LocalExecutor
+from runtime.cli.reloading import reloading_on_hangup
 from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.collector import spare_what_lasts
 from runtime.configuration.load import load_config
@@ -44,16 +45,19 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
             signals.do(starting.cancel)
             config = load_config(settings.config)
             url = store_url_of(config, settings.store_url)
-            async with serving(config, state_dir=settings.state, store_url=url) as (
-                sidecar,
-                listeners,
-            ):
+            async with serving(
+                config,
+                state_dir=settings.state,
+                store_url=url,
+                reread=lambda: load_config(settings.config),
+            ) as (sidecar, listeners):
                 signals.do(None)
                 spare_what_lasts()
-                if signals.first is None:
-                    await _warn(sidecar, config, settings)
-                    _announce(sidecar, listeners, config, as_json=arguments.json)
-                await _until_stopped(signals, sidecar, listeners)
+                async with reloading_on_hangup(sidecar):
+                    if signals.first is None:
+                        await _warn(sidecar, config, settings)
+                        _announce(sidecar, listeners, config, as_json=arguments.json)
+                    await _until_stopped(signals, sidecar, listeners)
         return signals.status if starting.cancelled_caught else 0
 
 

@@ -19,6 +19,7 @@ from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
+from runtime.configuration.care import BreakerTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.flow import FlowTable
@@ -134,6 +135,18 @@ class Upstream(Table):
     start_ms_max: Positive = 30_000
     trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
+    breaker: Literal["off"] | BreakerTable = BreakerTable()
+    retries: Annotated[int, Field(strict=True, ge=0, le=10)] = 2
+    answer_ms_max: Positive | None = None
+    idempotent_by_key: Flag = False
+    when_down: Literal["listed", "hidden"] = "listed"
+
+    @field_validator("breaker", mode="before")
+    @classmethod
+    def _is_breaker(cls, value: object) -> object:
+        if value != "off" and not isinstance(value, (dict, BreakerTable)):
+            raise ValueError('use "off", or { calls_min = 10, open_s = 5 } for terms of your own')
+        return value
 
     @field_validator("name")
     @classmethod

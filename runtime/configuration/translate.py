@@ -22,6 +22,7 @@ from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
+from runtime.configuration.care import care_of
 from runtime.configuration.content import content_of
 from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
@@ -381,6 +382,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             idle_ms=_idle_ms(table),
             health=None if table.health is None else health_of(table.health),
             sessions_max=table.sessions_max or SESSIONS_MAX,
+            care=care_of(table),
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -399,6 +401,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         idle_ms=_idle_ms(table),
         health=health_of(table.health or HealthTable()),
         sessions_max=table.sessions_max or SESSIONS_MAX,
+        care=care_of(table),
     )
 
 

@@ -4,9 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from governor.breaker import BreakerTerms
 from governor.ids import UpstreamName
 from memory_store.errors import StoreError, StoreOverloadedError, StoreUnavailableError
 from runtime.readiness import Readiness
+from tests.tool_gateway.makers import FakeClock
+from tool_gateway.breakers import Breakers
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 from tool_gateway.upstreams.standing import UpstreamState
 from tool_gateway.upstreams.vitals import EndCause, Vitals
@@ -56,9 +59,11 @@ class Placement:
 def readiness(*connections: SimpleNamespace, store_error: StoreError | None = None) -> Readiness:
     relays = {one.name: SimpleNamespace(own_connections=connections[1:]) for one in connections}
     fleet = SimpleNamespace(connections=connections, relays=relays)
+    breakers = Breakers({"time": BreakerTerms()}, clock=FakeClock())
     return Readiness(
         store=CheckedStore(store_error),
         fleet=fleet,
+        breakers=breakers,
         placement=Placement(),
         now_ms=lambda: 1_700_000_000_000,
     )
@@ -109,6 +114,7 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
             "tools": 2,
             **RESTING,
             "state": "ready",
+            "breaker": {"phase": "closed", "failed": 0, "ended": 0, "retry_after_ms": None},
         },
         {
             "name": "notes",
@@ -118,6 +124,7 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
             **RESTING,
             "state": "down",
             "problem": "connection refused",
+            "breaker": None,
         },
     ]
 

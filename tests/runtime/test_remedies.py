@@ -37,6 +37,7 @@ from tool_gateway.denials import (
     policy_denied,
     quarantined,
     read_only,
+    upstream_unavailable,
 )
 from tool_gateway.guards.gate import ReasoningGate
 
@@ -160,12 +161,13 @@ DENIED = {
         "what the user asked for",
     ),
     "gate": (at_a_gate(), "Solve this puzzle"),
+    "broken": (upstream_unavailable("It failed.", retry_after_ms=4_100), "again in 5 s"),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
 
 
 NO_CHEAPER = ["clock", "slots", "rate", "calls", "turn", "closed", "frozen", "ledger"]
-NO_CHEAPER += ["overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
+NO_CHEAPER += ["broken", "overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
 
 
 def test_every_reason_is_among_those_that_are_looked_at() -> None:

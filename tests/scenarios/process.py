@@ -101,7 +101,12 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
 
     @asynccontextmanager
     async def agent(
-        self, session: str | None = None, *, mode: str = "auto", token: str | None = None
+        self,
+        session: str | None = None,
+        *,
+        mode: str = "auto",
+        token: str | None = None,
+        **more: Any,
     ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token or self.token('agent')}"}
         if session is not None:
@@ -112,6 +117,7 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
                 streamable_http_client(self.urls["agents"], http_client=http),
                 mode=mode,
                 cache=None,
+                **more,
             ) as client,
         ):
             # The SDK's client lists the tools after its first call, if it has not before.

@@ -8,6 +8,7 @@ import anyio
 
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import Amounts, Unit
+from governor.breaker import BreakerTerms
 from governor.budget import Budget
 from governor.call import CallRecord, Idempotency, Isolated, ToolCall
 from governor.denial import Denied
@@ -39,6 +40,7 @@ from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
+from tool_gateway.breakers import Breakers
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.contention import Contention
 from tool_gateway.errors import (
@@ -332,12 +334,19 @@ class House:
         turn_store: FakeTurnStore | None = None,
         contention: Contention | None = None,
         pressure: PressureGauge | None = None,
+        breaker: BreakerTerms | None = None,
         flow: FlowPolicy | None = None,
         flow_store: FakeFlowStore | None = None,
         detectors: Mapping[str, Detector] | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
-        self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
+        self.breakers = Breakers({"files": breaker} if breaker else {}, clock=self.clock)
+        self.turnstile = Turnstile(
+            contention or Contention(),
+            clock=self.clock,
+            pressure=pressure,
+            breakers=self.breakers,
+        )
         self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
         self.archive = archive or FakeArchive()
         self.backend = FakeBackend(behave)
@@ -346,21 +355,9 @@ class House:
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
-        # Without a desk no rule may ask a person.
-        self.approver = Approver(
-            desk=desk,
-            books=self.books,
-            turns=self.turns,
-            clock=self.clock,
-            arguments_kept=kept,
-        )
+        self.approver = self._approver(desk, kept)
         self.flow_store = flow_store or FakeFlowStore()
-        self.flow = FlowGuard(
-            policy=flow,
-            approval=ApprovalTerms(wait_ms=0, ttl_ms=60_000),
-            store=self.flow_store,
-            clock=self.clock,
-        )
+        self.flow = self._flow(flow)
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
         self.schemas = lambda: ToolSchemas(Catalog([self.entry]))
         keeper = ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock)
@@ -385,6 +382,24 @@ class House:
             loops=LoopWatch(clock=self.clock, pausing=self.ledger),
             admin_contact=contact,
             turnstile=self.turnstile,
+        )
+
+    def _approver(self, desk: ApprovalDesk | None, kept: ArgumentsKept) -> Approver:
+        # Without a desk no rule may ask a person.
+        return Approver(
+            desk=desk,
+            books=self.books,
+            turns=self.turns,
+            clock=self.clock,
+            arguments_kept=kept,
+        )
+
+    def _flow(self, policy: FlowPolicy | None) -> FlowGuard:
+        return FlowGuard(
+            policy=policy,
+            approval=ApprovalTerms(wait_ms=0, ttl_ms=60_000),
+            store=self.flow_store,
+            clock=self.clock,
         )
 
     def schemas_now(self) -> ToolSchemas:

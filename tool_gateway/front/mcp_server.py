@@ -34,6 +34,7 @@ from tool_gateway.front.parking import Parked, Parking, Subject
 from tool_gateway.front.sessions import WATCHED_PER_SESSION_MAX, ClientSessions
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller, read_context
+from tool_gateway.outcomes import OUTCOME_META
 from tool_gateway.redaction import payload_hash
 from tool_gateway.relaying import LISTINGS, TASKS_EXTENSION, Relaying
 from tool_gateway.results import DENIAL_META, Json
@@ -191,11 +192,14 @@ class McpServer:
     async def _list_tools(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
         caller, _ = self._caller_of(ctx)
         context = self._context_of(ctx)
+        shown = await self._gateway.listed_for(caller, context)
         tools = [
             tool_for_client(listed.entry, with_output_schema=listed.with_output_schema)
-            for listed in await self._gateway.listed_for(caller, context)
+            for listed in shown
         ]
-        return self._noted(ctx, {"tools": tools})
+        outcome = self._gateway.outcome_of(caller, shown)
+        meta = {} if outcome is None else {"_meta": {OUTCOME_META: outcome}}
+        return self._noted(ctx, {"tools": tools, **meta})
 
     async def _list(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
         caller, exchange = self._plain(ctx)

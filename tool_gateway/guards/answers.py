@@ -46,7 +46,11 @@ class AnswerGuard:
         """Take the schemas in force, where originals are kept, and every detector by its name."""
         self._schemas = schemas
         self._keeper = keeper
-        self._detectors = detectors
+        self._detectors = dict(detectors)
+
+    def adopt(self, detectors: Mapping[str, Detector]) -> None:
+        """Have these detectors too; those that calls under way name stay known."""
+        self._detectors.update(detectors)
 
     async def checked(self, job: Job, outcome: Outcome) -> Guarded:
         """Return what may be shown of an outcome; the house's own answers are as they are."""

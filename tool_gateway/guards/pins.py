@@ -86,6 +86,14 @@ class Pins:
         # Whoever exposes what is sifted; told when that may have changed.
         self.on_change: Callable[[], None] = lambda: None
 
+    def adopt(self, modes: Mapping[UpstreamName, Pin]) -> None:
+        """Go by these modes from now on; what was approved of any upstream stays approved."""
+        self._modes = dict(modes)
+        for name in self._offered.keys() - modes.keys():
+            del self._offered[name]
+            self._kept_out.pop(name, None)
+            self._told.pop(name, None)
+
     async def refresh(self) -> None:
         """Go by what is stored now, by whichever sidecar.
 
@@ -209,6 +217,19 @@ class Pins:
         self._approved[review.upstream] = kept
         self.on_change()
         return kept
+
+    def count_kept_out(self, upstream: UpstreamName) -> int:
+        """Return how many of the tools that an upstream offers now are not exposed."""
+        return len(self._kept_out.get(upstream, ()))
+
+    def approved_of(self, upstream: UpstreamName) -> Mapping[str, Definition]:
+        """Return the tools of an upstream that it may offer, where it is held to them."""
+        approved = self._approved.get(upstream)
+        return {} if approved is None or not self.holds(upstream) else approved.tools
+
+    def holds(self, upstream: UpstreamName) -> bool:
+        """Tell whether an upstream is exposed only as it was approved."""
+        return self._mode(upstream) is not Pin.OFF
 
     def _mode(self, upstream: UpstreamName) -> Pin:
         return self._modes.get(upstream, Pin.OFF)

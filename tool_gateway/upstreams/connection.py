@@ -1,7 +1,7 @@
 """The life of one upstream: connected, watched, put to rest, reconnected with growing pauses."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,15 +14,21 @@ from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.changes import Change, ChangeKind
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.changes import Change
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
-from tool_gateway.results import Json
+from tool_gateway.results import IDEMPOTENCY_META, Json
 from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.backoff import Backoff
-from tool_gateway.upstreams.http import MARK, NOT_REACHED
+from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT
 from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_tools
 from tool_gateway.upstreams.opening import WE, Era, opened
@@ -56,11 +62,13 @@ class UpstreamConnection:
         on_tools: Callable[[], None],
         publish: Callable[[Change], None],
         placed_as: str | None = None,
+        watching: Iterable[str] = (),
         era: Era = Era.ANY,
     ) -> None:
         """Take what to connect to; `on_tools` is called when the tools may have changed.
 
         `placed_as` names the domain of a server that is started, its own name if not given.
+        The resources of `watching` are watched from the first connection on.
         """
         self.spec = spec
         self.standing = Standing(spec.name)
@@ -68,7 +76,7 @@ class UpstreamConnection:
         self.entries: tuple[ToolEntry, ...] = ()
         self.face: ServerFace | None = None
         self.protocol_version: str | None = None
-        self.listener = Listener(spec.name, publish=publish)
+        self.listener = Listener(spec.name, publish=publish, watching=watching)
         self._era = era
         self._placement = placement
         self.placed_as = placed_as or spec.name
@@ -134,6 +142,8 @@ class UpstreamConnection:
                 f"{why}; it wrote: {wrote}" if wrote else why,
                 soon_back=lived_s is not None and pause < READY_SECONDS_MAX,
             )
+            if self.state is UpstreamState.DOWN:
+                self._on_tools()
             await anyio.sleep(pause)
 
     async def _keep_listed(self, client: Client) -> None:
@@ -157,7 +167,6 @@ class UpstreamConnection:
                 logger.warning("upstream %s: its tools cannot be listed: %s", self.name, error)
             else:
                 self._on_tools()
-                self._publish(Change(kind=ChangeKind.TOOLS))
             # Announcements come in bursts; what follows within the pause is seen by one list.
             await anyio.sleep(PAUSE_SECONDS_MIN)
 
@@ -196,9 +205,17 @@ class UpstreamConnection:
         return original
 
     async def call(
-        self, tool: ToolName, arguments: Json, exchange: Exchange, patience: Patience
+        self,
+        tool: ToolName,
+        arguments: Json,
+        exchange: Exchange,
+        patience: Patience,
+        *,
+        key: str | None = None,
     ) -> Json:
         """Return the upstream's answer to a call of `tool`, given by its exposed name.
+
+        `key` tells a server that knows of such keys which calls are one and the same.
 
         Raises:
             TimeoutError: no answer came in time.
@@ -208,19 +225,23 @@ class UpstreamConnection:
         leg = await self._ready_leg()
         original = self.original_of(tool)
         params = {**exchange.wishes.extras, "name": original, "arguments": dict(arguments)}
+        if key is not None:
+            params["_meta"] = {IDEMPOTENCY_META: key}
         serving = Serving(exchange=exchange, patience=patience)
         return await self._request(leg, "tools/call", params, serving)
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self, method: str, params: Json, exchange: Exchange, patience: Patience
+    ) -> Json:
         """Return the upstream's answer to a request.
 
         Raises:
-            TimeoutError: no answer came within `wall_ms`.
+            TimeoutError: no answer came in time.
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed after the request was sent.
         """
         leg = await self._ready_leg()
-        serving = Serving(exchange=exchange, patience=Patience(wall_ms))
+        serving = Serving(exchange=exchange, patience=patience)
         return await self._request(leg, method, params, serving)
 
     async def _request(self, leg: Leg, method: str, params: Json, serving: Serving) -> Json:
@@ -236,21 +257,22 @@ class UpstreamConnection:
             await self.standing.settled()
         if self._leg is None:
             message = f"upstream {self.name} is {self.state} ({self.problem or 'no reason given'})"
-            raise UpstreamNotReachedError(message)
+            raise UpstreamDownError(message)
         return self._leg
 
     def _explained(self, error: MCPError) -> Exception:
         # Whatever an upstream can say itself is never a reason to release its call.
         if error.code == NOT_REACHED and error.data == MARK:
-            return UpstreamNotReachedError(f"upstream {self.name}: {error.message}")
+            return UpstreamRefusedError(f"upstream {self.name}: {error.message}")
         if error.data == MARK:
-            return UpstreamFailedError(f"upstream {self.name}: {error.message}")
+            kind = UpstreamFailedError if error.code == UNFIT else UpstreamLostError
+            return kind(f"upstream {self.name}: {error.message}")
         if error.code == mcp_types.CONNECTION_CLOSED and self._lost.is_set():
             why = f": {self.vitals.why}" if self.vitals.why else ""
-            return UpstreamFailedError(f"upstream {self.name} died before it answered{why}")
+            return UpstreamLostError(f"upstream {self.name} died before it answered{why}")
         if error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated":
             self._lose()
-            return UpstreamFailedError(f"upstream {self.name} had ended the session")
+            return UpstreamLostError(f"upstream {self.name} had ended the session")
         return said(self.name, error)
 
     def _lose(self) -> None:

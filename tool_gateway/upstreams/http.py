@@ -12,12 +12,14 @@ from http import HTTPStatus
 
 import httpx2
 
+from tool_gateway.upstreams.bodies import SparingTransport
 from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
 
 # Codes that no server uses (outside the range that the specification reserves); they carry
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
 BROKE_OFF = -31_002
+UNFIT = -31_003
 # An upstream may send these codes too; only this process can send the mark beside them.
 MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
@@ -38,7 +40,11 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             if _is_compressed(response):
                 await response.aclose()
-                return _answer(request, request_id, BROKE_OFF, "compressed against our request")
+                return _answer(request, request_id, UNFIT, "compressed against our request")
+            if request_id is not None and _is_fault(response):
+                await response.aclose()
+                message = f"the server answered with HTTP {response.status_code}"
+                return _answer(request, request_id, BROKE_OFF, message)
             if request_id is not None and _is_json(response):
                 return await _read_whole(request, response, request_id)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
@@ -58,7 +64,7 @@ def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
         # A few compressed bytes can be gigabytes; what is counted must be what is read.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
-        transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
+        transport=FaultContainingTransport(SparingTransport(httpx2.AsyncHTTPTransport(retries=0))),
         follow_redirects=False,
         trust_env=False,
     )
@@ -79,6 +85,11 @@ def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("application/json")
 
 
+def _is_fault(response: httpx2.Response) -> bool:
+    """Tell whether the server, or what stands before it, fails: no answer of the protocol."""
+    return response.is_server_error and not _is_json(response)
+
+
 def _is_compressed(response: httpx2.Response) -> bool:
     return response.headers.get("content-encoding", "identity").lower() != "identity"
 
@@ -93,7 +104,7 @@ async def _read_whole(
             total += len(chunk)
             if total > JSON_BYTES_MAX:
                 message = f"the answer is larger than {JSON_BYTES_MAX} bytes"
-                return _answer(request, request_id, BROKE_OFF, message)
+                return _answer(request, request_id, UNFIT, message)
             chunks.append(chunk)
     finally:
         await response.aclose()

@@ -15,7 +15,12 @@ from typing import Any
 import anyio
 import httptools
 
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.upstreams.origin import Origin
 
 CONNECT_SECONDS_MAX = 10.0
@@ -144,10 +149,10 @@ class ConnectionPool:
                 )
         except TimeoutError as error:
             message = f"cannot connect within {CONNECT_SECONDS_MAX:.0f} s"
-            raise UpstreamNotReachedError(f"upstream {self._name}: {message}") from error
+            raise UpstreamRefusedError(f"upstream {self._name}: {message}") from error
         except OSError as error:  # a certificate's fault among them
             message = f"upstream {self._name}: cannot connect: {error}"
-            raise UpstreamNotReachedError(message) from error
+            raise UpstreamRefusedError(message) from error
         return connection
 
     def keep(self, connection: "_Connection") -> None:
@@ -271,7 +276,7 @@ class _Connection(asyncio.Protocol):
             UpstreamFailedError: the connection has failed, so nothing more will.
         """
         if self._failed is not None:
-            raise UpstreamFailedError(self._failed)
+            raise UpstreamLostError(self._failed)
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()

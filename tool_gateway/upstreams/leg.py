@@ -79,14 +79,15 @@ class Leg:
         raise UpstreamFailedError(message)
 
     def _as_sent(self, params: Json, meta: Json) -> dict[str, Any]:
-        sent = dict(params)
+        sent: dict[str, Any] = dict(params)
         if not self.is_modern:
             if sent.pop("requestState", None) is not None:
                 message = "this requestState is unknown or has expired; start again without it"
                 raise UpstreamNotReachedError(message)
             sent.pop("inputResponses", None)
             meta = {k: v for k, v in meta.items() if k != mcp_types.LOG_LEVEL_META_KEY}
-        return {**sent, "_meta": dict(meta)} if meta else sent
+        whole = {**sent.get("_meta", {}), **meta}
+        return {**sent, "_meta": whole} if whole else sent
 
     async def _sent(self, method: str, params: Mapping[str, Any], serving: Serving) -> Json:
         exchange = serving.exchange

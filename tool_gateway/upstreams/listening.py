@@ -1,7 +1,7 @@
 """What an open upstream offers, and what it says has changed."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -44,14 +44,21 @@ async def listed_tools(client: Client) -> list[Mapping[str, Any]]:
 class Listener:
     """Hears what one connection says has changed, in either era."""
 
-    def __init__(self, name: UpstreamName, *, publish: Callable[[Change], None]) -> None:
+    def __init__(
+        self,
+        name: UpstreamName,
+        *,
+        publish: Callable[[Change], None],
+        watching: Iterable[str] = (),
+    ) -> None:
         """Hear nothing yet; `publish` is told of each change but those of the tools.
 
-        Tools are listed again before anybody hears that they changed.
+        Tools are listed again before anybody hears that they changed. What is in `watching` is
+        watched from the first connection on.
         """
         self._name = name
         self._publish = publish
-        self._watched: set[str] = set()
+        self._watched = set(watching)
         self._rewatch = anyio.Event()
         self.tools_changed = anyio.Event()
 
@@ -59,6 +66,11 @@ class Listener:
     def is_watching(self) -> bool:
         """Tell whether somebody waits for changes to a resource."""
         return bool(self._watched)
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Return the resources that are watched."""
+        return frozenset(self._watched)
 
     def hear(self, message: object) -> None:
         """Take note of a notification of the upstream's."""

@@ -13,6 +13,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tool_gateway.ports import ServerPlacement
+from tool_gateway.upstreams.bodies import SparingTransport
 from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
 from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.questions import Questions
@@ -106,5 +107,10 @@ def _plain_client(
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of the old transport, whose answers come on one stream."""
     return httpx2.AsyncClient(
-        headers=headers, timeout=timeout or CONNECT_SECONDS_MAX, auth=auth, trust_env=False
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        timeout=timeout or CONNECT_SECONDS_MAX,
+        auth=auth,
+        # Answers come on the stream; those to posts only say that these were taken.
+        transport=SparingTransport(httpx2.AsyncHTTPTransport(retries=0), spare_posts=True),
+        trust_env=False,
     )

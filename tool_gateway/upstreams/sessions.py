@@ -33,10 +33,19 @@ class SessionConnections:
     """One upstream's connections, each for the calls of one session."""
 
     def __init__(
-        self, spec: UpstreamSpec, *, placement: ServerPlacement, publish: Callable[[Change], None]
+        self,
+        spec: UpstreamSpec,
+        *,
+        placement: ServerPlacement,
+        publish: Callable[[Change], None],
+        placed_as: str,
     ) -> None:
-        """Take what to connect to; nothing is started."""
-        self._spec = spec
+        """Take what to connect to; nothing is started.
+
+        `placed_as` begins the names of the domains of servers that are started.
+        """
+        self.spec = spec
+        self._placed_as = placed_as
         self._placement = placement
         self._publish = publish
         self._own: dict[SessionId, _Own] = {}
@@ -74,18 +83,18 @@ class SessionConnections:
         return own.connection
 
     def _opened(self, session: SessionId, era: Era) -> _Own:
-        if self._tasks is None or len(self._own) >= self._spec.sessions_max:
+        if self._tasks is None or len(self._own) >= self.spec.sessions_max:
             message = (
-                f"{self._spec.name}: {self._spec.sessions_max} sessions have a connection already"
+                f"{self.spec.name}: {self.spec.sessions_max} sessions have a connection already"
             )
             raise UpstreamNotReachedError(message)
         connection = UpstreamConnection(
-            self._spec,
+            self.spec,
             placement=self._placement,
             on_tools=_nothing,
             publish=self._publish,
             # No upstream's name has a dot, so this is none's.
-            placed_as=f"{self._spec.name}.{next(self._numbers)}",
+            placed_as=f"{self._placed_as}.{next(self._numbers)}",
             era=era,
         )
         own = self._own[session] = _Own(connection, era)

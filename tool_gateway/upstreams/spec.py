@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.ids import UpstreamName
+from governor.retrying import RetryTerms
 
 
 class Transport(StrEnum):
@@ -36,6 +37,22 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How an upstream is treated that fails.
+
+    `answer_ms_max` is the longest that one attempt at a request may take, whatever the rule
+    of its tool allows it altogether. A server that is `idempotent_by_key` runs a call once
+    however often it comes with the same `_meta["flyball/idempotency_key"]`, which it is sent.
+    The tools of one that is `hidden_when_down` are listed only while it can be reached.
+    """
+
+    retry: RetryTerms = field(default_factory=RetryTerms)
+    answer_ms_max: int = 24 * 60 * 60 * 1000
+    idempotent_by_key: bool = False
+    hidden_when_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSpec:
     """A server that the gateway starts; it gets a minimal environment and `env`, no more.
 
@@ -54,6 +71,7 @@ class StdioSpec:
     health: Health | None = field(default_factory=Health)
     sessions_max: int = SESSIONS_MAX
     line_bytes_max: int = ANSWER_BYTES_MAX
+    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +89,7 @@ class HttpSpec:
     idle_ms: int | None = None
     health: Health | None = None
     sessions_max: int = SESSIONS_MAX
+    care: Care = field(default_factory=Care)
 
 
 UpstreamSpec = StdioSpec | HttpSpec

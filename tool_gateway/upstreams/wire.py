@@ -22,7 +22,7 @@ from mcp.shared.inbound import (
 )
 from opentelemetry import propagate, trace
 
-from tool_gateway.errors import UpstreamFailedError
+from tool_gateway.errors import UpstreamFailedError, UpstreamLostError
 from tool_gateway.results import Json
 from tool_gateway.upstreams.events import EventCutter
 from tool_gateway.upstreams.http import JSON_BYTES_MAX
@@ -35,7 +35,7 @@ Hear = Callable[[str, Json], Awaitable[None]]
 
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"
-_REDIRECTS = 3  # the first digit of their codes
+_REDIRECTS, _FAULTS = 3, 5  # the first digits of their codes
 
 
 class Wire:
@@ -91,7 +91,7 @@ class Wire:
             async with self._pool.sent(head, body) as response:
                 answer = await self._answer(response, request_id, hear)
         except UpstreamFailedError as error:
-            raise UpstreamFailedError(f"upstream {self._name}: {error}") from error
+            raise type(error)(f"upstream {self._name}: {error}") from error
         return self._result_of(answer, request_id)
 
     def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,8 @@ class Wire:
             return self._message(await response.read(JSON_BYTES_MAX), response.status)
         if response.status == HTTPStatus.OK and media_type == _EVENTS:
             return await self._last_event(response, request_id, hear)
-        raise UpstreamFailedError(_unexpected(response))
+        kind = UpstreamLostError if response.status // 100 == _FAULTS else UpstreamFailedError
+        raise kind(_unexpected(response))
 
     async def _last_event(
         self, response: Response, request_id: int, hear: Hear | None
@@ -136,7 +137,7 @@ class Wire:
                     return message
                 if hear is not None and "id" not in message:
                     await hear(str(message["method"]), message.get("params") or {})
-        raise UpstreamFailedError("the events ended without an answer")
+        raise UpstreamLostError("the events ended without an answer")
 
     def _message(self, text: bytes, status: int) -> dict[str, Any]:
         try:

@@ -47,6 +47,7 @@ ROUTES = {
     f"{PREFIX}/upstreams/{{name}}/approve": {"post"},
     f"{PREFIX}/upstreams/{{name}}/manifest": {"get"},
     f"{PREFIX}/audit": {"get"},
+    f"{PREFIX}/reload": {"post"},
 }
 
 

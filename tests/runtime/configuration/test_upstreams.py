@@ -2,11 +2,14 @@ import re
 
 import pytest
 
+from governor.breaker import BreakerTerms
+from governor.retrying import RetryTerms
+from runtime.configuration.care import breakers_of
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
 from runtime.errors import ConfigError
-from tool_gateway.upstreams.spec import Health, HttpSpec, Share, StdioSpec, Transport
+from tool_gateway.upstreams.spec import Care, Health, HttpSpec, Share, StdioSpec, Transport
 
 
 def read(text: str) -> Config:
@@ -105,3 +108,56 @@ health = { every_s = 0 }
 def test_what_cannot_be_about_a_servers_life_is_refused(words: str, said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         read(f'[[upstream]]\nname = "a"\n{words}\n')
+
+
+UPSTREAM = """
+[[upstream]]
+name = "a"
+url = "https://mcp.example.org/mcp"
+"""
+
+
+def test_a_breaker_stands_before_each_upstream_unless_it_is_switched_off() -> None:
+    text = UPSTREAM + UPSTREAM.replace('"a"', '"b"') + 'breaker = "off"\n'
+
+    assert breakers_of(read(text).upstream) == {"a": BreakerTerms()}
+
+
+def test_the_terms_of_a_breaker_are_read() -> None:
+    table = "{ failures_percent = 20, calls_min = 3, window_s = 7, open_s = 2, open_s_max = 9 }"
+
+    terms = breakers_of(read(f"{UPSTREAM}breaker = {table}").upstream)["a"]
+
+    assert terms == BreakerTerms(
+        failures_percent=20, calls_min=3, window_ms=7_000, open_ms=2_000, open_ms_max=9_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ('"on"', "upstream[0].breaker = 'on': use \"off\", or {"),
+        ("{ calls = 3 }", "upstream[0].breaker.calls: there is no such key"),
+        ("{ open_s = 200 }", "open_s = 200 is above open_s_max = 120"),
+    ],
+)
+def test_a_breaker_that_makes_no_sense_is_refused(words: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(f"{UPSTREAM}breaker = {words}")
+
+    assert told in str(refused.value)
+
+
+def test_how_often_and_for_how_long_an_upstream_is_tried_is_read() -> None:
+    words = "retries = 0\nanswer_ms_max = 900\nidempotent_by_key = true"
+
+    (spec,) = upstreams_of(read(f"{UPSTREAM}{words}"))
+
+    care = Care(retry=RetryTerms(retries=0), answer_ms_max=900, idempotent_by_key=True)
+    assert spec.care == care
+
+
+def test_an_upstream_of_which_nothing_is_said_is_tried_as_by_default() -> None:
+    (spec,) = upstreams_of(read(UPSTREAM))
+
+    assert spec.care == Care()

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from governor.breaker import BreakerTerms
 from governor.ids import PrincipalId, SessionId, TenantId, UpstreamName
 from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import budget
@@ -24,7 +25,9 @@ from tests.tool_gateway.protocol.everything import Everything
 from tool_gateway.changes import Changes
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.pins import Pins
 from tool_gateway.identity import Caller
+from tool_gateway.outcomes import Outcomes
 from tool_gateway.relaying import Relaying
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -86,13 +89,24 @@ class Answers:
 class Stage:
     """A gateway in front of servers in this process."""
 
-    def __init__(self, *rules: ToolRule, wall_ms: int = 20_000) -> None:
+    def __init__(
+        self,
+        *rules: ToolRule,
+        wall_ms: int = 20_000,
+        pins: Pins | None = None,
+        breaker: BreakerTerms | None = None,
+        breaker_of: str = "one",
+    ) -> None:
         self.house = House(budget("calls", tool_calls=100))
+        if breaker is not None:
+            self.house.breakers.adopt({breaker_of: breaker})
+        self.pins = pins
         any_tool = replace(RULE, limits=replace(RULE.limits, wall_ms=wall_ms), match=Match())
         self.house.policy = Policy(version="v1", rules=(*rules, any_tool), fallback=any_tool)
         self.url = ""
         self.fleet = UpstreamFleet((), placement=Placement(), stock=Stock(()))
         self.relaying: Relaying | None = None
+        self.gateway: Gateway | None = None
         self.front: McpFront | None = None
 
     @asynccontextmanager
@@ -102,7 +116,12 @@ class Stage:
                 stock, changes = Stock(()), Changes()
                 self.house.schemas = lambda: stock.schemas
                 self.fleet = UpstreamFleet(
-                    specs, placement=Placement(), stock=stock, changes=changes
+                    specs, placement=Placement(), stock=stock, changes=changes, pins=self.pins
+                )
+                outcomes = Outcomes(
+                    self.fleet.relays,
+                    breakers=self.house.breakers,
+                    kept_out=(lambda _: 0) if self.pins is None else self.pins.count_kept_out,
                 )
                 gateway = Gateway(
                     stock=stock,
@@ -110,6 +129,7 @@ class Stage:
                     books=self.house.books,
                     backends={},
                     relays=self.fleet.relays,
+                    outcomes=outcomes,
                     policy=lambda: self.house.policy,
                     sessions=ImplicitSessions(clock=self.house.clock, idle_ms=1_000_000),
                     session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
@@ -118,6 +138,7 @@ class Stage:
                 )
                 relaying = Relaying(
                     relays=self.fleet.relays,
+                    outcomes=outcomes,
                     calls=gateway.offer_calls(),
                     policy=lambda: self.house.policy,
                     changes=changes,
@@ -130,7 +151,7 @@ class Stage:
                     body_bytes_max=1_000_000,
                     code_of=lambda _: mcp_types.INVALID_PARAMS,
                 )
-                self.relaying, self.front = relaying, front
+                self.relaying, self.front, self.gateway = relaying, front, gateway
                 await stack.enter_async_context(self.fleet.connected())
                 await stack.enter_async_context(front.running())
                 self.url = await stack.enter_async_context(served(Named(Routed(front))))

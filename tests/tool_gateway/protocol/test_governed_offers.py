@@ -30,7 +30,7 @@ from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext
 from tool_gateway.ports import Backend
 from tool_gateway.relaying import RESOURCES, Relaying
-from tool_gateway.relays import ServerFace
+from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -64,6 +64,7 @@ class FakeRelay:
     name = UpstreamName("one")
     is_prefixed = True
     face = FACE
+    presence = Presence(state=PresenceState.OK)
 
     def backend_for(self, exchange: Exchange) -> Backend:
         return self.backend
