@@ -174,13 +174,7 @@ async def open_sidecar(
         await stack.enter_async_context(executor.guarded())
         tokens = await _first_start(ground, state_dir)
 
-        local = LocalCommands(
-            executor,
-            workdir=config.local.workdir or tempfile.gettempdir(),
-            at_once_max=config.local.at_once_max,
-            is_frozen=ground.running.is_frozen,
-            milliwatts_per_core=policy.milliwatts_per_core,
-        )
+        local = _local(ground, executor)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
@@ -214,6 +208,17 @@ async def open_sidecar(
             stdio=partial(_stdio, ground, gateway, relaying),
             reload=reloader.reload,
         )
+
+
+def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
+    terms = ground.config.local
+    return LocalCommands(
+        executor,
+        workdir=terms.workdir or tempfile.gettempdir(),
+        at_once_max=terms.at_once_max,
+        is_frozen=ground.running.is_frozen,
+        milliwatts_per_core=ground.policy.milliwatts_per_core,
+    )
 
 
 def _store(

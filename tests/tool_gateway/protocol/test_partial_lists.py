@@ -210,7 +210,8 @@ async def test_clients_are_told_when_tools_are_hidden() -> None:
     ):
         before = await client.list_tools()
         [connection] = on.fleet.connections
-        connection._note_loss("gone", soon_back=False)
+        connection.standing.down("gone", soon_back=False)
+        connection._on_tools()
         after = await told_of_tools(client, answers)
 
     assert before.tools
