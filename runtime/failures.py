@@ -146,6 +146,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.ArchiveUnavailableError: _UNAVAILABLE,
     gateway.UpstreamError: _UPSTREAM,
     gateway.UpstreamNotReachedError: _UPSTREAM._replace(title="Upstream not reached"),
+    gateway.EgressDeniedError: _UPSTREAM._replace(title="Egress denied"),
     gateway.UpstreamFailedError: _UPSTREAM,
     gateway.UpstreamSaidError: _UPSTREAM,
     governor.GovernorError: _INTERNAL,

@@ -410,6 +410,10 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _SAFETY: {
+        "egress.checked-addresses": (
+            "A connection goes to an address that was checked after its name was resolved; to "
+            "private networks and metadata services only where the operator said so."
+        ),
         "flow.labels-are-inferred": (
             "Without a word from the operator a tool's labels follow from what it says of itself; "
             "one of which nothing can be told acts and is not trusted."

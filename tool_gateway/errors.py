@@ -81,6 +81,10 @@ class UpstreamNotReachedError(UpstreamError):
     """The upstream provably received nothing of the call."""
 
 
+class EgressDeniedError(UpstreamNotReachedError):
+    """The server's address is one that connections may not go to."""
+
+
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
 

@@ -21,6 +21,7 @@ from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
@@ -30,6 +31,7 @@ from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
+from tool_gateway.upstreams.origin import origin_of
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
@@ -109,7 +111,7 @@ class Builtin(Table):
     tools: Literal["auto", "on", "off"] = "auto"
 
 
-class Upstream(Table):
+class Upstream(EgressTable):
     """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
 
     name: Name
@@ -151,6 +153,8 @@ class Upstream(Table):
             raise ValueError("give exactly one of `command` and `url`")
         if self.command is not None and not self.command:
             raise ValueError("command: name the program to start")
+        if self.command is not None and (self.allow_private or self.allow_networks):
+            raise ValueError("allow_private and allow_networks are for a `url`; remove them")
         return self
 
 
@@ -308,7 +312,7 @@ class BudgetTable(Table):
         return self
 
 
-class WebhookTable(Table):
+class WebhookTable(EgressTable):
     """Where notices are sent; what signs them comes from the environment."""
 
     url: str
@@ -318,8 +322,8 @@ class WebhookTable(Table):
     @field_validator("url")
     @classmethod
     def _is_url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("expected an http:// or https:// address")
+        if origin_of(value) is None:
+            raise ValueError("expected an http:// or https:// address without a user in it")
         return value
 
 

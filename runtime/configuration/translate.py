@@ -231,7 +231,7 @@ def webhook_of(config: Config) -> Webhook | None:
     if table is None:
         return None
     secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
-    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms)
+    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms, reach=table.reach())
 
 
 def retention_ms_of(config: Config) -> int:
@@ -365,6 +365,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             name=name,
             url=table.url,
             headers={**table.headers, **secrets},
+            reach=table.reach(),
             transport=Transport(table.transport),
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,

@@ -12,6 +12,11 @@ from http import HTTPStatus
 
 import httpx2
 
+from tool_gateway.egress.reach import Reach
+from tool_gateway.egress.ways import Ways
+from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.upstreams.guarded import GuardedTransport
+
 # Codes that no server uses (outside the range that the specification reserves); they carry
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
@@ -39,6 +44,8 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
                 return _answer(request, request_id, BROKE_OFF, "compressed against our request")
             if request_id is not None and _is_json(response):
                 return await _read_whole(request, response, request_id)
+        except UpstreamNotReachedError as error:
+            return _answer(request, request_id, NOT_REACHED, str(error))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             return _answer(request, request_id, NOT_REACHED, f"cannot connect: {error}")
         except httpx2.TransportError as error:
@@ -50,13 +57,14 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+def contained_client(headers: Mapping[str, str], *, reach: Reach) -> httpx2.AsyncClient:
     """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
+    guarded = GuardedTransport(httpx2.AsyncHTTPTransport(retries=0), Ways(reach))
     return httpx2.AsyncClient(
         # A few compressed bytes can be gigabytes; what is counted must be what is read.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
-        transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
+        transport=FaultContainingTransport(guarded),
         follow_redirects=False,
         trust_env=False,
     )

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -13,7 +14,10 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tool_gateway.egress.reach import Reach
+from tool_gateway.egress.ways import Ways
 from tool_gateway.ports import ServerPlacement
+from tool_gateway.upstreams.guarded import GuardedTransport
 from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
 from tool_gateway.upstreams.questions import Questions
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
@@ -54,14 +58,14 @@ async def opened(
                 spec.url,
                 headers=dict(spec.headers),
                 sse_read_timeout=SSE_READ_SECONDS_MAX,
-                httpx_client_factory=_plain_client,
+                httpx_client_factory=partial(_plain_client, reach=spec.reach),
             )
             async with _client(
                 watched(transport, on_lost), questions, on_message, era=Era.SESSIONS
             ) as client:
                 yield client
         case HttpSpec():
-            async with contained_client(spec.headers) as http:
+            async with contained_client(spec.headers, reach=spec.reach) as http:
                 transport = streamable_http_client(
                     spec.url, http_client=http, max_sse_event_size=JSON_BYTES_MAX
                 )
@@ -109,8 +113,14 @@ def _plain_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
+    *,
+    reach: Reach,
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of the old transport, whose answers come on one stream."""
     return httpx2.AsyncClient(
-        headers=headers, timeout=timeout or CONNECT_SECONDS_MAX, auth=auth, trust_env=False
+        headers=headers,
+        timeout=timeout or CONNECT_SECONDS_MAX,
+        auth=auth,
+        transport=GuardedTransport(httpx2.AsyncHTTPTransport(), Ways(reach)),
+        trust_env=False,
     )

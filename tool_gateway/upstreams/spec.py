@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.ids import UpstreamName
+from tool_gateway.egress.reach import NAMED, Reach
 
 
 class Transport(StrEnum):
@@ -37,11 +38,12 @@ class StdioSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSpec:
-    """A server that runs elsewhere; `headers` go to it alone."""
+    """A server that runs elsewhere; `headers` go to it alone, `reach` bounds its addresses."""
 
     name: UpstreamName
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reach: Reach = NAMED
     transport: Transport = Transport.STREAMABLE
     prefixed: bool = True
     start_ms_max: int = 30_000

@@ -22,6 +22,7 @@ from mcp.shared.inbound import (
 )
 from opentelemetry import propagate, trace
 
+from tool_gateway.egress.ways import Ways
 from tool_gateway.errors import UpstreamFailedError
 from tool_gateway.results import Json
 from tool_gateway.upstreams.events import EventCutter
@@ -165,7 +166,7 @@ def wire_to(spec: HttpSpec, *, meta: Json) -> Wire | None:
     origin = origin_of(spec.url)
     if origin is None or not can_be_sent(spec.headers):
         return None
-    pool = ConnectionPool(spec.name, origin)
+    pool = ConnectionPool(spec.name, origin, Ways(spec.reach))
     return Wire(spec, pool, host=origin.host_header, path=origin.path, meta=meta)
 
 

@@ -109,6 +109,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "ArchiveUnavailableError": UNAVAILABLE,
         "UpstreamError": INTERNAL_ERROR,
         "UpstreamNotReachedError": INTERNAL_ERROR,
+        "EgressDeniedError": INTERNAL_ERROR,
         "UpstreamFailedError": INTERNAL_ERROR,
         "UpstreamSaidError": INTERNAL_ERROR,
         "UnknownOfferError": INVALID_PARAMS,
