@@ -40,6 +40,7 @@ from runtime.configuration.content import detectors_of
 from runtime.configuration.contention import contention_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config, known_targets
+from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
@@ -65,6 +66,7 @@ from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
+from runtime.oauth.door import door_for
 from runtime.prices import PriceSource
 from runtime.readiness import Readiness
 from runtime.reaper import (
@@ -464,6 +466,9 @@ async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> AS
             secret, now_ms=ground.clock.now_ms()
         ),
         open_to=await open_caller_of(config.auth, ground.store.principals),
+        oauth=door_for(
+            resource_terms_of(config.oauth), ground.store.principals, clock=ground.clock
+        ),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
     )

@@ -410,6 +410,14 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _SAFETY: {
+        "oauth.only-good-tokens": (
+            "A token of an authorization server lets in whom it stands for only if its signature, "
+            "issuer, audience, times and scopes are good, and its agent is not switched off."
+        ),
+        "oauth.keys-rotate": (
+            "New keys of an authorization server are fetched when they are met, at a bounded rate; "
+            "known ones serve through an outage, for a bounded time."
+        ),
         "egress.checked-addresses": (
             "A connection goes to an address that was checked after its name was resolved; to "
             "private networks and metadata services only where the operator said so."

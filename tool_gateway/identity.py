@@ -1,10 +1,11 @@
 """Who calls, in which session and turn, and under which idempotency key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
+from tool_gateway.bearer import Bearer
 from tool_gateway.errors import InvalidContextError
 
 SESSION_HEADER = "flyball-session"
@@ -21,11 +22,15 @@ NAME_LENGTH_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An authenticated agent and the token that it used."""
+    """An authenticated agent and the token that it used.
+
+    `bearer` is the token itself where an authorization server issued it; ours are never kept.
+    """
 
     tenant: TenantId
     agent: PrincipalId
     token_id: str
+    bearer: Bearer | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

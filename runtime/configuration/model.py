@@ -25,6 +25,7 @@ from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
+from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
@@ -332,6 +333,7 @@ class Config(Table):
 
     listen: Listen = Listen()
     auth: Auth = Auth()
+    oauth: OAuthTable = OAuthTable()
     session: SessionTable = SessionTable()
     store: StoreTable = StoreTable()
     records: Records = Records()
@@ -370,6 +372,8 @@ class Config(Table):
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
         )
+        if self.oauth.server and self.auth.mode == "none":
+            raise ValueError('oauth.server: nobody shows a token with auth.mode = "none"')
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)

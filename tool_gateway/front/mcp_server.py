@@ -280,7 +280,7 @@ class McpServer:
     ) -> Members:
         """Return the result of a request whose client may be asked something meanwhile."""
         caller, _ = self._caller_of(ctx)
-        wishes, sent = wishes_of(ctx), _bare(ctx)
+        wishes, sent = wishes_of(ctx, bearer=caller.bearer), _bare(ctx)
         session = self._session_of(ctx, caller)
         if not (wishes.retries_itself and wishes.can_be_asked):
             exchange = exchange_for(ctx, session=session, wishes=wishes)
@@ -312,7 +312,8 @@ class McpServer:
         """Return who sent a request, and an exchange without questions."""
         caller, _ = self._caller_of(ctx)
         session = self._session_of(ctx, caller)
-        return caller, exchange_for(ctx, session=session, wishes=wishes_of(ctx))
+        wishes = wishes_of(ctx, bearer=caller.bearer)
+        return caller, exchange_for(ctx, session=session, wishes=wishes)
 
     def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
         return self._gateway.session_of(caller, self._context_of(ctx))[1].session

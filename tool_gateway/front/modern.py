@@ -144,6 +144,7 @@ class ModernFront:
             self._gateway.session_of(caller, context)[1].session,
             capabilities=request.capabilities,
             meta=request.meta,
+            bearer=caller.bearer,
         )
         result = await self._gateway.call(
             caller, context, tool=request.tool, arguments=request.arguments, exchange=exchange
