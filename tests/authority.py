@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +55,7 @@ class Authority:
     is_down: bool = False
     seen: list[str] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
-    answer: Callable[[Mapping[str, str]], Response] | None = None
+    answer: Response | None = None
     opaque: bool = False
     issued: list[str] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ class Authority:
         if self.is_down:
             return Response(status_code=503)
         if self.answer is not None:
-            return self.answer(form)
+            return self.answer
         client = self._client(request, form)
         if client is None:
             return JSONResponse({"error": "invalid_client"}, status_code=401)

@@ -414,6 +414,13 @@ _STATED: dict[str, dict[str, str]] = {
             "A token of an authorization server lets in whom it stands for only if its signature, "
             "issuer, audience, times and scopes are good, and its agent is not switched off."
         ),
+        "oauth.upstream-credentials": (
+            "An upstream is sent its own credentials and no other's; a caller's token is exchanged "
+            "or forwarded only where the upstream's table says so, and for that caller alone."
+        ),
+        "oauth.secrets-stay-here": (
+            "No secret, key or token is in a log, a record, an error, an answer or a metric."
+        ),
         "oauth.keys-rotate": (
             "New keys of an authorization server are fetched when they are met, at a bounded rate; "
             "known ones serve through an outage, for a bounded time."

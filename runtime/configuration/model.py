@@ -21,6 +21,7 @@ from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.credentials import UpstreamAuthTable
 from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.listen import Listen
@@ -123,6 +124,7 @@ class Upstream(EgressTable):
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     headers_from: dict[str, str] = Field(default_factory=dict)
+    auth: UpstreamAuthTable | None = None
     # How a remote one is spoken to; "sse" is the transport of 2024-11-05.
     transport: Literal["streamable", "sse"] = "streamable"
     prefix: Literal["server", "none"] = "server"
@@ -154,8 +156,11 @@ class Upstream(EgressTable):
             raise ValueError("give exactly one of `command` and `url`")
         if self.command is not None and not self.command:
             raise ValueError("command: name the program to start")
-        if self.command is not None and (self.allow_private or self.allow_networks):
-            raise ValueError("allow_private and allow_networks are for a `url`; remove them")
+        if self.command is not None and (self.allow_private or self.allow_networks or self.auth):
+            raise ValueError("allow_private, allow_networks and auth are for a `url`; remove them")
+        has_header = "authorization" in {*map(str.lower, (*self.headers, *self.headers_from))}
+        if self.auth is not None and has_header and self.auth.kind != "forward":
+            raise ValueError("auth: there is an Authorization header as well; remove one of them")
         return self
 
 
@@ -374,6 +379,17 @@ class Config(Table):
         )
         if self.oauth.server and self.auth.mode == "none":
             raise ValueError('oauth.server: nobody shows a token with auth.mode = "none"')
+        callers_own = {"token_exchange", "forward"}
+        for number, upstream in enumerate(self.upstream):
+            if (
+                upstream.auth is not None
+                and upstream.auth.kind in callers_own
+                and not self.oauth.server
+            ):
+                raise ValueError(
+                    f"upstream[{number}].auth: no caller has a token of its own without an "
+                    "[[oauth.server]] that issues them"
+                )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)

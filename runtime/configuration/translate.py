@@ -23,6 +23,7 @@ from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
 from runtime.configuration.content import content_of
+from runtime.configuration.credentials import auth_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -366,6 +367,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             url=table.url,
             headers={**table.headers, **secrets},
             reach=table.reach(),
+            auth=auth_of(table.auth, where=f"upstream {name}.auth"),
             transport=Transport(table.transport),
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,

@@ -13,8 +13,10 @@ from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Backend, ServerPlacement
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.fetching import Fetcher
+from tool_gateway.upstreams.oauth.credentials import Credentials, credentials_for
 from tool_gateway.upstreams.relay import UpstreamRelay
-from tool_gateway.upstreams.spec import UpstreamSpec
+from tool_gateway.upstreams.spec import HttpSpec, UpstreamSpec
 
 # What is not up by then is served without, and comes into the list when it is.
 CONNECT_SECONDS_MAX = 5.0
@@ -39,7 +41,13 @@ class UpstreamFleet:
             pins.on_change = self._restock
         publish = (changes or Changes()).publish
         self.connections = tuple(
-            UpstreamConnection(spec, placement=placement, on_tools=self._restock, publish=publish)
+            UpstreamConnection(
+                spec,
+                placement=placement,
+                on_tools=self._restock,
+                publish=publish,
+                credentials=_credentials_of(spec),
+            )
             for spec in specs
         )
         self.relays: Mapping[UpstreamName, UpstreamRelay] = {
@@ -80,3 +88,10 @@ class UpstreamFleet:
                 offered = tuple(self._pins.sift(connection.name, offered))
             entries.extend(offered)
         self._stock.replace(entries)
+
+
+def _credentials_of(spec: UpstreamSpec) -> Credentials | None:
+    """Return the upstream's own credentials, which no other connection is given."""
+    if not isinstance(spec, HttpSpec):
+        return None
+    return credentials_for(spec.auth, url=spec.url, reach=spec.reach, fetcher=Fetcher())

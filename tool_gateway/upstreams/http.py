@@ -7,7 +7,7 @@ answered here, as the JSON-RPC error of its own request.
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 import httpx2
@@ -57,14 +57,25 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def contained_client(headers: Mapping[str, str], *, reach: Reach) -> httpx2.AsyncClient:
-    """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
+# What wraps the connections of one upstream, to add what only it may be sent.
+Wrap = Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport]
+
+
+def guarded_transport(*, reach: Reach, wrap: Wrap | None = None) -> httpx2.AsyncBaseTransport:
+    """Return connections to checked addresses."""
     guarded = GuardedTransport(httpx2.AsyncHTTPTransport(retries=0), Ways(reach))
+    return guarded if wrap is None else wrap(guarded)
+
+
+def contained_client(
+    headers: Mapping[str, str], *, reach: Reach, wrap: Wrap | None = None
+) -> httpx2.AsyncClient:
+    """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
     return httpx2.AsyncClient(
         # A few compressed bytes can be gigabytes; what is counted must be what is read.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
-        transport=FaultContainingTransport(guarded),
+        transport=FaultContainingTransport(guarded_transport(reach=reach, wrap=wrap)),
         follow_redirects=False,
         trust_env=False,
     )

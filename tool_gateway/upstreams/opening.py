@@ -15,10 +15,14 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tool_gateway.egress.reach import Reach
-from tool_gateway.egress.ways import Ways
 from tool_gateway.ports import ServerPlacement
-from tool_gateway.upstreams.guarded import GuardedTransport
-from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
+from tool_gateway.upstreams.http import (
+    CONNECT_SECONDS_MAX,
+    JSON_BYTES_MAX,
+    Wrap,
+    contained_client,
+    guarded_transport,
+)
 from tool_gateway.upstreams.questions import Questions
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
 from tool_gateway.upstreams.stderr import StderrRing
@@ -47,10 +51,12 @@ async def opened(
     on_lost: Callable[[], None],
     on_stderr: Callable[[str], None],
     era: Era = Era.ANY,
+    wrap: Wrap | None = None,
 ) -> AsyncIterator[Client]:
     """Yield a client that is connected to the upstream; `on_lost` is called at its end.
 
     `placed_as` names the domain of a server that is started; `on_stderr` gets its last words.
+    `wrap` adds credentials to what goes to one that runs elsewhere.
     """
     match spec:
         case HttpSpec(transport=Transport.SSE):
@@ -58,14 +64,14 @@ async def opened(
                 spec.url,
                 headers=dict(spec.headers),
                 sse_read_timeout=SSE_READ_SECONDS_MAX,
-                httpx_client_factory=partial(_plain_client, reach=spec.reach),
+                httpx_client_factory=partial(_plain_client, reach=spec.reach, wrap=wrap),
             )
             async with _client(
                 watched(transport, on_lost), questions, on_message, era=Era.SESSIONS
             ) as client:
                 yield client
         case HttpSpec():
-            async with contained_client(spec.headers, reach=spec.reach) as http:
+            async with contained_client(spec.headers, reach=spec.reach, wrap=wrap) as http:
                 transport = streamable_http_client(
                     spec.url, http_client=http, max_sse_event_size=JSON_BYTES_MAX
                 )
@@ -115,12 +121,13 @@ def _plain_client(
     auth: httpx2.Auth | None = None,
     *,
     reach: Reach,
+    wrap: Wrap | None,
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of the old transport, whose answers come on one stream."""
     return httpx2.AsyncClient(
         headers=headers,
         timeout=timeout or CONNECT_SECONDS_MAX,
         auth=auth,
-        transport=GuardedTransport(httpx2.AsyncHTTPTransport(), Ways(reach)),
+        transport=guarded_transport(reach=reach, wrap=wrap),
         trust_env=False,
     )

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from governor.ids import UpstreamName
 from tool_gateway.egress.reach import NAMED, Reach
+from tool_gateway.upstreams.oauth.terms import UpstreamAuth
 
 
 class Transport(StrEnum):
@@ -44,6 +45,7 @@ class HttpSpec:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     reach: Reach = NAMED
+    auth: UpstreamAuth | None = None
     transport: Transport = Transport.STREAMABLE
     prefixed: bool = True
     start_ms_max: int = 30_000
