@@ -13,6 +13,7 @@ _ID = re.compile(ID_PATTERN)
 # A token that says it is good for longer is believed no longer than this.
 LIFETIME_S_MAX = 7 * 24 * 60 * 60
 _HASHED_CHARS = 24
+_ID_CHARS = 16
 _NAME_CHARS_MAX = 200
 # Beyond it a number of seconds is no time, and none that a float holds exactly.
 _SECONDS_MAX = 1 << 53
@@ -27,7 +28,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearing:
-    """Whom a token stands for, what it is for, and until when."""
+    """Whom a token stands for, what it is for, and until when.
+
+    `token_id` stays the same when the token is renewed, so that an unnamed session goes on then.
+    """
 
     tenant: TenantId
     agent: PrincipalId
@@ -35,6 +39,7 @@ class Bearing:
     scopes: frozenset[str]
     expires_at_ms: int
     issuer: str
+    token_id: str
 
 
 def bearing_of(
@@ -54,9 +59,12 @@ def bearing_of(
     value = claims.get(terms.agent_claim)
     if not isinstance(value, str) or not value:
         return Refused(why=f"the token has no {terms.agent_claim}")
+    agent = agent_id(value, terms)
+    whose = sha256(f"{terms.issuer}\n{tenant}\n{agent}".encode()).hexdigest()
     return Bearing(
         tenant=tenant,
-        agent=agent_id(value, terms),
+        agent=agent,
+        token_id=f"oauth_{whose[:_ID_CHARS]}",
         name=value[:_NAME_CHARS_MAX],
         scopes=_scopes_of(claims),
         expires_at_ms=expires_at_ms,

@@ -1,7 +1,6 @@
 """Who a caller with an authorization server's token is here, or what it is told instead."""
 
 import logging
-from hashlib import sha256
 from http import HTTPStatus
 
 from memory_store.audit import Actor
@@ -60,7 +59,7 @@ class OAuthDoor:
         return Caller(
             tenant=identity.tenant,
             agent=identity.principal,
-            token_id=_token_id(bearing),
+            token_id=bearing.token_id,
             bearer=Bearer(token=token, expires_at_ms=bearing.expires_at_ms),
         )
 
@@ -117,9 +116,3 @@ def _stranger(bearing: Bearing) -> Problem:
         detail=f"The token is good, but no agent {bearing.agent} of tenant {bearing.tenant} may "
         "call here; an administrator can make it, or set make_agents for the server.",
     )
-
-
-def _token_id(bearing: Bearing) -> str:
-    """Return what stays the same when a token is renewed: an unnamed session goes on then."""
-    whose = sha256(f"{bearing.issuer}\n{bearing.tenant}\n{bearing.agent}".encode()).hexdigest()
-    return f"oauth_{whose[:16]}"

@@ -47,6 +47,7 @@ class KeyRing:
         self._fetcher = fetcher
         self._clock = clock
         self._keys: _Keys | None = None
+        self._made: dict[tuple[str | None, str], PyJWK] = {}  # no more than there are keys
         self._asked_ms: int | None = None
         self._fetching = anyio.Lock()
         self.edition = 0  # another one once keys were added or taken back
@@ -76,14 +77,19 @@ class KeyRing:
 
     def _found(self, key_id: str | None, algorithm: str) -> PyJWK | None:
         assert self._keys is not None, "what cannot be had is an error"
+        made = self._made.get((key_id, algorithm))
+        if made is not None:
+            return made
         fitting = [key for key in self._keys.by_id.get(key_id, ()) if _fits(key, algorithm)]
         if len(fitting) != 1:
             return None  # none, or nobody knows which
         try:
-            return PyJWK(dict(fitting[0]), algorithm=algorithm)
+            made = PyJWK(dict(fitting[0]), algorithm=algorithm)
         except PyJWTError:
             logger.warning("%s has a key that is none: %r", self._terms.issuer, key_id)
             return None
+        self._made[key_id, algorithm] = made
+        return made
 
     async def _refresh(self) -> bool:
         """Fetch the keys unless that was tried a moment ago; tell whether they are new.
@@ -107,6 +113,7 @@ class KeyRing:
             if self._keys is None or found != self._keys.by_id:
                 self.edition += 1
             self._keys = _Keys(by_id=found, at_ms=now_ms)
+            self._made.clear()
             return True
 
     def _or_stale(self, why: str) -> bool:
