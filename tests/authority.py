@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from tests.tool_gateway.protocol.stage import served
 
+BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -115,7 +116,8 @@ class Authority:
             return Response(status_code=503)
         if self.answer is not None:
             return self.answer
-        client = self._client(request, form)
+        is_workload = form.get("grant_type") == BEARER
+        client = form.get("assertion") if is_workload else self._client(request, form)
         if client is None:
             return JSONResponse({"error": "invalid_client"}, status_code=401)
         return self._issued(form, client)

@@ -20,6 +20,7 @@ from tool_gateway.upstreams.oauth.terms import (
     OAuthClient,
     TokenExchange,
     UpstreamAuth,
+    WorkloadIdentity,
 )
 
 _SECRET_BYTES_MAX = 64 * 1024
@@ -27,6 +28,7 @@ ClientText = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[\x
 _OF_A_CLIENT = (
     *("client_id", "client_secret_from", "client_secret_file", "private_key_from"),
     *("private_key_file", "issuer", "token_url", "resource", "audience", "method", "key_id"),
+    "assertion_file",
 )
 
 
@@ -36,13 +38,14 @@ class UpstreamAuthTable(EgressTable):
     `allow_private` and `allow_networks` are for where servers say that tokens come from.
     """
 
-    kind: Literal["client_credentials", "token_exchange", "forward"]
+    kind: Literal["client_credentials", "workload_identity", "token_exchange", "forward"]
     client_id: ClientText | None = None
     client_secret_from: ClientText | None = None
     client_secret_file: ClientText | None = None
     private_key_from: ClientText | None = None
     private_key_file: ClientText | None = None
     key_id: ClientText | None = None
+    assertion_file: ClientText | None = None
     method: Literal["client_secret_basic", "client_secret_post"] | None = None
     issuer: str | None = None
     token_url: str | None = None
@@ -63,13 +66,7 @@ class UpstreamAuthTable(EgressTable):
             if given or self.discover or self.scopes:
                 raise ValueError('kind = "forward" sends the caller\'s own token and takes no more')
             return self
-        if self.client_id is None:
-            raise ValueError("client_id: is required; the authorization server gave it to you")
-        if sum(one is not None for one in self._proofs) != 1:
-            raise ValueError(
-                "give exactly one of client_secret_from, client_secret_file, private_key_from and "
-                "private_key_file"
-            )
+        self._check_proof()
         if self.issuer is None and self.token_url is None and not self.discover:
             raise ValueError(
                 "issuer: name the authorization server (or its token_url); with discover = true "
@@ -78,6 +75,25 @@ class UpstreamAuthTable(EgressTable):
         if self.discover and (self.issuer is not None or self.token_url is not None):
             raise ValueError("discover: it is issuer or token_url that says where tokens come from")
         return self
+
+    def _check_proof(self) -> None:
+        given = sum(one is not None for one in self._proofs)
+        if self.kind == "workload_identity":
+            if self.assertion_file is None or given:
+                raise ValueError(
+                    'kind = "workload_identity" takes assertion_file, the file in which the '
+                    "platform says who this is, and neither a secret nor a key"
+                )
+            return
+        if self.assertion_file is not None:
+            raise ValueError('assertion_file: is for kind = "workload_identity"; remove it')
+        if self.client_id is None:
+            raise ValueError("client_id: is required; the authorization server gave it to you")
+        if given != 1:
+            raise ValueError(
+                "give exactly one of client_secret_from, client_secret_file, private_key_from and "
+                "private_key_file"
+            )
 
     @property
     def _proofs(self) -> tuple[str | None, ...]:
@@ -99,7 +115,6 @@ def auth_of(table: UpstreamAuthTable | None, *, where: str) -> UpstreamAuth | No
         return None
     if table.kind == "forward":
         return Forward()
-    assert table.client_id is not None, "the model lets no client through without it"
     secret = _secret(table.client_secret_from, table.client_secret_file, f"{where}.client_secret")
     key = _secret(table.private_key_from, table.private_key_file, f"{where}.private_key")
     client = OAuthClient(
@@ -115,9 +130,14 @@ def auth_of(table: UpstreamAuthTable | None, *, where: str) -> UpstreamAuth | No
         reach=table.reach(),
         learned=table.reach(is_named=False),
     )
-    if table.kind == "client_credentials":
-        return ClientCredentials(client=client)
-    return TokenExchange(client=client)
+    match table.kind:
+        case "client_credentials":
+            return ClientCredentials(client=client)
+        case "token_exchange":
+            return TokenExchange(client=client)
+        case _:
+            assert table.assertion_file is not None, "the model lets none through without it"
+            return WorkloadIdentity(client=client, assertion_file=Path(table.assertion_file))
 
 
 def _assertion(table: UpstreamAuthTable, key: str, *, where: str) -> Callable[[str], str]:

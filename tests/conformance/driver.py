@@ -113,9 +113,13 @@ AUTH = "auth/"
 def upstream_with_auth(url: str, folder: Path) -> str:
     """Return the table of an upstream that is sent tokens, as an operator would write it."""
     told = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    kind = "private_key" if "private_key_pem" in told else "client_secret"
-    secret = folder / "secret"
-    secret.write_text(told.get("private_key_pem") or told.get("client_secret") or "none")
+    kind, named = "client_credentials", "client_secret_file"
+    secret = told.get("client_secret") or "none"
+    if "private_key_pem" in told:
+        named, secret = "private_key_file", told["private_key_pem"]
+    elif "valid_jwt" in told:
+        kind, named, secret = "workload_identity", "assertion_file", told["valid_jwt"]
+    (folder / "secret").write_text(secret)
     issuer = told.get("issuer")
     found = "discover = true" if issuer is None else f"issuer = {json.dumps(issuer)}"
     return f"""
@@ -125,9 +129,9 @@ url = {json.dumps(url)}
 prefix = "none"
 
 [upstream.auth]
-kind = "client_credentials"
+kind = "{kind}"
 client_id = {json.dumps(told.get("client_id") or "flyball")}
-{kind}_file = {json.dumps(str(secret))}
+{named} = {json.dumps(str(folder / "secret"))}
 {found}
 # The suite's servers are all on this machine.
 allow_networks = ["127.0.0.1", "::1"]

@@ -22,6 +22,7 @@ PASSED = (
     "auth/metadata-issuer-mismatch",
     "auth/pre-registration",
     "auth/resource-mismatch",
+    "auth/wif-jwt-bearer",
 )
 
 # What a scenario wants of a client that a person sits at, beyond what is found before that.
@@ -74,7 +75,6 @@ INAPPLICABLE = {
     "auth/scope-retry-limit": _BROWSER,
     "auth/scope-step-up": _BROWSER,
     "auth/token-endpoint-auth-none": "a client without a secret or a key, which registers itself",
-    "auth/wif-jwt-bearer": "a platform's own assertion as the grant, which is not offered",
 }
 
 _LISTED = re.compile(r"^ +- (auth/\S+)", re.MULTILINE)

@@ -7,7 +7,12 @@ import pytest
 from runtime.configuration.load import parse_config
 from runtime.configuration.translate import upstreams_of
 from runtime.errors import ConfigError
-from tool_gateway.upstreams.oauth.terms import ClientCredentials, Forward, TokenExchange
+from tool_gateway.upstreams.oauth.terms import (
+    ClientCredentials,
+    Forward,
+    TokenExchange,
+    WorkloadIdentity,
+)
 from tool_gateway.upstreams.spec import HttpSpec
 
 UPSTREAM = '[[upstream]]\nname = "a"\nurl = "https://a.example.org/mcp"\n'
@@ -58,6 +63,15 @@ def test_tokens_of_callers_are_exchanged_or_forwarded() -> None:
     assert isinstance(spec_of('kind = "forward"\n', first=OAUTH).auth, Forward)
 
 
+def test_what_the_platform_says_of_a_workload_is_in_a_file() -> None:
+    named = 'assertion_file = "/run/token"\n'
+
+    spec = spec_of(f'kind = "workload_identity"\n{named}{ISSUER}')
+
+    assert isinstance(spec.auth, WorkloadIdentity)
+    assert str(spec.auth.assertion_file) == "/run/token"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -69,6 +83,9 @@ def test_tokens_of_callers_are_exchanged_or_forwarded() -> None:
         ('kind = "forward"\n', "no caller has a token of its own"),
         (f'kind = "forward"\n{ISSUER}', "takes no more"),
         ('kind = "password"\n', "kind"),
+        (f'kind = "workload_identity"\n{ISSUER}', "takes assertion_file"),
+        (f'kind = "workload_identity"\n{CLIENT}{ISSUER}assertion_file = "x"\n', "neither a"),
+        (f'kind = "client_credentials"\n{CLIENT}{ISSUER}assertion_file = "x"\n', "is for kind"),
         (f'kind = "client_credentials"\n{CLIENT}issuer = "http://a.org"\n', "use https://"),
         (f'kind = "client_credentials"\n{CLIENT}{ISSUER}method = "none"\n', "method"),
     ],

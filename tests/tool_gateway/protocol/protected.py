@@ -45,6 +45,7 @@ class Protected:
     metadata: dict[str, Any] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     opens: frozenset[str] = frozenset()
+    moved_to: str | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,6 +61,8 @@ class Protected:
         token = sent.removeprefix("Bearer ") if sent else None
         self.seen.append(Seen(method, token))
         refusal = self._refusal(token, method)
+        if refusal is None and self.moved_to is not None and method == "tools/call":
+            refusal = Response(status_code=307, headers={"location": self.moved_to})
         await (self.app(scope, again, send) if refusal is None else refusal(scope, receive, send))
 
     def _refusal(self, token: str | None, method: str) -> Response | None:

@@ -1,19 +1,22 @@
 """What upstreams are sent so that they know who asks: over both ways out, in both eras."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from runtime.clock import SystemClock
 from runtime.oauth.assertion import assertion_of
-from tests.authority import ASSERTION, EXCHANGE, Authority, authority, claims_in
+from tests.authority import ASSERTION, BEARER, EXCHANGE, Authority, authority, claims_in
 from tests.tool_gateway.protocol.protected import Protected, a_client, protected
-from tests.tool_gateway.protocol.stage import NEW, OLD, SESSIONS, STATELESS, Stage, text_of
+from tests.tool_gateway.protocol.stage import NEW, OLD, SESSIONS, STATELESS, Stage, served, text_of
 from tool_gateway.upstreams.oauth import tokens as kept
 from tool_gateway.upstreams.oauth.terms import (
     ClientCredentials,
@@ -21,6 +24,7 @@ from tool_gateway.upstreams.oauth.terms import (
     Forward,
     TokenExchange,
     UpstreamAuth,
+    WorkloadIdentity,
 )
 
 pytestmark = [
@@ -112,6 +116,55 @@ async def test_a_client_proves_itself_with_a_key(private_key: Any) -> None:
     [asked] = here.there.asked
     assert asked["client_assertion_type"] == ASSERTION
     assert claims_in(asked["client_assertion"])["aud"] == here.there.issuer
+
+
+async def test_what_the_platform_says_of_the_workload_is_read_anew_for_each_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "PAUSE_S", 0.0)
+    (tmp_path / "token").write_text("first-assertion\n")
+    auth = WorkloadIdentity(client=a_client(secret=None), assertion_file=tmp_path / "token")
+    async with world(auth) as here:
+        await here.echo()
+        (tmp_path / "token").write_text("second-assertion\n")
+        here.up.revoked.add(here.there.issued[0])
+        await here.echo()
+
+    asked = [(one["grant_type"], one["assertion"]) for one in here.there.asked]
+    assert asked == [(BEARER, "first-assertion"), (BEARER, "second-assertion")]
+    assert "client_secret" not in here.there.asked[0]
+
+
+async def test_an_assertion_that_is_not_there_is_named(tmp_path: Path) -> None:
+    client = a_client(secret=None)
+    async with world(WorkloadIdentity(client=client, assertion_file=tmp_path / "none")) as here:
+        [connection] = here.on.fleet.connections
+
+        assert f"{tmp_path}/none cannot be read: No such file" in connection.problem
+
+
+@SERVERS
+@pytest.mark.requirement("oauth.upstream-credentials")
+async def test_a_redirect_to_another_server_is_sent_no_token(versions: tuple[str, ...]) -> None:
+    heard: list[Any] = []
+
+    async def thief(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.append(scope["headers"])
+        await Response(status_code=404)(scope, receive, send)
+
+    async with (
+        served(thief) as elsewhere,
+        world(versions=versions) as here,
+        here.on.client() as client,
+    ):
+        here.up.moved_to = f"{elsewhere}/mcp"
+
+        # Either way out says it in its own way.
+        with suppress(MCPError):
+            assert (await client.call_tool("one__echo", {"text": "x"})).is_error
+
+    assert len(here.up.tokens("tools/call")) == 1
+    assert heard == []
 
 
 @SERVERS

@@ -161,17 +161,20 @@ class TokenEndpoint:
     def _prove(self, form: dict[str, str], headers: dict[str, str], place: _Place) -> None:
         """Add what says, and proves, which client asks."""
         client = self._client
+        if client.client_id is not None:
+            form["client_id"] = client.client_id
         match _method(client, place.methods):
             case ClientMethod.KEY:
                 assert client.assertion is not None, "the method is chosen by what there is"
-                form["client_id"] = client.client_id
                 form["client_assertion_type"] = _ASSERTION
                 form["client_assertion"] = client.assertion(place.audience)
             case ClientMethod.POST:
-                form["client_id"] = client.client_id
                 form["client_secret"] = client.secret or ""
+            case ClientMethod.NONE:
+                """The grant itself says who asks."""
             case ClientMethod.BASIC:
-                pair = f"{quote_plus(client.client_id)}:{quote_plus(client.secret or '')}"
+                form.pop("client_id", None)
+                pair = f"{quote_plus(client.client_id or '')}:{quote_plus(client.secret or '')}"
                 headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
 
 
@@ -180,6 +183,8 @@ def _method(client: OAuthClient, supported: tuple[str, ...] | None) -> ClientMet
         return client.method
     if client.assertion is not None:
         return ClientMethod.KEY
+    if client.secret is None:
+        return ClientMethod.NONE
     # A server that says nothing takes the first (RFC 8414).
     for method in (ClientMethod.BASIC, ClientMethod.POST):
         if supported is None or method in supported:

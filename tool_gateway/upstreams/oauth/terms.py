@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from tool_gateway.egress.reach import LEARNED, NAMED, Reach
 
@@ -13,6 +14,7 @@ class ClientMethod(StrEnum):
     BASIC = "client_secret_basic"
     POST = "client_secret_post"
     KEY = "private_key_jwt"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class OAuthClient:
     an audience. `reach` is for what is named here, `learned` for what servers say.
     """
 
-    client_id: str
+    client_id: str | None
     secret: str | None = field(default=None, repr=False)
     assertion: Callable[[str], str] | None = field(default=None, repr=False, compare=False)
     method: ClientMethod | None = None
@@ -55,7 +57,15 @@ class Forward:
     """Each caller's own token is sent to the upstream, which must be meant to get it."""
 
 
-UpstreamAuth = ClientCredentials | TokenExchange | Forward
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadIdentity:
+    """What the platform says of this workload, in a file that it renews, is the grant."""
+
+    client: OAuthClient
+    assertion_file: Path
+
+
+UpstreamAuth = ClientCredentials | WorkloadIdentity | TokenExchange | Forward
 
 
 def is_per_caller(auth: UpstreamAuth | None) -> bool:
