@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+import anyio
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from starlette.applications import Starlette
@@ -54,6 +55,7 @@ class Authority:
     extra_metadata: dict[str, Any] = field(default_factory=dict)
     lifetime_s: int = 300
     is_down: bool = False
+    hangs: anyio.Event | None = None
     seen: list[str] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
     answer: Response | None = None
@@ -88,6 +90,8 @@ class Authority:
 
     async def _metadata(self, request: Request) -> Response:
         self.seen.append(request.url.path)
+        if self.hangs is not None:
+            await self.hangs.wait()
         return self._or_down(
             {
                 "issuer": self.issuer,

@@ -90,11 +90,14 @@ class OAuthTable(Table):
         if len(set(issuers)) != len(issuers):
             raise ValueError("server: an issuer appears twice")
         prefixes = [server.agent_prefix for server in self.server]
-        if len(set(prefixes)) != len(prefixes):
-            raise ValueError(
-                "server: give each an agent_prefix of its own: one server's subject could "
-                "otherwise be another's agent"
-            )
+        for number, prefix in enumerate(prefixes):
+            if any(
+                other.startswith(prefix) for other in prefixes[:number] + prefixes[number + 1 :]
+            ):
+                raise ValueError(
+                    f"server[{number}].agent_prefix = {prefix!r}: another server's begins with it, "
+                    "so that one's subject could be the other's agent; give each its own"
+                )
         return self
 
 

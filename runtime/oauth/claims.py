@@ -12,6 +12,7 @@ from runtime.oauth.terms import ServerTerms
 _ID = re.compile(ID_PATTERN)
 # A token that says it is good for longer is believed no longer than this.
 LIFETIME_S_MAX = 7 * 24 * 60 * 60
+_HASHED = "o-"
 _HASHED_CHARS = 24
 _ID_CHARS = 16
 _NAME_CHARS_MAX = 200
@@ -87,12 +88,15 @@ def _misdirected(claims: Mapping[str, object], terms: ServerTerms) -> str | None
 
 
 def agent_id(value: str, terms: ServerTerms) -> PrincipalId:
-    """Return the principal of a claim: its value, or a hash of one that is no id."""
+    """Return the principal of a claim: its value, or a hash of one that is no id.
+
+    What looks like such a hash is hashed too: nobody can be called as another is.
+    """
     plain = f"{terms.agent_prefix}{value}"
-    if _ID.match(plain):
+    if _ID.match(plain) and not value.startswith(_HASHED):
         return PrincipalId(plain)
     hashed = sha256(f"{terms.issuer}\n{value}".encode(errors="surrogatepass")).hexdigest()
-    return PrincipalId(f"{terms.agent_prefix}o-{hashed[:_HASHED_CHARS]}")
+    return PrincipalId(f"{terms.agent_prefix}{_HASHED}{hashed[:_HASHED_CHARS]}")
 
 
 def _end_of(claims: Mapping[str, object], *, leeway_s: int, now_ms: int) -> int | Refused:

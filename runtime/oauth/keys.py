@@ -56,14 +56,23 @@ class KeyRing:
         """Tell whether the keys need not be fetched again yet."""
         return self._age_ms() <= FRESH_MS
 
+    async def freshen(self) -> None:
+        """Fetch the keys again if it is time; who finds that being done goes on with the old ones.
+
+        Raises:
+            UpstreamError: the keys cannot be had, and none that are known may serve.
+        """
+        is_waited_for = self._fetching.locked() and self._age_ms() <= STALE_MS_MAX
+        if not self.is_fresh() and not is_waited_for:
+            await self._refresh()
+
     async def key_for(self, key_id: str | None, algorithm: str) -> PyJWK | None:
         """Return the key that a token names, None if there is no such key of the server's.
 
         Raises:
             UpstreamError: the keys cannot be had, and none that are known may serve.
         """
-        if not self.is_fresh():
-            await self._refresh()
+        await self.freshen()
         found = self._found(key_id, algorithm)
         if found is None and await self._refresh():
             found = self._found(key_id, algorithm)

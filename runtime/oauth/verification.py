@@ -50,14 +50,18 @@ class Verifier:
         """
         if len(token) > TOKEN_CHARS_MAX or token.count(".") != _PARTS - 1 or not token.isascii():
             return _NO_TOKEN
-        digest, now_ms = sha256(token.encode()).digest(), self._clock.now_ms()
+        digest = sha256(token.encode()).digest()
         known = self._verified.get(digest)
-        if known is not None and known.ring.is_fresh() and known.edition == known.ring.edition:
-            if now_ms < known.bearing.expires_at_ms:
-                return known.bearing
-            del self._verified[digest]
-            return Refused(why="the token has expired")
+        if known is not None:
+            if not known.ring.is_fresh():
+                await known.ring.freshen()
+            if known.edition == known.ring.edition:
+                return self._still(known.bearing)
         return await self._verified_anew(token, digest)
+
+    def _still(self, bearing: Bearing) -> Bearing | Refused:
+        is_over = self._clock.now_ms() >= bearing.expires_at_ms
+        return Refused(why="the token has expired") if is_over else bearing
 
     async def _verified_anew(self, token: str, digest: bytes) -> Bearing | Refused:
         read = self._unverified(token)

@@ -127,22 +127,26 @@ class Wire:
 
         A server that refuses them has done nothing else, so the request may be sent again.
         """
-        try:
-            token = await credentials.token(bearer)
-            async with self._pool.sent(head + _authorized(token), body) as response:
-                challenge = _challenge_in(response)
-                if challenge is None:
-                    return await self._answer(response, hear)
-                await response.drain()
-            renewed = await credentials.renewed(bearer, token, challenge)
-        except UpstreamNotReachedError as error:
-            raise type(error)(f"upstream {self._name}: {error}") from error
+        token = await self._named(credentials.token(bearer))
+        async with self._pool.sent(head + _authorized(token), body) as response:
+            challenge = _challenge_in(response)
+            if challenge is None:
+                return await self._answer(response, hear)
+            await response.drain()
+        renewed = await self._named(credentials.renewed(bearer, token, challenge))
         if renewed is None:
             raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
         async with self._pool.sent(head + _authorized(renewed), body) as response:
             if (challenge := _challenge_in(response)) is not None:
                 raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
             return await self._answer(response, hear)
+
+    async def _named(self, asking: Awaitable[str | None]) -> str | None:
+        """Return a token; why there is none is said with the upstream's name."""
+        try:
+            return await asking
+        except UpstreamNotReachedError as error:
+            raise type(error)(f"upstream {self._name}: {error}") from error
 
     def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
         meta = {**self._meta, **(params.get("_meta") or {})}

@@ -47,7 +47,14 @@ def test_what_a_server_says_is_elsewhere_is_checked_strictly() -> None:
         (("[oauth]", RESOURCE, SERVER, SERVER), "an issuer appears twice"),
         (
             ("[oauth]", RESOURCE, SERVER, SERVER.replace("login", "other")),
-            "give each an agent_prefix of its own",
+            "give each its own",
+        ),
+        (
+            (
+                *("[oauth]", RESOURCE, SERVER, 'agent_prefix = "a-"'),
+                *(SERVER.replace("login", "other"), 'agent_prefix = "a-b-"'),
+            ),
+            "'a-': another server's begins with it",
         ),
         (("[oauth]", RESOURCE, SERVER.replace("https", "http")), "use https://"),
         (("[oauth]", 'resource = "https://u@flyball.example.org/"'), "without a user"),

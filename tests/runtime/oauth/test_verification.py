@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -305,3 +307,23 @@ def test_a_subject_that_is_no_id_gets_one_that_depends_on_its_issuer() -> None:
     assert agent_id("ada", ours) == "ada"
     assert agent_id("auth0|5f7c", ours).startswith("o-")
     assert agent_id("auth0|5f7c", ours) != agent_id("auth0|5f7c", theirs)
+    # Who is called like the hash of another is not the other.
+    assert agent_id(agent_id("auth0|5f7c", ours), ours) != agent_id("auth0|5f7c", ours)
+
+
+@pytest.mark.requirement("oauth.keys-rotate")
+async def test_nobody_waits_for_a_server_that_hangs_while_known_keys_may_serve(
+    world: World,
+) -> None:
+    token = world.token(exp=int(time.time()) + 24 * 3600)
+    assert await world.accepts(token)
+    world.clock.ahead_ms += ring_of.FRESH_MS + 1
+    world.there.hangs = anyio.Event()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(world.accepts, token)  # this one asks the server
+            while world.there.counted("/.well-known") < 2:
+                await anyio.lowlevel.checkpoint()
+            assert await world.accepts(token)
+            world.there.hangs.set()
