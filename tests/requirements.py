@@ -7,6 +7,8 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.requirements_outside import OUTSIDE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
@@ -28,6 +30,7 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_OUTSIDE = "tokens and connections"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -409,26 +412,8 @@ _STATED: dict[str, dict[str, str]] = {
             "file and line."
         ),
     },
+    _OUTSIDE: OUTSIDE,
     _SAFETY: {
-        "oauth.only-good-tokens": (
-            "A token of an authorization server lets in whom it stands for only if its signature, "
-            "issuer, audience, times and scopes are good, and its agent is not switched off."
-        ),
-        "oauth.upstream-credentials": (
-            "An upstream is sent its own credentials and no other's; a caller's token is exchanged "
-            "or forwarded only where the upstream's table says so, and for that caller alone."
-        ),
-        "oauth.secrets-stay-here": (
-            "No secret, key or token is in a log, a record, an error, an answer or a metric."
-        ),
-        "oauth.keys-rotate": (
-            "New keys of an authorization server are fetched when they are met, at a bounded rate; "
-            "known ones serve through an outage, for a bounded time."
-        ),
-        "egress.checked-addresses": (
-            "A connection goes to an address that was checked after its name was resolved; to "
-            "private networks and metadata services only where the operator said so."
-        ),
         "flow.labels-are-inferred": (
             "Without a word from the operator a tool's labels follow from what it says of itself; "
             "one of which nothing can be told acts and is not trusted."
