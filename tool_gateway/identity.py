@@ -25,12 +25,14 @@ class Caller:
     """An authenticated agent and the token that it used.
 
     `bearer` is the token itself where an authorization server issued it; ours are never kept.
+    One that `is_read_only` is good for what changes nothing, whatever its requests wish.
     """
 
     tenant: TenantId
     agent: PrincipalId
     token_id: str
     bearer: Bearer | None = field(default=None, compare=False, repr=False)
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,12 @@ class CallContext:
     is_read_only: bool = False
 
 
-def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
+def read_context(
+    headers: Mapping[str, str], meta: Mapping[str, object], *, caller: Caller | None = None
+) -> CallContext:
     """Return the session, turn, key and class that a request names, headers before `_meta`.
+
+    What its `caller` may not do, no request of it can ask for.
 
     Raises:
         InvalidContextError: a value is empty, too long or not printable.
@@ -63,7 +69,7 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, "flyball/idempotency_key"),
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
-        is_read_only=_read_only(headers, meta),
+        is_read_only=_read_only(headers, meta) or (caller is not None and caller.is_read_only),
     )
 
 

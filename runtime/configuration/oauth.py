@@ -71,6 +71,8 @@ class OAuthTable(Table):
 
     resource: str | None = None
     scopes: tuple[Scope, ...] = ()
+    # Without all of these a token's calls are read-only.
+    write_scopes: tuple[Scope, ...] = ()
     leeway_s: Annotated[int, Field(strict=True, ge=0, le=_LEEWAY_S_MAX)] = 30
     server: tuple[OAuthServerTable, ...] = ()
 
@@ -111,6 +113,7 @@ def resource_terms_of(table: OAuthTable) -> ResourceTerms | None:
         resource=resource,
         servers=tuple(_server(server, resource) for server in table.server),
         scopes=table.scopes,
+        write_scopes=table.write_scopes,
         leeway_s=table.leeway_s,
     )
 

@@ -61,6 +61,7 @@ class OAuthDoor:
             agent=identity.principal,
             token_id=bearing.token_id,
             bearer=Bearer(token=token, expires_at_ms=bearing.expires_at_ms),
+            is_read_only=not bearing.scopes.issuperset(self.terms.write_scopes),
         )
 
     async def _identity_of(self, bearing: Bearing) -> Identity | None:

@@ -19,8 +19,9 @@ def document_of(terms: ResourceTerms) -> bytes:
         "bearer_methods_supported": ["header"],
         "resource_name": "Flyball",
     }
-    if terms.scopes:
-        document["scopes_supported"] = list(terms.scopes)
+    if terms.scopes or terms.write_scopes:
+        scopes = dict.fromkeys((*terms.scopes, *terms.write_scopes))
+        document["scopes_supported"] = list(scopes)
     return json.dumps(document).encode()
 
 

@@ -34,9 +34,13 @@ class ServerTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTerms:
-    """This sidecar as a protected resource; `scopes` are what every token must have."""
+    """This sidecar as a protected resource; `scopes` are what every token must have.
+
+    One without all of `write_scopes` is good for what changes nothing.
+    """
 
     resource: str
     servers: tuple[ServerTerms, ...]
     scopes: tuple[str, ...] = ()
+    write_scopes: tuple[str, ...] = ()
     leeway_s: int = 30

@@ -13,7 +13,7 @@ from mcp.client.auth.utils import (
     build_protected_resource_metadata_discovery_urls,
     extract_resource_metadata_from_www_auth,
 )
-from scenarios.process import SidecarProcess, text_of
+from scenarios.process import SidecarProcess, denial_of, text_of
 
 from tests.authority import Authority, authority, claims_in
 from tests.tool_gateway.protocol.protected import Protected, protected
@@ -38,8 +38,8 @@ class World:
     header: Protected
     sidecar: SidecarProcess
 
-    def token(self, sub: str) -> str:
-        return self.there.token(sub=sub, aud=RESOURCE)
+    def token(self, sub: str, scope: str = "mcp mcp:write") -> str:
+        return self.there.token(sub=sub, aud=RESOURCE, scope=scope)
 
 
 def config_of(there: Authority, own: Protected, callers: Protected, header: Protected) -> str:
@@ -52,6 +52,7 @@ issuer = {json.dumps(there.issuer)}
 [oauth]
 resource = "{RESOURCE}"
 scopes = ["mcp"]
+write_scopes = ["mcp:write"]
 
 [[oauth.server]]
 issuer = {json.dumps(there.issuer)}
@@ -128,6 +129,23 @@ async def test_a_client_finds_out_where_to_get_a_token_and_is_let_in_with_it(wor
     assert document.json()["authorization_servers"] == [world.there.issuer]
     async with world.sidecar.agent("mine", token=world.token("ada")) as agent:
         assert text_of(await agent.call_tool("worker__echo", {"text": "in"})) == "in"
+
+
+@pytest.mark.requirement("oauth.only-good-tokens")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_token_without_the_scopes_to_write_is_good_for_reading(
+    world: World, mode: str
+) -> None:
+    token = world.token("eve", scope="mcp")
+    async with world.sidecar.agent("hers", token=token, mode=mode) as agent:
+        shown = {tool.name for tool in (await agent.list_tools()).tools}
+        answer = await agent.call_tool("worker__echo", {"text": "in"})
+
+    denial = denial_of(answer)
+    assert denial is not None
+    assert denial["reason"] == "read_only"
+    assert "worker__echo" not in shown
+    assert "governor_status" in shown
 
 
 @pytest.mark.requirement("oauth.upstream-credentials")

@@ -319,8 +319,9 @@ class McpServer:
         return self._gateway.session_of(caller, self._context_of(ctx))[1].session
 
     def _context_of(self, ctx: Context) -> CallContext:
-        _, headers = self._caller_of(ctx)
-        return read_context(headers, _mapping((ctx.params or {}).get("_meta")))
+        caller, headers = self._caller_of(ctx)
+        meta = _mapping((ctx.params or {}).get("_meta"))
+        return read_context(headers, meta, caller=caller)
 
     def _noted(self, ctx: Context, whole: Json) -> Members:
         """Return a result for the SDK to check, with what its client's era must find in it."""

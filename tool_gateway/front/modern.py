@@ -128,7 +128,7 @@ class ModernFront:
     async def _answered(self, caller: Caller, request: ModernRequest) -> tuple[bytes, int]:
         """Return the message that answers a request, and its HTTP status."""
         try:
-            context = read_context(request.headers, request.meta)
+            context = read_context(request.headers, request.meta, caller=caller)
             if request.method == CALL:
                 result = await self._called(caller, context, request)
             else:

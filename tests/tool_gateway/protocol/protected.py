@@ -57,7 +57,9 @@ class Protected:
             return
         body, again = await _body(receive)
         method = str(json.loads(body).get("method", "")) if body else scope["method"]
-        sent = dict(scope["headers"]).get(b"authorization", b"").decode()
+        named = [value for name, value in scope["headers"] if name == b"authorization"]
+        assert len(named) <= 1, "a request says once who asks"
+        sent = b"".join(named).decode()
         token = sent.removeprefix("Bearer ") if sent else None
         self.seen.append(Seen(method, token))
         refusal = self._refusal(token, method)

@@ -274,6 +274,25 @@ async def test_a_callers_token_is_forwarded_only_where_that_is_said(
     assert here.up.tokens("tools/call") == [token]
 
 
+@SERVERS
+@pytest.mark.requirement("oauth.upstream-credentials")
+async def test_the_sidecars_own_header_gives_way_to_the_token_of_a_caller(
+    versions: tuple[str, ...],
+) -> None:
+    async with AsyncExitStack() as stack:
+        there = await stack.enter_async_context(authority())
+        up, spec = await stack.enter_async_context(
+            protected(there, auth=Forward(), versions=versions)
+        )
+        own, callers = there.token(aud=up.url, sub="own"), there.token(aud=up.url, sub="ada")
+        looking = replace(spec, headers={"Authorization": f"Bearer {own}"})
+        on = await stack.enter_async_context(Stage().serving(looking))
+        assert await World(there, up, on).echo(bearer=callers) == "hello"
+
+    assert up.tokens("tools/call") == [callers]
+    assert own in up.tokens("tools/list")
+
+
 @pytest.mark.parametrize("auth", [Forward(), TokenExchange(client=a_client())])
 @pytest.mark.requirement("oauth.upstream-credentials")
 async def test_a_caller_without_a_token_is_nobody_at_such_an_upstream(auth: UpstreamAuth) -> None:
