@@ -21,6 +21,7 @@ from governor.ids import ToolName, UpstreamName
 from governor.usage import OF_THE_MACHINE
 from tests.tool_gateway.makers import LIMITS, a_call
 from tests.tool_gateway.protocol.stage import served
+from tool_gateway.egress.reach import NAMED
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Meter
 from tool_gateway.results import Outcome
@@ -337,7 +338,7 @@ async def test_an_answer_that_is_compressed_unasked_is_not_inflated() -> None:
 
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     with anyio.fail_after(SECONDS_MAX):
-        async with served(app) as url, contained_client({}) as client:
+        async with served(app) as url, contained_client({}, reach=NAMED) as client:
             answer = await client.post(url, json=message)
 
     assert "compressed" in answer.json()["error"]["message"]
