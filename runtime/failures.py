@@ -148,6 +148,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.UpstreamNotReachedError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.UpstreamDownError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.UpstreamRefusedError: _UPSTREAM._replace(title="Upstream not reached"),
+    gateway.EgressDeniedError: _UPSTREAM._replace(title="Egress denied"),
     gateway.UpstreamFailedError: _UPSTREAM,
     gateway.UpstreamLostError: _UPSTREAM,
     gateway.UpstreamSaidError: _UPSTREAM,

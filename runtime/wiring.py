@@ -32,6 +32,7 @@ from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
 from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
+from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
@@ -57,6 +58,7 @@ from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
+from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reaper import (
     audit_for_ever,
@@ -441,6 +443,9 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
             secret, now_ms=ground.clock.now_ms()
         ),
         open_to=await open_caller_of(config.auth, ground.store.principals),
+        oauth=door_for(
+            resource_terms_of(config.oauth), ground.store.principals, clock=ground.clock
+        ),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
     )

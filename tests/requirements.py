@@ -8,6 +8,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 from dataclasses import dataclass
 
 from tests.protocol_requirements import ALL_OF_MCP
+from tests.requirements_outside import OUTSIDE
 from tests.upstream_requirements import UPSTREAM_CARE
 
 
@@ -31,6 +32,7 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_OUTSIDE = "tokens and connections"
 
 _CARE = "upstream care"
 
@@ -385,6 +387,7 @@ _STATED: dict[str, dict[str, str]] = {
             "file and line."
         ),
     },
+    _OUTSIDE: OUTSIDE,
     _SAFETY: {
         "flow.labels-are-inferred": (
             "Without a word from the operator a tool's labels follow from what it says of itself; "

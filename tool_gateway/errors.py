@@ -89,6 +89,10 @@ class UpstreamRefusedError(UpstreamDownError):
     """The upstream takes no connection at this moment, so nothing of the call was sent."""
 
 
+class EgressDeniedError(UpstreamNotReachedError):
+    """The server's address is one that connections may not go to."""
+
+
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
 

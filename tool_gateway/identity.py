@@ -1,10 +1,11 @@
 """Who calls, in which session and turn, and under which idempotency key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
+from tool_gateway.bearer import Bearer
 from tool_gateway.errors import InvalidContextError
 from tool_gateway.results import IDEMPOTENCY_META
 
@@ -22,11 +23,17 @@ NAME_LENGTH_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An authenticated agent and the token that it used."""
+    """An authenticated agent and the token that it used.
+
+    `bearer` is the token itself where an authorization server issued it; ours are never kept.
+    One that `is_read_only` is good for what changes nothing, whatever its requests wish.
+    """
 
     tenant: TenantId
     agent: PrincipalId
     token_id: str
+    bearer: Bearer | None = field(default=None, compare=False, repr=False)
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +51,12 @@ class CallContext:
     is_read_only: bool = False
 
 
-def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
+def read_context(
+    headers: Mapping[str, str], meta: Mapping[str, object], *, caller: Caller | None = None
+) -> CallContext:
     """Return the session, turn, key and class that a request names, headers before `_meta`.
+
+    What its `caller` may not do, no request of it can ask for.
 
     Raises:
         InvalidContextError: a value is empty, too long or not printable.
@@ -59,7 +70,7 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, IDEMPOTENCY_META),
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
-        is_read_only=_read_only(headers, meta),
+        is_read_only=_read_only(headers, meta) or (caller is not None and caller.is_read_only),
     )
 
 

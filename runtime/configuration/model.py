@@ -22,16 +22,20 @@ from runtime.configuration.access import AccessTable
 from runtime.configuration.care import BreakerTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.credentials import UpstreamAuthTable
+from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
+from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
+from tool_gateway.upstreams.origin import origin_of
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
@@ -111,7 +115,7 @@ class Builtin(Table):
     tools: Literal["auto", "on", "off"] = "auto"
 
 
-class Upstream(Table):
+class Upstream(EgressTable):
     """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
 
     name: Name
@@ -122,6 +126,7 @@ class Upstream(Table):
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     headers_from: dict[str, str] = Field(default_factory=dict)
+    auth: UpstreamAuthTable | None = None
     # How a remote one is spoken to; "sse" is the transport of 2024-11-05.
     transport: Literal["streamable", "sse"] = "streamable"
     prefix: Literal["server", "none"] = "server"
@@ -175,6 +180,11 @@ class Upstream(Table):
                 raise ValueError('sessions_max: this is for share = "session"; add that')
             if self.idle_s is not None and self.command is None:
                 raise ValueError('idle_s: this is for `command`, or share = "session"')
+        if self.command is not None and (self.allow_private or self.allow_networks or self.auth):
+            raise ValueError("allow_private, allow_networks and auth are for a `url`; remove them")
+        has_header = "authorization" in {*map(str.lower, (*self.headers, *self.headers_from))}
+        if self.auth is not None and has_header and self.auth.kind != "forward":
+            raise ValueError("auth: there is an Authorization header as well; remove one of them")
         return self
 
 
@@ -332,7 +342,7 @@ class BudgetTable(Table):
         return self
 
 
-class WebhookTable(Table):
+class WebhookTable(EgressTable):
     """Where notices are sent; what signs them comes from the environment."""
 
     url: str
@@ -342,8 +352,8 @@ class WebhookTable(Table):
     @field_validator("url")
     @classmethod
     def _is_url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("expected an http:// or https:// address")
+        if origin_of(value) is None:
+            raise ValueError("expected an http:// or https:// address without a user in it")
         return value
 
 
@@ -352,6 +362,7 @@ class Config(Table):
 
     listen: Listen = Listen()
     auth: Auth = Auth()
+    oauth: OAuthTable = OAuthTable()
     session: SessionTable = SessionTable()
     store: StoreTable = StoreTable()
     records: Records = Records()
@@ -390,6 +401,19 @@ class Config(Table):
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
         )
+        if self.oauth.server and self.auth.mode == "none":
+            raise ValueError('oauth.server: nobody shows a token with auth.mode = "none"')
+        callers_own = {"token_exchange", "forward"}
+        for number, upstream in enumerate(self.upstream):
+            if (
+                upstream.auth is not None
+                and upstream.auth.kind in callers_own
+                and not self.oauth.server
+            ):
+                raise ValueError(
+                    f"upstream[{number}].auth: no caller has a token of its own without an "
+                    "[[oauth.server]] that issues them"
+                )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)

@@ -24,6 +24,7 @@ from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
 from runtime.configuration.care import care_of
 from runtime.configuration.content import content_of
+from runtime.configuration.credentials import auth_of
 from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
@@ -240,7 +241,7 @@ def webhook_of(config: Config) -> Webhook | None:
     if table is None:
         return None
     secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
-    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms)
+    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms, reach=table.reach())
 
 
 def retention_ms_of(config: Config) -> int:
@@ -374,6 +375,8 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             name=name,
             url=table.url,
             headers={**table.headers, **secrets},
+            reach=table.reach(),
+            auth=auth_of(table.auth, where=f"upstream {name}.auth"),
             transport=Transport(table.transport),
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,

@@ -284,7 +284,7 @@ class McpServer:
     ) -> Members:
         """Return the result of a request whose client may be asked something meanwhile."""
         caller, _ = self._caller_of(ctx)
-        wishes, sent = wishes_of(ctx), _bare(ctx)
+        wishes, sent = wishes_of(ctx, bearer=caller.bearer), _bare(ctx)
         session = self._session_of(ctx, caller)
         if not (wishes.retries_itself and wishes.can_be_asked):
             exchange = exchange_for(ctx, session=session, wishes=wishes)
@@ -316,14 +316,16 @@ class McpServer:
         """Return who sent a request, and an exchange without questions."""
         caller, _ = self._caller_of(ctx)
         session = self._session_of(ctx, caller)
-        return caller, exchange_for(ctx, session=session, wishes=wishes_of(ctx))
+        wishes = wishes_of(ctx, bearer=caller.bearer)
+        return caller, exchange_for(ctx, session=session, wishes=wishes)
 
     def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
         return self._gateway.session_of(caller, self._context_of(ctx))[1].session
 
     def _context_of(self, ctx: Context) -> CallContext:
-        _, headers = self._caller_of(ctx)
-        return read_context(headers, _mapping((ctx.params or {}).get("_meta")))
+        caller, headers = self._caller_of(ctx)
+        meta = _mapping((ctx.params or {}).get("_meta"))
+        return read_context(headers, meta, caller=caller)
 
     def _noted(self, ctx: Context, whole: Json) -> Members:
         """Return a result for the SDK to check, with what its client's era must find in it."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import mcp_types
@@ -13,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
+from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change
 from tool_gateway.errors import (
@@ -28,11 +30,13 @@ from tool_gateway.relays import ServerFace
 from tool_gateway.results import IDEMPOTENCY_META, Json
 from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.backoff import Backoff
-from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT
+from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT, Wrap
 from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_tools
+from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import WE, Era, opened
-from tool_gateway.upstreams.questions import Questions, Serving
+from tool_gateway.upstreams.presenting import PresentingTransport
+from tool_gateway.upstreams.questions import Questions, Serving, cause_of_sending
 from tool_gateway.upstreams.spec import HttpSpec, UpstreamSpec
 from tool_gateway.upstreams.standing import Standing, UpstreamState
 from tool_gateway.upstreams.tool_calls import ToolCalls
@@ -64,13 +68,17 @@ class UpstreamConnection:
         placed_as: str | None = None,
         watching: Iterable[str] = (),
         era: Era = Era.ANY,
+        credentials: Credentials | None = None,
     ) -> None:
         """Take what to connect to; `on_tools` is called when the tools may have changed.
 
         `placed_as` names the domain of a server that is started, its own name if not given.
         The resources of `watching` are watched from the first connection on.
+        `credentials` are what one that runs elsewhere is sent.
         """
         self.spec = spec
+        self.credentials = credentials
+        self.bearer: Bearer | None = None  # whose the connection is, where it is one caller's
         self.standing = Standing(spec.name)
         self.vitals = Vitals(name=spec.name)
         self.entries: tuple[ToolEntry, ...] = ()
@@ -297,6 +305,7 @@ class UpstreamConnection:
                     on_lost=self._lose,
                     vitals=self.vitals,
                     era=self._era,
+                    wrap=self._wrap,
                 ) as client:
                     leg = Leg(self.name, client, questions)
                     self._wire = self._wire_of(client)
@@ -315,6 +324,23 @@ class UpstreamConnection:
                 self._wire.close()
                 self._wire = None
 
+    @property
+    def _wrap(self) -> Wrap | None:
+        """Return what adds the credentials to the requests of the SDK's client."""
+        if self.credentials is None or not isinstance(self.spec, HttpSpec):
+            return None
+        return partial(
+            PresentingTransport,
+            credentials=self.credentials,
+            url=self.spec.url,
+            bearer_of=self._sender,
+        )
+
+    def _sender(self) -> Bearer | None:
+        """Return with whose token the running task sends: its caller's, or the connection's."""
+        cause = cause_of_sending()
+        return self.bearer if cause is None else cause.exchange.wishes.bearer
+
     def _wire_of(self, client: Client) -> Wire | None:
         """Return the short way for calls, where the server's era and address have one."""
         if (
@@ -329,6 +355,7 @@ class UpstreamConnection:
                 mcp_types.CLIENT_INFO_META_KEY: shaped(WE),
                 mcp_types.CLIENT_CAPABILITIES_META_KEY: {},
             },
+            credentials=self.credentials,
         )
 
     async def _take_tools(self, client: Client, leg: Leg | None) -> None:

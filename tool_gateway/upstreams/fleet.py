@@ -18,9 +18,11 @@ from tool_gateway.stock import Stock
 from tool_gateway.translate import entries_of
 from tool_gateway.upstreams.attempts import Below, half_of
 from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.fetching import Fetcher
+from tool_gateway.upstreams.oauth.credentials import Credentials, credentials_for
 from tool_gateway.upstreams.relay import UpstreamRelay
 from tool_gateway.upstreams.roster import Roster
-from tool_gateway.upstreams.spec import UpstreamSpec
+from tool_gateway.upstreams.spec import HttpSpec, UpstreamSpec
 from tool_gateway.upstreams.standing import UpstreamState
 
 # What is not up by then is served without, and comes into the list when it is.
@@ -161,6 +163,7 @@ class UpstreamFleet:
             publish=self._publish,
             placed_as=placed_as,
             watching=watching,
+            credentials=_credentials_of(spec),
         )
         relay = UpstreamRelay(
             connection,
@@ -247,3 +250,10 @@ def _is_same_server(one: UpstreamSpec, other: UpstreamSpec) -> bool:
     return type(one) is type(other) and other == replace(
         one, care=other.care, trust_reported_cost=other.trust_reported_cost
     )
+
+
+def _credentials_of(spec: UpstreamSpec) -> Credentials | None:
+    """Return the upstream's own credentials, which no other connection is given."""
+    if not isinstance(spec, HttpSpec):
+        return None
+    return credentials_for(spec.auth, url=spec.url, reach=spec.reach, fetcher=Fetcher())

@@ -115,7 +115,8 @@ class Leg:
             if method == _LOG:
                 await exchange.notify(method, told)
 
-        return await calls.sent({**params, "_meta": {**params.get("_meta", {}), **able}}, hear=hear)
+        sent = {**params, "_meta": {**params.get("_meta", {}), **able}}
+        return await calls.sent(sent, hear=hear, bearer=exchange.wishes.bearer)
 
     async def _answers_to(self, interim: Json, serving: Serving) -> dict[str, object]:
         """Ask the client everything that the upstream asks, side by side.

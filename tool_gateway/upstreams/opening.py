@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -12,9 +13,15 @@ from mcp.client.session import MessageHandlerFnT
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tool_gateway.egress.reach import Reach
 from tool_gateway.ports import ServerPlacement
-from tool_gateway.upstreams.bodies import SparingTransport
-from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
+from tool_gateway.upstreams.http import (
+    CONNECT_SECONDS_MAX,
+    JSON_BYTES_MAX,
+    Wrap,
+    contained_client,
+    guarded_transport,
+)
 from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.questions import Questions
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
@@ -44,10 +51,12 @@ async def opened(
     on_lost: Callable[[], None],
     vitals: Vitals,
     era: Era = Era.ANY,
+    wrap: Wrap | None = None,
 ) -> AsyncIterator[Client]:
     """Yield a client that is connected to the upstream; `on_lost` is called at its end.
 
     `placed_as` names the domain of a server that is started; `vitals` is told of its life.
+    `wrap` adds credentials to what goes to one that runs elsewhere.
     """
     match spec:
         case HttpSpec(transport=Transport.SSE):
@@ -55,14 +64,14 @@ async def opened(
                 spec.url,
                 headers=dict(spec.headers),
                 sse_read_timeout=SSE_READ_SECONDS_MAX,
-                httpx_client_factory=_plain_client,
+                httpx_client_factory=partial(_plain_client, reach=spec.reach, wrap=wrap),
             )
             async with _client(
                 watched(transport, on_lost), questions, on_message, era=Era.SESSIONS
             ) as client:
                 yield client
         case HttpSpec():
-            async with contained_client(spec.headers) as http:
+            async with contained_client(spec.headers, reach=spec.reach, wrap=wrap) as http:
                 transport = streamable_http_client(
                     spec.url, http_client=http, max_sse_event_size=JSON_BYTES_MAX
                 )
@@ -104,6 +113,9 @@ def _plain_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
+    *,
+    reach: Reach,
+    wrap: Wrap | None,
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of the old transport, whose answers come on one stream."""
     return httpx2.AsyncClient(
@@ -111,6 +123,6 @@ def _plain_client(
         timeout=timeout or CONNECT_SECONDS_MAX,
         auth=auth,
         # Answers come on the stream; those to posts only say that these were taken.
-        transport=SparingTransport(httpx2.AsyncHTTPTransport(retries=0), spare_posts=True),
+        transport=guarded_transport(reach=reach, wrap=wrap, spare_posts=True),
         trust_env=False,
     )

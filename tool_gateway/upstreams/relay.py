@@ -14,7 +14,11 @@ from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from governor.usage import OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
-from tool_gateway.errors import UpstreamDownError, UpstreamLostError
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import Backend, Meter, ServerPlacement
 from tool_gateway.redaction import redact_text
@@ -24,6 +28,7 @@ from tool_gateway.translate import result_of
 from tool_gateway.upstreams.attempts import Attempts, Below, half_of
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.leg import said
+from tool_gateway.upstreams.oauth.terms import is_per_caller
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.reported import reported_usage
 from tool_gateway.upstreams.sessions import SessionConnections
@@ -84,16 +89,20 @@ class UpstreamRelay:
                 on_tools=_nothing,
                 publish=_unheard,
                 era=Era.SESSIONS,
+                credentials=connection.credentials,
             )
 
         self._twin = Twin(twin)
         self._own: SessionConnections | None = None
-        if connection.spec.share is Share.SESSION:
+        spec = connection.spec
+        self._is_per_caller = isinstance(spec, HttpSpec) and is_per_caller(spec.auth)
+        if spec.share is Share.SESSION or self._is_per_caller:
             self._own = SessionConnections(
-                connection.spec,
+                spec,
                 placement=placement,
                 publish=publish,
                 placed_as=connection.placed_as,
+                credentials=connection.credentials,
             )
 
     @property
@@ -181,15 +190,35 @@ class UpstreamRelay:
         """Return the connection that the exchange's requests go over.
 
         Raises:
-            UpstreamNotReachedError: its session cannot have one of its own.
+            UpstreamNotReachedError: its session cannot have one of its own, or its caller has no
+                token where the upstream is sent one.
         """
         has_sessions = not exchange.wishes.retries_itself
-        if self._own is not None and exchange.session is not None:
+        bearer = exchange.wishes.bearer
+        if self._is_per_caller and exchange.session is not None and bearer is None:
+            message = f"upstream {self.name} acts for its callers: come with an access token"
+            raise UpstreamNotReachedError(message)
+        if (
+            self._own is not None
+            and exchange.session is not None
+            and (
+                self._shared.spec.share is Share.SESSION
+                or self._has_session(of_client=has_sessions)
+            )
+        ):
             era = Era.SESSIONS if has_sessions and self._speaks_both else Era.ANY
-            return await self._own.connection_of(exchange.session, era)
+            return await self._own.connection_of(exchange.session, era, bearer=bearer)
         if has_sessions and exchange.session is not None and self._speaks_both:
             return await self._twin.connection() or self._shared
         return self._shared
+
+    def _has_session(self, *, of_client: bool) -> bool:
+        """Tell whether a request is part of a session of the server's, which is one caller's.
+
+        Only in the era without sessions does each request stand for itself.
+        """
+        face = self._shared.face
+        return of_client or face is None or face.has_sessions
 
     @property
     def _speaks_both(self) -> bool:

@@ -8,10 +8,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from governor.ids import SessionId
+from tool_gateway.bearer import Bearer
 from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamNotReachedError
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.spec import UpstreamSpec
 from tool_gateway.upstreams.standing import UpstreamState
@@ -39,6 +41,7 @@ class SessionConnections:
         placement: ServerPlacement,
         publish: Callable[[Change], None],
         placed_as: str,
+        credentials: Credentials | None = None,
     ) -> None:
         """Take what to connect to; nothing is started.
 
@@ -46,6 +49,7 @@ class SessionConnections:
         """
         self.spec = spec
         self._placed_as = placed_as
+        self._credentials = credentials
         self._placement = placement
         self._publish = publish
         self._own: dict[SessionId, _Own] = {}
@@ -63,21 +67,26 @@ class SessionConnections:
         self._tasks = tasks
         tasks.start_soon(self._close_idle)
 
-    async def connection_of(self, session: SessionId, era: Era) -> UpstreamConnection:
+    async def connection_of(
+        self, session: SessionId, era: Era, *, bearer: Bearer | None = None
+    ) -> UpstreamConnection:
         """Return the session's connection, which is opened if it has none.
 
-        A server that turns out not to speak `era` is spoken to in its own.
+        A server that turns out not to speak `era` is spoken to in its own. `bearer` is the token
+        that the session's agent came with this time: what the connection itself needs goes by it.
 
         Raises:
             UpstreamNotReachedError: as many sessions as may have a connection have one.
         """
         own = self._own.get(session) or self._opened(session, era)
+        own.connection.bearer = bearer
         await own.connection.settled()
         is_refused = own.era is Era.SESSIONS and own.connection.state is UpstreamState.DOWN
         if is_refused and self._own.get(session) is own:
             own.scope.cancel()
             del self._own[session]
             own = self._opened(session, Era.ANY)
+            own.connection.bearer = bearer
             await own.connection.settled()
         own.used_at = anyio.current_time()
         return own.connection
@@ -96,6 +105,7 @@ class SessionConnections:
             # No upstream's name has a dot, so this is none's.
             placed_as=f"{self._placed_as}.{next(self._numbers)}",
             era=era,
+            credentials=self._credentials,
         )
         own = self._own[session] = _Own(connection, era)
         self._tasks.start_soon(self._run, session, own)

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from governor.ids import UpstreamName
 from governor.retrying import RetryTerms
+from tool_gateway.egress.reach import NAMED, Reach
+from tool_gateway.upstreams.oauth.terms import UpstreamAuth
 
 
 class Transport(StrEnum):
@@ -76,11 +78,13 @@ class StdioSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSpec:
-    """A server that runs elsewhere; `headers` go to it alone."""
+    """A server that runs elsewhere; `headers` go to it alone, `reach` bounds its addresses."""
 
     name: UpstreamName
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reach: Reach = NAMED
+    auth: UpstreamAuth | None = None
     transport: Transport = Transport.STREAMABLE
     prefixed: bool = True
     start_ms_max: int = 30_000

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 
+from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.upstreams.wire import Hear, Wire
@@ -76,8 +77,10 @@ class ToolCalls:
         self._wire = wire
         self._tools = {entry.original: _tool_of(entry) for entry in entries}
 
-    async def sent(self, params: Mapping[str, Any], *, hear: Hear | None = None) -> Members:
-        """Return the upstream's result of a call with these parameters.
+    async def sent(
+        self, params: Mapping[str, Any], *, hear: Hear | None = None, bearer: Bearer | None = None
+    ) -> Members:
+        """Return the upstream's result of a call; `bearer` is the token that its caller came with.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.
@@ -90,7 +93,9 @@ class ToolCalls:
         headers = None
         if found.mirrored:
             headers = mcp_param_headers(found.mirrored, params.get("arguments") or {})
-        answer = await self._wire.request("tools/call", params, headers=headers, hear=hear)
+        answer = await self._wire.request(
+            "tools/call", params, headers=headers, hear=hear, bearer=bearer
+        )
         match answer.get("resultType", "complete"):
             case "complete":
                 _converted(answer, _Answer)

@@ -111,6 +111,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "UpstreamNotReachedError": INTERNAL_ERROR,
         "UpstreamDownError": INTERNAL_ERROR,
         "UpstreamRefusedError": INTERNAL_ERROR,
+        "EgressDeniedError": INTERNAL_ERROR,
         "UpstreamFailedError": INTERNAL_ERROR,
         "UpstreamLostError": INTERNAL_ERROR,
         "UpstreamSaidError": INTERNAL_ERROR,

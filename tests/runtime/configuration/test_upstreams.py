@@ -9,6 +9,7 @@ from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
 from runtime.errors import ConfigError
+from tool_gateway.egress.reach import NAMED
 from tool_gateway.upstreams.spec import Care, Health, HttpSpec, Share, StdioSpec, Transport
 
 
@@ -161,3 +162,45 @@ def test_an_upstream_of_which_nothing_is_said_is_tried_as_by_default() -> None:
     (spec,) = upstreams_of(read(UPSTREAM))
 
     assert spec.care == Care()
+
+
+@pytest.mark.requirement("egress.checked-addresses")
+def test_where_an_upstreams_name_may_lead_is_read() -> None:
+    config = read("""
+[[upstream]]
+name = "near"
+url = "https://near.internal/mcp"
+allow_private = true
+
+[[upstream]]
+name = "listed"
+url = "https://listed.internal/mcp"
+allow_networks = ["10.1.0.0/16", "fd12::1"]
+
+[[upstream]]
+name = "far"
+url = "https://far.example.org/mcp"
+""")
+
+    near, listed, far = (spec.reach for spec in upstreams_of(config) if isinstance(spec, HttpSpec))
+
+    assert (near.is_private, near.networks) == (True, ())
+    assert [str(network) for network in listed.networks] == ["10.1.0.0/16", "fd12::1/128"]
+    assert far == NAMED
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('allow_networks = ["10.1.2.3/8"]', "'10.1.2.3/8' is no network"),
+        ('allow_networks = ["intranet"]', "'intranet' is no network"),
+    ],
+)
+def test_what_is_no_network_is_refused(line: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read(f'[[upstream]]\nname = "a"\nurl = "https://a.example.org/mcp"\n{line}\n')
+
+
+def test_a_server_that_is_started_connects_nowhere() -> None:
+    with pytest.raises(ConfigError, match="are for a `url`; remove them"):
+        read('[[upstream]]\nname = "a"\ncommand = ["a"]\nallow_private = true\n')

@@ -22,6 +22,7 @@ from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.everything import Everything
+from tool_gateway.bearer import Bearer
 from tool_gateway.changes import Changes
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
 from tool_gateway.gateway import Gateway
@@ -159,7 +160,13 @@ class Stage:
 
     @asynccontextmanager
     async def client(
-        self, mode: Any = NEW, *, answers: Answers | None = None, who: str = "ada", **more: Any
+        self,
+        mode: Any = NEW,
+        *,
+        answers: Answers | None = None,
+        who: str = "ada",
+        bearer: str | None = None,
+        **more: Any,
     ) -> AsyncIterator[Client]:
         asking: dict[str, Any] = {}
         if answers is not None:
@@ -168,8 +175,9 @@ class Stage:
                 "sampling_callback": answers.sample,
                 "message_handler": answers.hear,
             }
+        headers = {"x-who": who, **({} if bearer is None else {"x-bearer": bearer})}
         async with (
-            httpx2.AsyncClient(timeout=30, trust_env=False, headers={"x-who": who}) as http,
+            httpx2.AsyncClient(timeout=30, trust_env=False, headers=headers) as http,
             Client(
                 streamable_http_client(f"{self.url}/mcp", http_client=http),
                 mode=mode,
@@ -200,8 +208,12 @@ class Named:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            is_bob = (b"x-who", b"bob") in scope["headers"]
-            scope[CALLER_KEY] = BOB if is_bob else ADA
+            headers = dict(scope["headers"])
+            caller = BOB if headers.get(b"x-who") == b"bob" else ADA
+            if b"x-bearer" in headers:
+                bearer = Bearer(token=headers[b"x-bearer"].decode(), expires_at_ms=1 << 50)
+                caller = replace(caller, bearer=bearer)
+            scope[CALLER_KEY] = caller
         await self._app(scope, receive, send)
 
 
