@@ -72,8 +72,8 @@ class Readiness:
             "kind": "stdio" if isinstance(connection.spec, StdioSpec) else "http",
             "protocol_version": connection.protocol_version,
             "tools": len(connection.entries),
-            "breaker": self._breaker_of(connection.name),
             **brief(connection, now_ms=self._now_ms()),
+            "breaker": self._breaker_of(connection.name),
         }
 
     def _breaker_of(self, upstream: UpstreamName) -> Mapping[str, object] | None:

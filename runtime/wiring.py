@@ -189,13 +189,7 @@ async def open_sidecar(
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
-        readiness = Readiness(
-            store=store,
-            fleet=fleet,
-            breakers=ground.breakers,
-            placement=local,
-            now_ms=ground.clock.now_ms,
-        )
+        readiness = _readiness(ground, fleet, local)
         reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
@@ -448,6 +442,16 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
         ),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
+    )
+
+
+def _readiness(ground: Ground, fleet: UpstreamFleet, local: LocalCommands) -> Readiness:
+    return Readiness(
+        store=ground.store,
+        fleet=fleet,
+        breakers=ground.breakers,
+        placement=local,
+        now_ms=ground.clock.now_ms,
     )
 
 

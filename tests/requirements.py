@@ -50,9 +50,7 @@ _STATED: dict[str, dict[str, str]] = {
         "reservation.id-unique": "A reservation id is never reused.",
         "scope.child-within-parent": "A child scope's settled usage is within its parent's.",
         "process.none-outlives-call": "No process outlives its call's domain.",
-        "process.none-outlives-sidecar": (
-            "Nothing that the sidecar started outlives it, whatever ends it."
-        ),
+        "process.none-outlives-sidecar": "Nothing outlives the sidecar that started it.",
     },
     _SESSIONS: {
         "budget.observe-denies-nothing": (
@@ -108,13 +106,8 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "front.gone-client-cancels": "A client that goes away takes its call back.",
         "upstream.comes-back": "An upstream that died is connected again.",
-        "upstream.lines-are-bounded": (
-            "A stdio server that writes a line without an end is ended, not collected."
-        ),
-        "upstream.idle-rests": (
-            "An upstream that nobody used for idle_s is stopped, stays listed, and is started by "
-            "the next call."
-        ),
+        "upstream.lines-are-bounded": "A stdio server whose line does not end is ended.",
+        "upstream.idle-rests": "An unused server is stopped, and started by the next call.",
         "upstream.hung-is-restarted": "A server that answers no health check is restarted.",
     },
     _INTERFACES: {

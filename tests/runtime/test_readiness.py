@@ -59,11 +59,10 @@ class Placement:
 def readiness(*connections: SimpleNamespace, store_error: StoreError | None = None) -> Readiness:
     relays = {one.name: SimpleNamespace(own_connections=connections[1:]) for one in connections}
     fleet = SimpleNamespace(connections=connections, relays=relays)
-    breakers = Breakers({"time": BreakerTerms()}, clock=FakeClock())
     return Readiness(
         store=CheckedStore(store_error),
         fleet=fleet,
-        breakers=breakers,
+        breakers=Breakers({"time": BreakerTerms()}, clock=FakeClock()),
         placement=Placement(),
         now_ms=lambda: 1_700_000_000_000,
     )

@@ -174,6 +174,18 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
+def servers_below(pid: int) -> set[int]:
+    """Return every process below a sidecar but its warden, which stays as long as it."""
+    return {one for one in descendants(pid) if b"launcher.warden" not in command_line_of(one)}
+
+
+def command_line_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 async def appears(path: Path) -> None:
     """Wait until a file exists; another process makes it, so there is no event to wait for."""
     with anyio.fail_after(15):

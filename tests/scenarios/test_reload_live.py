@@ -12,7 +12,7 @@ import anyio
 import mcp_types
 import pytest
 from mcp.shared.exceptions import MCPError
-from scenarios.process import WORKER, SidecarProcess, appears, denial_of, descendants, text_of
+from scenarios.process import WORKER, SidecarProcess, appears, denial_of, servers_below, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,7 @@ async def test_a_call_at_an_upstream_that_is_replaced_is_answered_and_the_next_g
     sidecar: SidecarProcess, tmp_path: Path
 ) -> None:
     assert sidecar.process is not None
-    before = descendants(sidecar.process.pid)
+    before = servers_below(sidecar.process.pid)
 
     async with holding(sidecar, tmp_path) as answers:
         rewrite(sidecar, ('name = "worker"', 'name = "worker"\nenv = { NEW = "1" }'))
@@ -89,7 +89,7 @@ async def test_a_call_at_an_upstream_that_is_replaced_is_answered_and_the_next_g
     assert text_of(again) == "at once"
     assert answers == ["held"]
     with anyio.fail_after(20):
-        while descendants(sidecar.process.pid) & before:
+        while servers_below(sidecar.process.pid) & before:
             await anyio.sleep(0.05)
     assert {(item["used"], item["reserved"]) for item in await sidecar.balances()} == {(2, 0)}
 
@@ -141,13 +141,13 @@ async def test_clients_are_told_and_rules_hold_at_once(sidecar: SidecarProcess) 
 
 async def test_a_word_that_needs_no_other_connection_makes_none(sidecar: SidecarProcess) -> None:
     assert sidecar.process is not None
-    before = descendants(sidecar.process.pid)
+    before = servers_below(sidecar.process.pid)
 
     rewrite(sidecar, ('name = "worker"', 'name = "worker"\nretries = 0\nbreaker = "off"'))
     told = await reload(sidecar)
 
     assert told["upstreams"]["retuned"] == ["worker"]
-    assert descendants(sidecar.process.pid) == before
+    assert servers_below(sidecar.process.pid) == before
     async with sidecar.admin() as admin:
         (listed,) = (await admin.get("upstreams")).json()["items"]
     assert (listed["state"], listed["breaker"]) == ("ready", None)

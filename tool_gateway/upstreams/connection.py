@@ -145,13 +145,7 @@ class UpstreamConnection:
                 backoff.reset()
                 continue
             pause = backoff.after(lived_s=lived_s)
-            wrote = self.vitals.stderr.tail()
-            self.standing.down(
-                f"{why}; it wrote: {wrote}" if wrote else why,
-                soon_back=lived_s is not None and pause < READY_SECONDS_MAX,
-            )
-            if self.state is UpstreamState.DOWN:
-                self._on_tools()
+            self._note_loss(why, soon_back=lived_s is not None and pause < READY_SECONDS_MAX)
             await anyio.sleep(pause)
 
     async def _keep_listed(self, client: Client) -> None:
@@ -195,7 +189,7 @@ class UpstreamConnection:
         """Return since when nobody needs the connection, None where somebody does."""
         rests_since = None if self._leg is None else self._leg.rests_since
         started_at = self.vitals.started_at
-        is_needed = self.listener.is_watching or self.standing.is_awaited
+        is_needed = bool(self.listener.watched) or self.standing.is_awaited
         if rests_since is None or started_at is None or is_needed:
             return None
         return max(rests_since, started_at)
@@ -289,6 +283,12 @@ class UpstreamConnection:
             self.standing.start()
             self._leg = None
         self._lost.set()
+
+    def _note_loss(self, why: str, *, soon_back: bool) -> None:
+        wrote = self.vitals.stderr.tail()
+        self.standing.down(f"{why}; it wrote: {wrote}" if wrote else why, soon_back=soon_back)
+        if not soon_back:
+            self._on_tools()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Client]:

@@ -63,11 +63,6 @@ class Listener:
         self.tools_changed = anyio.Event()
 
     @property
-    def is_watching(self) -> bool:
-        """Tell whether somebody waits for changes to a resource."""
-        return bool(self._watched)
-
-    @property
     def watched(self) -> frozenset[str]:
         """Return the resources that are watched."""
         return frozenset(self._watched)

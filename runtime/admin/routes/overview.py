@@ -5,9 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import JsonValue, TypeAdapter
 
-from memory_store.errors import NotFoundError
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
 from runtime.admin.shapes.audit import AuditOut, audit_out
 from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
 from runtime.admin.shapes.manifests import quarantined_of
@@ -31,20 +29,6 @@ async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
         _UPSTREAM.validate_python({**health, "quarantined": quarantined_of(parts, health)})
         for health in parts.upstreams()
     )
-
-
-@ROUTES.get(
-    "/upstreams/{name}", summary="Read an upstream", tags=["upstreams"], responses=problems(404)
-)
-async def read_upstream(parts: Parts, name: str) -> dict[str, JsonValue]:
-    """Return its health, its processes, how it ended last, and what it wrote beside the protocol.
-
-    `stderr` are the last lines of a server that is started, without what looks like a secret.
-    """
-    found = await parts.upstream(name)
-    if found is None:
-        raise NotFoundError(f"there is no upstream {name}")
-    return _UPSTREAM.validate_python(found)
 
 
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])

@@ -22,19 +22,23 @@ _UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 @ROUTES.get("/{name}", summary="Read an upstream", responses=problems(404))
 async def read_upstream(parts: Parts, name: str) -> dict[str, JsonValue]:
-    """Return how an upstream is, and which schemas of its tools check nothing, and why."""
-    for health in parts.upstreams():
-        if health["name"] == name:
-            faults = [
-                {"tool": fault.tool, "which": fault.which, "why": fault.why}
-                for fault in parts.schema_faults()
-                if fault.upstream == name
-            ]
-            quarantined = quarantined_of(parts, health)
-            return _UPSTREAM.validate_python(
-                {**health, "quarantined": quarantined, "schema_faults": faults}
-            )
-    raise NotFoundError(f"there is no upstream {name}")
+    """Return how an upstream is: its health, its processes, how it ended last.
+
+    `stderr` are the last lines that a server which is started wrote beside the protocol, without
+    what looks like a secret; `schema_faults` the schemas of its tools that check nothing.
+    """
+    health = await parts.upstream(name)
+    if health is None:
+        raise NotFoundError(f"there is no upstream {name}")
+    faults = [
+        {"tool": fault.tool, "which": fault.which, "why": fault.why}
+        for fault in parts.schema_faults()
+        if fault.upstream == name
+    ]
+    quarantined = quarantined_of(parts, health)
+    return _UPSTREAM.validate_python(
+        {**health, "quarantined": quarantined, "schema_faults": faults}
+    )
 
 
 @ROUTES.get("/{name}/manifest", summary="Read a manifest", responses=problems(404))

@@ -33,8 +33,8 @@ from tool_gateway.guards.pins import Pins
 from tool_gateway.identity import read_context
 from tool_gateway.ports import ManifestKnown
 from tool_gateway.results import DENIAL_META
-from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.spec import Care, HttpSpec
+from tool_gateway.upstreams.standing import UpstreamState
 
 pytestmark = [
     pytest.mark.anyio,
