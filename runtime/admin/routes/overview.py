@@ -39,12 +39,19 @@ async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
 async def read_upstream(parts: Parts, name: str) -> dict[str, JsonValue]:
     """Return its health, its processes, how it ended last, and what it wrote beside the protocol.
 
-    `stderr` are the last lines of a server that is started, without what looks like a secret.
+    `stderr` are the last lines of a server that is started, without what looks like a secret;
+    `schema_faults` which schemas of its tools check nothing, and why.
     """
     found = await parts.upstream(name)
     if found is None:
         raise NotFoundError(f"there is no upstream {name}")
-    return _UPSTREAM.validate_python(found)
+    faults = [
+        {"tool": fault.tool, "which": fault.which, "why": fault.why}
+        for fault in parts.schema_faults()
+        if fault.upstream == name
+    ]
+    quarantined = quarantined_of(parts, found)
+    return _UPSTREAM.validate_python({**found, "quarantined": quarantined, "schema_faults": faults})
 
 
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])

@@ -1,7 +1,6 @@
-"""Upstreams one by one: how they are, their manifests with the diff, the approval."""
+"""The manifests of upstreams: read with their diff, and approved."""
 
 from fastapi import APIRouter, Response
-from pydantic import JsonValue, TypeAdapter
 
 from governor.ids import UpstreamName
 from memory_store.errors import NotFoundError, VersionConflictError
@@ -9,7 +8,7 @@ from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.parts import AdminParts
-from runtime.admin.shapes.manifests import Approve, ManifestOut, manifest_out, quarantined_of
+from runtime.admin.shapes.manifests import Approve, ManifestOut, manifest_out
 from runtime.admin.versions import IfMatch, changed, tag
 from runtime.failures import Fault, ProblemError, invalid
 from tool_gateway.guards.pins import Review
@@ -17,24 +16,6 @@ from tool_gateway.guards.pins import Review
 ROUTES = APIRouter(prefix="/upstreams", tags=["upstreams"])
 
 _WHOLE = Approve()
-_UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
-
-
-@ROUTES.get("/{name}", summary="Read an upstream", responses=problems(404))
-async def read_upstream(parts: Parts, name: str) -> dict[str, JsonValue]:
-    """Return how an upstream is, and which schemas of its tools check nothing, and why."""
-    for health in parts.upstreams():
-        if health["name"] == name:
-            faults = [
-                {"tool": fault.tool, "which": fault.which, "why": fault.why}
-                for fault in parts.schema_faults()
-                if fault.upstream == name
-            ]
-            quarantined = quarantined_of(parts, health)
-            return _UPSTREAM.validate_python(
-                {**health, "quarantined": quarantined, "schema_faults": faults}
-            )
-    raise NotFoundError(f"there is no upstream {name}")
 
 
 @ROUTES.get("/{name}/manifest", summary="Read a manifest", responses=problems(404))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from governor.ids import ToolName, UpstreamName
-from runtime.admin.routes.upstreams import read_upstream
+from runtime.admin.routes.overview import read_upstream
 from tests.runtime.admin.admin_world import ADMIN, FILES, World
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.stock import Stock
