@@ -32,7 +32,12 @@ async def test_one_upstream_is_shown_with_its_last_words(world: World) -> None:
     found = await world.get("/upstreams/files")
     unknown = await world.get("/upstreams/other")
 
-    assert found.json()["stderr"] == ["one line"]
+    assert found.json() == {
+        "name": "files",
+        "stderr": ["one line"],
+        "quarantined": 0,
+        "schema_faults": [],
+    }
     assert unknown.status_code == 404
     assert "there is no upstream other" in unknown.json()["detail"]
 
