@@ -9,6 +9,7 @@ import anyio.abc
 import httpx2
 import pytest
 
+from tool_gateway.egress.reach import NAMED
 from tool_gateway.upstreams import http as http_module
 from tool_gateway.upstreams.bodies import SPARED_BYTES_MAX, SparingTransport
 from tool_gateway.upstreams.http import UNFIT, contained_client
@@ -63,7 +64,7 @@ async def test_json_without_an_end_is_given_up_at_its_bound(
     monkeypatch.setattr(http_module, "JSON_BYTES_MAX", 1_000_000)
     async with (
         endless("200 OK", "application/json") as server,
-        contained_client({}) as client,
+        contained_client({}, reach=NAMED) as client,
     ):
         answer = (await client.post(server.url, json=CALL)).json()
 
@@ -75,7 +76,7 @@ async def test_json_without_an_end_is_given_up_at_its_bound(
 async def test_an_error_page_without_an_end_is_not_read() -> None:
     async with (
         endless("503 Service Unavailable", "text/html") as server,
-        contained_client({}) as client,
+        contained_client({}, reach=NAMED) as client,
     ):
         answer = (await client.post(server.url, json=CALL)).json()
 
@@ -86,7 +87,7 @@ async def test_an_error_page_without_an_end_is_not_read() -> None:
 async def test_a_redirect_without_an_end_is_not_read() -> None:
     async with (
         endless("307 Temporary Redirect", "text/plain", "location: /elsewhere") as server,
-        contained_client({}) as client,
+        contained_client({}, reach=NAMED) as client,
     ):
         answer = await client.post(server.url, json=CALL)
 
@@ -98,7 +99,7 @@ async def test_a_redirect_without_an_end_is_not_read() -> None:
 async def test_what_the_old_transport_answers_to_a_post_is_not_read() -> None:
     async with (
         endless("202 Accepted", "text/plain") as server,
-        _plain_client() as client,
+        _plain_client(reach=NAMED, wrap=None) as client,
     ):
         answer = await client.post(server.url, json=CALL)
 
