@@ -1,7 +1,7 @@
 """The connections of one listener that wait for their client, each for as long as it may.
 
 Whoever opens connections and says nothing, or little by little, keeps them no longer than the
-bounds, and gives way first when there is no room for others.
+bounds, is looked at ever more seldom, and gives way first when there is no room for others.
 """
 
 import asyncio
@@ -12,21 +12,34 @@ from typing import Protocol
 
 from opentelemetry import metrics
 
-SWEEP_SECONDS = 0.5
+SWEEP_SECONDS = 0.05
+# So many are closed at one time: a crowd that came together would go in one long step.
+CLOSED_AT_ONCE = 32
+# A request in more pieces than that, small ones, is read on after ever longer pauses.
+FREE_PIECES = 3
+PIECE_BYTES = 1_024
+PAUSE_SECONDS = 0.25
+PAUSE_SECONDS_MAX = 4.0
 _closed = metrics.get_meter("flyball.runtime").create_counter(
     "flyball_connections_closed", description="Connections given up by a listener, by why"
 )
 
 
 class Wait(StrEnum):
-    """What a connection waits for: to be asked something, for the rest of it, to be read."""
+    """What a connection waits for: a request, the rest of its head or body, a reader."""
 
+    REQUEST = "request"
     HEAD = "head"
     BODY = "body"
     READER = "reader"
 
 
-SECONDS_MAX: Mapping[Wait, float] = {Wait.HEAD: 10.0, Wait.BODY: 30.0, Wait.READER: 60.0}
+SECONDS_MAX: Mapping[Wait, float] = {
+    Wait.REQUEST: 60.0,
+    Wait.HEAD: 10.0,
+    Wait.BODY: 30.0,
+    Wait.READER: 60.0,
+}
 
 
 class Closable(Protocol):
@@ -51,6 +64,14 @@ class Waiting:
         }
         self._resting: OrderedDict[Closable, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
+
+    def only(self, connection: Closable, wait: Wait | None) -> None:
+        """Note what of a request a connection waits for from now on; waiting for it goes on."""
+        for kind in (Wait.REQUEST, Wait.HEAD, Wait.BODY):
+            if kind is not wait:
+                self._since[kind].pop(connection, None)
+        if wait is not None:
+            self.begin(wait, connection)
 
     def begin(self, wait: Wait, connection: Closable) -> None:
         """Note that a connection waits from now on; what waits already goes on."""
@@ -89,16 +110,23 @@ class Waiting:
         return True
 
     def _swept(self) -> None:
-        """Close whoever has waited too long, and look again while anybody waits."""
+        """Close some of those who have waited too long; look again while anybody waits."""
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        now, left = loop.time(), CLOSED_AT_ONCE
         for wait, waiting in self._since.items():
-            while waiting:
+            while waiting and left:
                 connection, since = next(iter(waiting.items()))
                 if now - since < SECONDS_MAX[wait]:
                     break
                 del waiting[connection]
+                left -= 1
                 _closed.add(1, {"reason": wait.value})
                 connection.give_up(wait)
         is_anybody_waiting = any(self._since.values())
         self._sweep = loop.call_later(SWEEP_SECONDS, self._swept) if is_anybody_waiting else None
+
+
+def pause_after(pieces: int) -> float:
+    """Return how many seconds to let a client be that has sent so many small pieces."""
+    beyond = pieces - FREE_PIECES
+    return 0.0 if beyond < 0 else min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0 ** min(beyond, 16))

@@ -5,10 +5,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from runtime.connections import SECONDS_MAX, Wait, Waiting
+from runtime.connections import PIECE_BYTES, SECONDS_MAX, Wait, Waiting, pause_after
 
 HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 256
@@ -72,6 +73,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._is_in_head = self._is_in_body = False
         self._head_bytes = self._raw_bytes = 0
         self._fault = ""
+        self._pieces = 0
+        self._reading_on: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, in place of whoever rested longest if there is no room."""
@@ -81,11 +84,13 @@ class BoundedHttp(HttpToolsProtocol):
         if limit is not None and len(self.connections) > limit - ROOM:
             self._waiting.make_room()
         self._waiting.rest(self)
-        self._waiting.begin(Wait.HEAD, self)
+        self._waiting.begin(Wait.REQUEST, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._waiting.forget(self)
+        if self._reading_on is not None:
+            self._reading_on.cancel()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -112,6 +117,15 @@ class BoundedHttp(HttpToolsProtocol):
         self._waiting.wake(self)
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body, which everything here reads whole: nobody is woken for it."""
+        if self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+            self.cycle.message_event.set()
+
     def on_message_complete(self) -> None:
         """Wait for nothing more of the request."""
         self._is_in_body = False
@@ -136,15 +150,32 @@ class BoundedHttp(HttpToolsProtocol):
                 return
         is_idle = self.cycle is None or self.cycle.response_complete
         if self._is_in_body:
-            self._waiting.end(Wait.HEAD, self)
-            self._waiting.begin(Wait.BODY, self)
+            self._waiting.only(self, Wait.BODY)
         elif self._is_in_head or is_idle:
             # Empty lines before a request are none of it, and stop the clock of the server.
-            self._waiting.end(Wait.BODY, self)
-            self._waiting.begin(Wait.HEAD, self)
+            self._waiting.only(self, Wait.HEAD)
         else:
-            self._waiting.end(Wait.HEAD, self)
-            self._waiting.end(Wait.BODY, self)
+            self._waiting.only(self, None)
+            self._pieces = 0
+            return
+        if len(data) < PIECE_BYTES:
+            self._pieces += 1
+            self._read_later()
+
+    def _read_later(self) -> None:
+        """Let a client be that sends little by little; what it says meanwhile waits in the kernel.
+
+        Ten thousand of them would else have a loop that is always busy with a byte of somebody.
+        """
+        seconds = pause_after(self._pieces)
+        if seconds and not self.flow.read_paused:
+            self.flow.pause_reading()
+            self._reading_on = self.loop.call_later(seconds, self._read_on)
+
+    def _read_on(self) -> None:
+        self._reading_on = None
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         """Wait for the client to read on."""
@@ -163,7 +194,8 @@ class BoundedHttp(HttpToolsProtocol):
     def give_up(self, wait: Wait) -> None:
         """Close: the client took too long. Who has sent something is told so."""
         is_answered = self.cycle is not None and self.cycle.response_started
-        if wait is Wait.READER or (wait is Wait.HEAD and not self._is_in_head):
+        has_asked = self._is_in_head or self._is_in_body
+        if wait is Wait.READER or not has_asked:
             self.transport.abort()
             return
         if not is_answered or wait is Wait.HEAD:

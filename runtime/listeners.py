@@ -26,6 +26,7 @@ KEEP_ALIVE_SECONDS = 75
 CONNECTIONS_MAX = 12_000
 ADMIN_CONNECTIONS_MAX = 512
 BACKLOG = 2048
+ACCEPTED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,15 @@ class Bound:
 
 class SignalFreeServer(uvicorn.Server):
     """A uvicorn server that leaves the process's signals to the process: it runs several."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen: few connections are taken at a time, many may wait to be.
+
+        The library knows one number for both, and would take thousands in one long step.
+        """
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -213,6 +223,7 @@ def _server(app: ASGIApp, listen: Listen, *, connections_max: int) -> SignalFree
             ssl_keyfile=listen.tls_key,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             limit_concurrency=connections_max,
+            backlog=ACCEPTED_AT_ONCE,
             ws="none",
         )
     )

@@ -250,6 +250,10 @@ _STATED: dict[str, dict[str, str]] = {
             "Clients that say nothing, trickle or do not read are given up in bounded time, give "
             "way first where there is no room, and slow nobody else down by more than half."
         ),
+        "input.front-door-fuzz": (
+            "Whatever is changed in a valid request, it is answered in the words of JSON-RPC or "
+            "HTTP, never with a fault of ours, and no hold is left."
+        ),
         "input.duplicate-ids": (
             "Of two requests under way with one id in a session the second is refused."
         ),

@@ -40,6 +40,12 @@ _NO_MESSAGE = Refusal(
 )
 
 
+_NO_JSON = Refusal(
+    code=mcp_types.INVALID_REQUEST,
+    words="Invalid Request: Content-Type must be application/json",
+)
+
+
 class Messages:
     """Hands on posted messages that are in order, and answers the others."""
 
@@ -57,6 +63,10 @@ class Messages:
         if body is None:
             return
         headers = dict(scope["headers"])
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
+        if kind.strip().lower() != "application/json":
+            await _refuse(send, _NO_JSON, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            return
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER.encode(), b"").decode("latin-1")
         has_sessions = version not in MODERN_PROTOCOL_VERSIONS
         try:
@@ -127,13 +137,13 @@ def _refusal_of(message: object, *, has_sessions: bool) -> Refusal | None:
     return None
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
+async def _refuse(
+    send: Send, refusal: Refusal, *, status: HTTPStatus = HTTPStatus.BAD_REQUEST
+) -> None:
     error = {"code": refusal.code, "message": refusal.words}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = [_JSON, (b"content-length", b"%d" % len(body))]
-    await send(
-        {"type": "http.response.start", "status": HTTPStatus.BAD_REQUEST, "headers": headers}
-    )
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
