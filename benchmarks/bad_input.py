@@ -31,6 +31,8 @@ CONFIG = """
 [listen]
 agents = "127.0.0.1:0"
 admin = "127.0.0.1:0"
+[store]
+durability = "process"
 [auth]
 mode = "none"
 """
@@ -73,11 +75,11 @@ class Figures:
 def main() -> None:
     """Print a table, or one JSON object."""
     options = _options()
-    figures = {name: Figures() for name in ("none", *ATTACKS)}
+    figures = {name: Figures() for name in ("none", *options.attacks)}
     with tempfile.TemporaryDirectory() as folder, _sidecar(Path(folder)) as (process, port):
         _round(port, seconds=2.0)  # until everything is loaded
         for _ in range(options.rounds):
-            for name in ATTACKS:
+            for name in options.attacks:
                 _note(figures["none"], process, _round(port, seconds=options.seconds))
                 with _attacked(name, port, options.connections) as opened:
                     _note(figures[name], process, _round(port, seconds=options.seconds))
@@ -190,6 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--attacks", nargs="+", default=list(ATTACKS), choices=ATTACKS)
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
