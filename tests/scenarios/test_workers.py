@@ -337,6 +337,33 @@ async def test_ending_a_session_stops_its_call_at_whichever_worker(
     assert "ended" in json.dumps(ended)
 
 
+@pytest.mark.requirement("workers.changes-arrive")
+async def test_a_changed_file_is_taken_over_by_every_worker_at_the_word_of_the_administrator(
+    crew: SidecarProcess,
+) -> None:
+    file = crew.folder / "flyball.toml"
+    text = await anyio.Path(file).read_text(encoding="utf-8")
+    rule = '\n[[rule]]\nname = "no echo"\ntool = "worker__echo"\nallow = false\n'
+    await anyio.Path(file).write_text(text + rule, encoding="utf-8")
+    try:
+        async with crew.admin() as admin:
+            taken = await admin.post("reload")
+            assert taken.status_code == 200, taken.text
+        with anyio.fail_after(20):
+            for worker in range(1, WORKERS + 1):
+                async with at(crew, worker) as client:
+                    while reason_of(await call(client, session=f"r{worker}")) != "policy_denied":
+                        await anyio.sleep(0.1)
+    finally:
+        await anyio.Path(file).write_text(text, encoding="utf-8")
+    crew.signal(signal.SIGHUP)
+    with anyio.fail_after(20):
+        for worker in range(1, WORKERS + 1):
+            async with at(crew, worker) as client:
+                while reason_of(await call(client, session=f"a{worker}")):
+                    await anyio.sleep(0.1)
+
+
 @pytest.mark.requirement("workers.deny-without-ledger")
 async def test_calls_are_denied_while_the_ledger_is_away_and_run_when_it_is_back(
     own_crew: SidecarProcess,
