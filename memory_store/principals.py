@@ -62,7 +62,7 @@ class PrincipalBook:
         proof = self._identities.get(secret_hash, now_ms=now_ms)
         if proof is None:
             epoch = self._identities.epoch
-            proof = await self._reader.run(lambda connection: proof_for(connection, secret_hash))
+            proof = await self.proof(secret_hash)
             if proof is None:
                 return None
             self._identities.remember(secret_hash, proof, epoch=epoch, asked_at_ms=now_ms)
@@ -77,13 +77,21 @@ class PrincipalBook:
         proof = self._identities.get(key, now_ms=now_ms)
         if proof is None:
             epoch = self._identities.epoch
-            proof = await self._reader.run(
-                lambda connection: _proof_of(connection, principal_id, token_id=key)
-            )
+            proof = await self.proof_of(principal_id, key=key)
             if proof is None:
                 return None
             self._identities.remember(key, proof, epoch=epoch, asked_at_ms=now_ms)
         return proof.identity
+
+    async def proof(self, secret_hash: str) -> Proof | None:
+        """Return whom the secret of that hash stands for; None as `authenticate` does."""
+        return await self._reader.run(lambda connection: proof_for(connection, secret_hash))
+
+    async def proof_of(self, principal_id: PrincipalId, *, key: str) -> Proof | None:
+        """Return what stands for a proof of that principal; None as `identity_of` does."""
+        return await self._reader.run(
+            lambda connection: _proof_of(connection, principal_id, token_id=key)
+        )
 
     async def create(
         self,

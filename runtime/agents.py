@@ -21,6 +21,7 @@ from tool_gateway.front.modern import ModernFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
+Met = Callable[[Caller], Awaitable[None]]
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
@@ -46,12 +47,15 @@ class AgentAuth:
         authenticate: Authenticate,
         open_to: Caller | None,
         oauth: OAuthDoor | None = None,
+        met: Met | None = None,
     ) -> None:
         """Wrap `app`; `open_to` is who everybody is when authentication is switched off.
 
-        Tokens that are not of this sidecar's own making are shown to `oauth`.
+        Tokens that are not of this sidecar's own making are shown to `oauth`. `met` hears of each
+        caller before its request is served.
         """
         self._app = app
+        self._met = met
         self._authenticate = authenticate
         self._open_to = open_to
         self._oauth = oauth
@@ -61,14 +65,12 @@ class AgentAuth:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._open_to is not None:
-            scope[CALLER_KEY] = self._open_to
-            await self._app(scope, receive, send)
-            return
-        known = await self._known(scope)
+        known = self._open_to or await self._known(scope)
         if isinstance(known, Problem):
             await response_of(known, path=scope["path"])(scope, receive, send)
             return
+        if self._met is not None:
+            await self._met(known)
         scope[CALLER_KEY] = known
         await self._app(scope, receive, send)
 
@@ -150,21 +152,34 @@ def agents_app(
     allowed_hosts: tuple[str, ...],
     body_bytes_max: int,
     oauth: OAuthDoor | None = None,
+    met: Met | None = None,
+    handing: Callable[[ASGIApp], ASGIApp] | None = None,
 ) -> ASGIApp:
-    """Return the application of the agents' listener."""
+    """Return the application of the agents' listener.
+
+    `met` hears of each caller; `handing` wraps what serves, to hand requests of other processes'
+    sessions on to them.
+    """
     routes: list[BaseRoute] = [
         Route("/mcp", endpoint=front),
         # Instances of a class are taken as applications of their own; methods are not.
         Route(SSE_MESSAGES_PATH, endpoint=Endpoint(front.whole.take_message), methods=["POST"]),
+        Route(
+            f"{SSE_MESSAGES_PATH}/{{place}}",
+            endpoint=Endpoint(front.whole.take_message),
+            methods=["POST"],
+        ),
         Route(SSE_PATH, endpoint=Endpoint(front.whole.serve_events), methods=["GET"]),
         *other_routes,
     ]
     # A router costs a governed call more than its admission; the route still stands there for
     # whoever writes "/mcp/".
     app: ASGIApp = ByPath("/mcp", front, others=Starlette(routes=routes))
+    if handing is not None:
+        app = handing(app)
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)
-    app = AgentAuth(app, authenticate=authenticate, open_to=open_to, oauth=oauth)
+    app = AgentAuth(app, authenticate=authenticate, open_to=open_to, oauth=oauth, met=met)
     if oauth is not None:
         # Who has no token yet reads there where to get one.
         document, paths = document_of(oauth.terms), document_paths(oauth.terms)

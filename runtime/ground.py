@@ -1,24 +1,29 @@
 """What every part of a sidecar stands on: clock, store, books and the terms in force."""
 
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
 from governor.policy import Policy
 from governor.pricing import PriceList
-from memory_store.store import Store
+from memory_store.engine import Durability
+from memory_store.store import Store, open_store
 from runtime.adapters import StoreApprovals, StoreArchive, StoreFlows, StoreLedger, StoreTurns
 from runtime.clock import SystemClock
 from runtime.configuration.care import breakers_of
-from runtime.configuration.contention import contention_of
+from runtime.configuration.contention import contention_of, divided
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config
-from runtime.configuration.translate import turn_policy_of
+from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
 from runtime.in_force import InForce
 from runtime.prices import PriceSource
+from runtime.seat import Seat
 from tool_gateway import builtin
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -27,6 +32,7 @@ from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
+from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Turnstile
 
@@ -37,6 +43,7 @@ logger = logging.getLogger(__name__)
 class Ground:
     """What the rest of a sidecar stands on."""
 
+    seat: Seat
     in_force: InForce
     clock: SystemClock
     store: Store
@@ -69,8 +76,13 @@ async def clean_up(executor: LocalExecutor, ground: Ground) -> None:
     reaped = await executor.sweep()
     # Where others share the store, what is live may be theirs: the reaper ends by time what
     # an earlier process of ours left.
-    expired = await ground.store.ledger.expire_due(
-        now_ms=ground.clock.now_ms(), all_live=not ground.store.is_shared
+    expired = (
+        await ground.store.ledger.expire_due(
+            now_ms=ground.clock.now_ms(),
+            all_live=ground.seat.is_first and not ground.store.is_shared,
+        )
+        if ground.seat.worker is None
+        else ()
     )
     if reaped or expired:
         logger.warning(
@@ -84,7 +96,36 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def ground_of(in_force: InForce, store: Store, of_file: PriceList, state_dir: Path) -> Ground:
+async def store_of(
+    stack: AsyncExitStack, config: Config, seat: Seat, state_dir: Path, url: SecretStr | None
+) -> Store:
+    """Return the store: that of the seat, else one of this process's own.
+
+    Raises:
+        StoreError: the state directory, or the server, cannot be used.
+    """
+    if seat.worker is not None and seat.worker.store is not None:
+        return seat.worker.store
+    return await stack.enter_async_context(
+        open_store(
+            state_dir,
+            url=None if url is None else url.get_secret_value(),
+            durability=Durability(config.store.durability),
+            archive_bytes_max_per_tenant=archive_bytes_max_of(config),
+        )
+    )
+
+
+def implicit_sessions_of(ground: Ground) -> ImplicitSessions:
+    """Return what names the sessions of callers that name none."""
+    if ground.seat.worker is not None:
+        return ground.seat.worker.sessions
+    return ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000)
+
+
+def ground_of(
+    in_force: InForce, *, seat: Seat, store: Store, of_file: PriceList, state_dir: Path
+) -> Ground:
     """Return the ground on an open store; nothing is started."""
     config = in_force.config
     clock = SystemClock()
@@ -92,10 +133,16 @@ def ground_of(in_force: InForce, store: Store, of_file: PriceList, state_dir: Pa
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
     kept = ArgumentsKept(config.records.arguments)
     breakers = Breakers(breakers_of(config.upstream), clock=clock)
+    is_shared = seat.is_shared(store)
     turns = TurnGate(
-        books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+        books=books,
+        store=StoreTurns(store.turns),
+        policy=turn_policy_of(config),
+        clock=clock,
+        is_shared=is_shared,
     )
     return Ground(
+        seat=seat,
         in_force=in_force,
         clock=clock,
         store=store,
@@ -113,7 +160,7 @@ def ground_of(in_force: InForce, store: Store, of_file: PriceList, state_dir: Pa
         archive=StoreArchive(store.archive),
         running=running,
         turnstile=Turnstile(
-            contention_of(config.contention, config.commons),
+            divided(contention_of(config.contention, config.commons), between=seat.workers),
             clock=clock,
             pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
             # What reads the house's own books is never kept waiting.
@@ -122,18 +169,22 @@ def ground_of(in_force: InForce, store: Store, of_file: PriceList, state_dir: Pa
         ),
         breakers=breakers,
         kept=kept,
-        flow=_flow(config, store, clock, turns),
+        flow=_flow(config, store, clock, turns, is_shared=is_shared),
         # Made where no rule has a gate, too: one may come with a reload.
-        gate=ReasoningGate(key=gate_key(state_dir), clock=clock),
+        gate=ReasoningGate(key=gate_key(state_dir), clock=clock)
+        if seat.worker is None
+        else seat.worker.gate,
     )
 
 
-def _flow(config: Config, store: Store, clock: SystemClock, turns: TurnGate) -> FlowGuard:
+def _flow(
+    config: Config, store: Store, clock: SystemClock, turns: TurnGate, *, is_shared: bool
+) -> FlowGuard:
     return FlowGuard(
         policy=flow_policy_of(config.flow),
         approval=flow_approval_of(config.flow),
         store=StoreFlows(store.flows),
         clock=clock,
-        is_shared=store.is_shared,
+        is_shared=is_shared,
         class_of=lambda chain: turns.policy.class_of(chain.agent, asked=None),
     )

@@ -37,6 +37,14 @@ class Bound:
     url: str
 
 
+class SharedSocket(socket.socket):
+    """A listening socket that several processes accept from."""
+
+    def listen(self, backlog: int = BACKLOG) -> None:
+        """Leave the kernel's queue as long as it was made, whatever this process accepts."""
+        super().listen(max(backlog, BACKLOG))
+
+
 class SignalFreeServer(uvicorn.Server):
     """A uvicorn server that leaves the process's signals to the process: it runs several."""
 
@@ -149,16 +157,25 @@ class Listeners:
     """Serves both applications until told to stop."""
 
     def __init__(
-        self, *, agents: tuple[Bound, ASGIApp], admin: tuple[Bound, ASGIApp], listen: Listen
+        self,
+        *,
+        agents: tuple[Bound, ASGIApp] | None = None,
+        admin: tuple[Bound, ASGIApp] | None = None,
+        private: tuple[Bound, ASGIApp] | None = None,
+        listen: Listen,
     ) -> None:
-        """Take what to serve where."""
-        self.agents_url = agents[0].url
-        self.admin_url = admin[0].url
+        """Take what to serve where; `private` is for other processes of this sidecar."""
+        self.agents_url = "" if agents is None else agents[0].url
+        self.admin_url = "" if admin is None else admin[0].url
+        plain = listen.model_copy(update={"tls_cert": None, "tls_key": None})
+        served = [(one, listen) for one in (agents, admin) if one is not None]
+        served += [] if private is None else [(private, plain)]
         descriptors = raised_limit() - DESCRIPTORS_KEPT - ADMIN_CONNECTIONS_MAX
         connections_max = max(ADMIN_CONNECTIONS_MAX, min(CONNECTIONS_MAX, descriptors))
-        self._servers = (
-            (_server(agents[1], listen, connections_max=connections_max), agents[0]),
-            (_server(admin[1], listen, connections_max=ADMIN_CONNECTIONS_MAX), admin[0]),
+        at_once = {id(admin): ADMIN_CONNECTIONS_MAX}
+        self._servers = tuple(
+            (_server(one, terms, connections_max=at_once.get(id(one), connections_max)), one[0])
+            for one, terms in served
         )
         self._stopping = anyio.Event()
         self._patience = anyio.CancelScope(deadline=float("inf"))
@@ -208,7 +225,11 @@ async def serve_whole(server: SignalFreeServer, bound: Bound) -> None:
         await server.serve([bound.listening])
 
 
-def _server(app: ASGIApp, listen: Listen, *, connections_max: int) -> SignalFreeServer:
+def _server(
+    served: tuple[Bound, ASGIApp], listen: Listen, *, connections_max: int
+) -> SignalFreeServer:
+    bound, app = served
+    is_shared = isinstance(bound.listening, SharedSocket)
     return SignalFreeServer(
         uvicorn.Config(
             app,
@@ -223,7 +244,8 @@ def _server(app: ASGIApp, listen: Listen, *, connections_max: int) -> SignalFree
             ssl_keyfile=listen.tls_key,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             limit_concurrency=connections_max,
-            backlog=ACCEPTED_AT_ONCE,
+            # Whoever shares a socket leaves the others some.
+            backlog=1 if is_shared else ACCEPTED_AT_ONCE,
             ws="none",
         )
     )

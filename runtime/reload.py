@@ -125,6 +125,8 @@ class Reloader:
             self._relaying.forget(name)
 
     async def _audit(self, change: ConfigChange, *, was: str, now: str, by: Actor) -> None:
+        if self._ground.seat.worker is not None:
+            return  # the keeper takes the same over, and notes it once
         await self._ground.store.audit.note(
             by=by,
             now_ms=self._ground.clock.now_ms(),

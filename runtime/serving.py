@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypedDict
 
 import anyio
 from pydantic import SecretStr
@@ -52,3 +53,25 @@ async def serving(
                     sidecar.readiness.drain()
                     sidecar.turnstile.close()
                     listeners.stop()
+
+
+class UpstreamShown(TypedDict):
+    """How an upstream is when a sidecar begins to serve."""
+
+    name: str
+    state: str
+    tools: int
+    problem: str | None
+
+
+def upstreams_shown(sidecar: Sidecar) -> list[UpstreamShown]:
+    """Return how each upstream is."""
+    return [
+        {
+            "name": connection.name,
+            "state": str(connection.state),
+            "tools": len(connection.entries),
+            "problem": connection.problem or None,
+        }
+        for connection in sidecar.fleet.connections
+    ]

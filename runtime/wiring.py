@@ -3,13 +3,12 @@
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import anyio
 from pydantic import SecretStr
 from starlette.types import ASGIApp
 
@@ -18,9 +17,8 @@ from ebpf.executor import LocalExecutor
 from governor.ids import UpstreamName
 from governor.policy import Policy
 from memory_store.audit import Actor
-from memory_store.engine import Durability
 from memory_store.sessions import session_id_for
-from memory_store.store import Store, open_store
+from memory_store.store import Store
 from runtime.adapters import (
     StoreManifests,
     StorePausing,
@@ -36,12 +34,10 @@ from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
-    archive_bytes_max_of,
     budgets_of,
     policy_of,
     prices_of,
     providers_of,
-    retention_ms_of,
     shows_builtins,
     tier_rules_of,
     tiers_of,
@@ -49,7 +45,8 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.ground import Ground, clean_up, ground_of
+from runtime.ground import Ground, clean_up, ground_of, implicit_sessions_of, store_of
+from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.listeners import check_open_access
@@ -60,24 +57,15 @@ from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
-from runtime.reaper import (
-    audit_for_ever,
-    close_idle_for_ever,
-    end_approvals_for_ever,
-    follow_pins_for_ever,
-    follow_prices_for_ever,
-    purge_for_ever,
-    reap_for_ever,
-)
 from runtime.reload import Reloaded, Reloader, Reread
+from runtime.seat import ALONE, KeeperPart, Seat
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
 from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
-from runtime.token_files import TENANT, TokenFiles
+from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
-from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway import builtin, shell
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
@@ -96,7 +84,6 @@ from tool_gateway.outcomes import Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
-from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock
 from tool_gateway.turnstile import Turnstile
@@ -151,10 +138,12 @@ async def open_sidecar(
     state_dir: Path,
     store_url: SecretStr | None = None,
     reread: Reread | None = None,
+    seat: Seat = ALONE,
 ) -> AsyncIterator[Sidecar]:
     """Yield a sidecar on `state_dir`, and on the server at `store_url` if there is one.
 
-    `reread` returns the configuration as its file has it now, where there is a file.
+    `reread` returns the configuration as its file has it now, where there is a file. `seat` is
+    the part of this process, where several make up a sidecar.
 
     Everything that it started is gone afterwards.
 
@@ -163,29 +152,27 @@ async def open_sidecar(
         StoreError: the state directory cannot be used.
     """
     check_open_access(config)
-    policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
-    of_file = prices_of(config)
+    specs, webhook = upstreams_of(config), webhook_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(_store(config, state_dir, store_url))
-        ground = ground_of(InForce(config, policy), store, of_file, state_dir)
-        await ground.prices.refresh()
+        ground = await _opened(stack, config, seat, state_dir, store_url)
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
-        await clean_up(executor, ground)
-        await stack.enter_async_context(executor.guarded())
-        tokens = await _first_start(ground, state_dir)
+        await _begin(stack, ground, executor, state_dir)
 
         local = _local(ground, executor)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
         relaying = _relaying(ground, gateway, offered)
-        front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
+        front = http_front(
+            gateway, relaying, body_bytes_max=config.listen.body_bytes_max, place=seat.place
+        )
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground, webhook, pins)
+        freezer = SessionFreezer(running=ground.running, commands=local)
+        await keep_house(stack, ground, webhook, pins, freezer)
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
@@ -193,17 +180,46 @@ async def open_sidecar(
         reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, offered, reloader),
+            admin=_admin(ground, readiness, freezer, offered, reloader),
             running=ground.running,
             readiness=readiness,
-            store=store,
+            store=ground.store,
             host=host,
             fleet=fleet,
             turnstile=ground.turnstile,
-            tokens=tokens,
+            tokens=token_files(state_dir),
             stdio=partial(_stdio, ground, gateway, relaying),
             reload=reloader.reload,
         )
+
+
+async def _opened(
+    stack: AsyncExitStack,
+    config: Config,
+    seat: Seat,
+    state_dir: Path,
+    store_url: SecretStr | None,
+) -> Ground:
+    """Return the ground on an open store, whose latest prices are known."""
+    in_force, of_file = InForce(config, policy_of(config)), prices_of(config)
+    store = await store_of(stack, config, seat, state_dir, store_url)
+    ground = ground_of(in_force, seat=seat, store=store, of_file=of_file, state_dir=state_dir)
+    await ground.prices.refresh()
+    return ground
+
+
+async def _begin(
+    stack: AsyncExitStack, ground: Ground, executor: LocalExecutor, state_dir: Path
+) -> None:
+    """Reap what an earlier process left, make what a first start needs, answer the workers."""
+    seat = ground.seat
+    await clean_up(executor, ground)
+    await stack.enter_async_context(executor.guarded())
+    if seat.worker is None:
+        await _first_start(ground, state_dir)
+    if seat.keeper is not None:
+        # Before upstreams are connected: after a restart the workers wait for nothing else.
+        await stack.enter_async_context(seat.keeper.answering(ground.store))
 
 
 def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
@@ -211,20 +227,9 @@ def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
     return LocalCommands(
         executor,
         workdir=terms.workdir or tempfile.gettempdir(),
-        at_once_max=terms.at_once_max,
+        at_once_max=max(1, terms.at_once_max // ground.seat.workers),
         is_frozen=ground.running.is_frozen,
         milliwatts_per_core=ground.policy.milliwatts_per_core,
-    )
-
-
-def _store(
-    config: Config, state_dir: Path, url: SecretStr | None
-) -> AbstractAsyncContextManager[Store]:
-    return open_store(
-        state_dir,
-        url=None if url is None else url.get_secret_value(),
-        durability=Durability(config.store.durability),
-        archive_bytes_max_per_tenant=archive_bytes_max_of(config),
     )
 
 
@@ -272,8 +277,8 @@ async def _finder(ground: Ground, stock: Stock) -> Finder:
     return finder
 
 
-async def _first_start(ground: Ground, state_dir: Path) -> TokenFiles:
-    return await prepare(
+async def _first_start(ground: Ground, state_dir: Path) -> None:
+    await prepare(
         ground.store,
         state_dir=state_dir,
         budgets=budgets_of(ground.config, tenant=TENANT),
@@ -331,7 +336,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         relays=fleet.relays,
         outcomes=offered.outcomes,
         policy=lambda: ground.policy,
-        sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
+        sessions=implicit_sessions_of(ground),
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
@@ -398,33 +403,8 @@ async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) 
     return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
 
 
-async def _keep_house(
-    stack: AsyncExitStack, ground: Ground, webhook: Webhook | None, pins: Pins
-) -> None:
-    """Start what runs beside the calls: holds that nobody ends, records past their time."""
-    store, clock = ground.store, ground.clock
-    tasks = await stack.enter_async_context(anyio.create_task_group())
-    stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
-    tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
-    tasks.start_soon(audit_for_ever, store, name="conservation")
-    if ground.config.commons:
-        tasks.start_soon(ground.turnstile.keep_pace, name="commons")
-    keep_ms = retention_ms_of(ground.config)
-    tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
-    idle_ms = ground.config.session.idle_s * 1000
-    close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
-    tasks.start_soon(close_idle, name="idle sessions")
-    tasks.start_soon(pins.pin_for_ever, name="pins")
-    if store.is_shared:
-        tasks.start_soon(follow_pins_for_ever, pins.refresh, name="approvals of manifests")
-        tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
-    if webhook is not None:
-        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
-
-
 async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
-    config = ground.config
+    config, worker = ground.config, ground.seat.worker
     return agents_app(
         front=front,
         other_routes=[
@@ -443,6 +423,8 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
         ),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
+        met=None if worker is None else worker.met,
+        handing=None if worker is None else worker.handing,
     )
 
 
@@ -459,29 +441,43 @@ def _readiness(ground: Ground, fleet: UpstreamFleet, local: LocalCommands) -> Re
 def _admin(
     ground: Ground,
     readiness: Readiness,
-    local: LocalCommands,
+    freezer: SessionFreezer,
     offered: _Offered,
     reloader: Reloader,
 ) -> ASGIApp:
+    keeper = ground.seat.keeper
     app = create_admin_app(
         AdminParts(
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
             approver=ground.approver,
-            freezer=SessionFreezer(running=ground.running, commands=local),
-            readiness=readiness.problems,
+            freezer=freezer,
+            readiness=partial(_problems, readiness, keeper),
             upstreams=readiness.upstreams,
             upstream=readiness.upstream,
-            metrics=exposition,
+            metrics=exposition if keeper is None else keeper.metrics,
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),
             prices=ground.prices,
             pins=offered.pins,
             labels=ground.flow.traits_of,
-            reload=lambda by: reloader.reload(by=by),
+            reload=partial(_reload_all, reloader, keeper),
             schema_faults=lambda: offered.stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )
     return HostGuard(app, allowed_hosts=ground.config.listen.allowed_hosts)
+
+
+async def _reload_all(reloader: Reloader, keeper: KeeperPart | None, by: Actor) -> Reloaded:
+    """Take the changed configuration over here, and where agents connect."""
+    reloaded = await reloader.reload(by=by)
+    if keeper is not None:
+        keeper.spread_reload()
+    return reloaded
+
+
+async def _problems(readiness: Readiness, keeper: KeeperPart | None) -> list[str]:
+    """Return why nothing can be served, here or where agents connect."""
+    return [*await readiness.problems(), *(() if keeper is None else keeper.problems())]

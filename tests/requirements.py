@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
+from tests.requirements_workers import SHARED, WORKERS
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.upstream_requirements import UPSTREAM_CARE
 
@@ -27,6 +28,7 @@ _INTERFACES = "interfaces"
 _INPUT = "bad input"
 _SHARED = "several sidecars, one database"
 _SESSIONS = "sub-sessions"
+_WORKERS = "several workers, one sidecar"
 _HOUSE = "house rules"
 _PROOF = "the proof"
 _PROTOCOL = "all of MCP"
@@ -225,38 +227,8 @@ _STATED: dict[str, dict[str, str]] = {
         "price.never-favours-caller": "Prices round up; an unpriced model is refused, not free.",
     },
     _INPUT: INPUT,
-    _SHARED: {
-        "shared.one-budget": (
-            "However many sidecars share a database, a budget is one budget to all of them, and a "
-            "change of it governs the next admission of each."
-        ),
-        "shared.holds-of-others": (
-            "No sidecar ends a hold of another before its time, and none is ended twice."
-        ),
-        "shared.acknowledged-on-disk": (
-            "What a sidecar was told is stored survives the crash of the shared database's server."
-        ),
-        "shared.session-closed": "A session closed through one sidecar is denied by all at once.",
-        "shared.token-revoked": (
-            "A token revoked through one sidecar is refused by all within a second."
-        ),
-        "shared.one-change-at-a-time": "Of two changes to one version of a record, one is refused.",
-        "shared.housekeeping-once": (
-            "Every sidecar keeps house, and nothing is closed or removed twice."
-        ),
-        "shared.reconnects": (
-            "A lost connection fails what was under way, and the next call makes it anew."
-        ),
-        "store.migrated-with-rows": (
-            "A database of an older schema is migrated with the rows in it: budgets, balances, "
-            "live holds and sessions stand and go on, on SQLite and PostgreSQL."
-        ),
-        "shared.migrated-on-command": (
-            "A start makes the tables of an empty shared database and changes none that is there; "
-            "`flyball migrate` does, in one phase before a rollout and one after."
-        ),
-        "shared.password-unseen": "A store's password is in no file, error or log of Flyball.",
-    },
+    _WORKERS: WORKERS,
+    _SHARED: SHARED,
     _PROOF: {
         "proof.no-overspend": (
             "However many clients spend at once, a provider never gives a unit above any budget."

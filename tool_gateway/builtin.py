@@ -191,7 +191,7 @@ class Builtins:
         if call.tool in discovery.NAMES:
             return await self._answers.run(call)
         if call.tool == ANSWER:
-            return answered(call, self._taking)
+            return await answered(call, self._taking)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

@@ -174,7 +174,7 @@ class Pipeline:
         """Return the job with what the guards found about it, or the first denial of theirs."""
         refused = _refused(job)
         if refused is None and self._gate is not None:
-            refused = self._gate.checked(job)
+            refused = await self._gated(self._gate, job)
         if refused is not None:
             return job, refused
         if job.repeat.served is None:
@@ -185,6 +185,14 @@ class Pipeline:
         if isinstance(flowing, Denied):
             return job, flowing
         return (flowing if self._cache is None else self._cache.looked_up(flowing)), None
+
+    async def _gated(self, gate: ReasoningGate, job: Job) -> Denied | None:
+        """Return the challenge before a call; where nobody can say who may pass, nobody does."""
+        try:
+            return await gate.checked(job)
+        except LedgerUnavailableError:
+            telemetry.count_failure("gate")
+            return ledger_unavailable()
 
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""

@@ -6,10 +6,10 @@ import os
 
 import anyio
 
-from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.configuration.load import load_config
 from runtime.configuration.store_url import store_url_of
 from runtime.settings import Settings
+from runtime.stopping import StopSignals, stop_signals
 from runtime.wiring import Sidecar, open_sidecar
 
 NAME = "stdio"

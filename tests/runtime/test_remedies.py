@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -101,10 +101,8 @@ def of_an_approval(state: ApprovalState) -> Denied:
 
 
 def at_a_gate() -> Denied:
-    rule = SimpleNamespace(name="any", gate=GateTerms())
-    call = SimpleNamespace(chain=CHAIN)
-    job = SimpleNamespace(rule=rule, call=call, backend=SimpleNamespace(name="files"))
-    denied = ReasoningGate(key=b"k" * 32, clock=FakeClock()).checked(cast("Any", job))
+    gate = ReasoningGate(key=b"k" * 32, clock=FakeClock())
+    denied = gate.asked(GateTerms(), CHAIN.agent, rule="any")
     assert denied is not None
     return denied
 

@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 WORKER = Path(__file__).parent / "worker_server.py"
-START_SECONDS_MAX = 40
+START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 40
 
 
@@ -28,6 +28,7 @@ class SidecarProcess:
 
     folder: Path
     extra: str = ""
+    workers: int = 1
     urls: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     python: tuple[str, ...] = (sys.executable,)
@@ -60,6 +61,7 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
                 [
                     *(*self.python, "-m", "runtime", "up", "--json"),
                     *("--config", str(config), "--state", str(self.state)),
+                    *("--workers", str(self.workers)),
                 ],
                 env=self.env,
                 user=self.user,

@@ -71,17 +71,19 @@ class McpServer:
         version: str,
         code_of: Callable[[Exception], int],
         caller_of: CallerOf,
+        place: str = "",
     ) -> None:
         """Build the server; `running` must be entered before the first request.
 
         `code_of` gives the JSON-RPC code of an error: the house has one table for that.
-        `caller_of` names who sent a request, and its headers.
+        `caller_of` names who sent a request, and its headers. `place` is this process's name in
+        what clients send back.
         """
         self._gateway = gateway
         self._relaying = relaying
         self._code_of = code_of
         self._caller_of = caller_of
-        self._parking = Parking()
+        self._parking = Parking(place=place)
         self._sessions = ClientSessions(relaying)
         self._listening = Listening(relaying)
         self.sdk: Server[Any] = Server(

@@ -18,13 +18,16 @@ BY_SIGNAL = Actor(name="signal HUP")
 
 
 @asynccontextmanager
-async def reloading_on_hangup(sidecar: Sidecar) -> AsyncIterator[None]:
-    """Reload at each SIGHUP while the block runs."""
+async def reloading_on_hangup(sidecar: Sidecar, *, says: bool = True) -> AsyncIterator[None]:
+    """Reload at each SIGHUP while the block runs; one of several processes `says` what came."""
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
 
         async def listen() -> None:
             async for _ in received:
-                await _reload(sidecar)
+                told, is_done = await _reload(sidecar)
+                if says or not is_done:
+                    sys.stderr.write(f"flyball: {told}\n")
+                    sys.stderr.flush()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen, name="reload")
@@ -34,13 +37,12 @@ async def reloading_on_hangup(sidecar: Sidecar) -> AsyncIterator[None]:
                 tasks.cancel_scope.cancel()
 
 
-async def _reload(sidecar: Sidecar) -> None:
+async def _reload(sidecar: Sidecar) -> tuple[str, bool]:
+    """Return what came of a reload, in words, and whether it was done."""
     try:
-        told = told_of(await sidecar.reload(by=BY_SIGNAL))
+        return told_of(await sidecar.reload(by=BY_SIGNAL)), True
     except (ConfigError, StoreError) as error:
-        told = f"the configuration was not reloaded and nothing has changed:\n{error}"
-    sys.stderr.write(f"flyball: {told}\n")
-    sys.stderr.flush()
+        return f"the configuration was not reloaded and nothing has changed:\n{error}", False
 
 
 def told_of(reloaded: Reloaded) -> str:
