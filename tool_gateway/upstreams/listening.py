@@ -45,7 +45,7 @@ async def listed_tools(client: Client) -> list[Mapping[str, Any]]:
 
 
 async def listed_parts(client: Client, *, instructions: str | None) -> dict[str, Definition]:
-    """Return what a manifest holds besides tools: the upstream's prompts and what it says of itself.
+    """Return what a manifest holds besides tools: prompts, and the server's words on itself.
 
     Prompts that it does not list now are none: what cannot be compared is not exposed.
     """
