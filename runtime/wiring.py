@@ -78,6 +78,7 @@ from runtime.telemetry import collect_metrics, exposition
 from runtime.token_files import TENANT, TokenFiles
 from runtime.version import VERSION
 from runtime.webhook import Webhook, deliver_for_ever
+from runtime.word_vectors import vectors_if_any
 from tool_gateway import builtin, shell
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
@@ -266,6 +267,7 @@ async def _finder(ground: Ground, stock: Stock) -> Finder:
         stock=stock,
         policy=lambda: ground.policy,
         clock=ground.clock,
+        vectors=vectors_if_any,
         terms=list_terms_of(ground.config.tools),
     )
     await finder.learn(StoreUses(ground.store.calls))

@@ -25,7 +25,7 @@ from tool_gateway.discovery.texts import text_of
 from tool_gateway.discovery.trails import Trails, step_of
 from tool_gateway.discovery.uses import PastUses
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError, UnknownToolError
-from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory
+from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory, VectorSource
 from tool_gateway.redaction import redact_text
 from tool_gateway.stock import Stock
 
@@ -55,12 +55,14 @@ class Finder:
         stock: Stock,
         policy: PolicySource,
         clock: Clock,
+        vectors: VectorSource,
         terms: ListTerms = WHOLE_LIST,
     ) -> None:
-        """Take the parts; the index is made when it is first needed."""
+        """Take the parts; the index is made when it is first needed, and vectors are read then."""
         self._stock = stock
         self._policy = policy
         self._clock = clock
+        self._vectors = vectors
         self._terms = terms
         self._uses = PastUses()
         self._trails = Trails()
@@ -222,7 +224,7 @@ class Finder:
         async with self._making:
             catalog = self._stock.catalog
             if self._shelf is None or self._shelf.catalog is not catalog:
-                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog)
+                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog, self._vectors)
             return self._shelf
 
 
@@ -240,12 +242,12 @@ def _is_findable(
     )
 
 
-def _shelved(catalog: Catalog) -> _Shelf:
+def _shelved(catalog: Catalog, vectors: VectorSource) -> _Shelf:
     entries = tuple(catalog)
     return _Shelf(
         catalog=catalog,
         entries=entries,
-        index=ToolIndex([text_of(entry) for entry in entries]),
+        index=ToolIndex([text_of(entry) for entry in entries], vectors=vectors()),
         numbers={entry.exposed: number for number, entry in enumerate(entries)},
     )
 
