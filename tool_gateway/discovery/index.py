@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from governor.retrieval.fields import FieldTerms, WeightedFields
-from governor.retrieval.fusion import added, fused
+from governor.retrieval.fusion import added, fused, measured
 from governor.retrieval.similarity import TextVectors
 from governor.retrieval.terms import Terms, terms_of
 from governor.retrieval.thesaurus import CONCEPTS
@@ -98,8 +98,8 @@ class ToolIndex:
         for number, nudge in (nudges or {}).items():
             if number in scores:
                 scores[number] += nudge
-        ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        offered = (Hit(number=n, score=score) for n, score in ordered if is_open(n))
+        ordered = sorted((-score, number) for number, score in scores.items())
+        offered = (Hit(number=number, score=-lost) for lost, number in ordered if is_open(number))
         return tuple(self._spread(islice(offered, limit + _SPARE)))[:limit]
 
     def scores(self, request: str) -> dict[int, float]:
@@ -118,7 +118,7 @@ class ToolIndex:
         for number in scores:
             scores[number] *= 1 + _NAME_WEIGHT * covered.get(number, 0.0)
         near = {} if self._meanings is None else self._meanings.scores(request)
-        return fused([(fused([(scores, 1.0), (near, _MEANING_WEIGHT)]), 1.0)])
+        return measured(fused([(scores, 1.0), (near, _MEANING_WEIGHT)]))
 
     def _spread(self, hits: Iterator[Hit]) -> list[Hit]:
         seen: dict[frozenset[str], int] = defaultdict(int)
