@@ -26,7 +26,6 @@ from governor.ids import (
 )
 from governor.limits import ExecutionLimits
 from governor.policy import Policy
-from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from governor.turn_control import FinishedSession
 from governor.turn_policy import TurnMode
@@ -347,14 +346,6 @@ class PastCall:
     ended_at_ms: int
     words: str = ""
     found: tuple[str, ...] = ()
-
-
-class VectorSource(Protocol):
-    """Where word vectors are read; it is asked in a worker thread."""
-
-    def __call__(self) -> StaticVectors | None:
-        """Return the vectors, or None where there are none: words alone decide then."""
-        ...
 
 
 class UseHistory(Protocol):

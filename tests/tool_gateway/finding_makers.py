@@ -11,11 +11,11 @@ from tool_gateway.builtin import BUILTIN, ENTRIES, Builtins
 from tool_gateway.catalog import ToolEntry, exposed_name
 from tool_gateway.discovery import definitions
 from tool_gateway.discovery.answers import Answers
-from tool_gateway.discovery.finder import Finder
+from tool_gateway.discovery.finder import Finder, VectorSource
 from tool_gateway.discovery.listing import WHOLE_LIST, ListTerms
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller
-from tool_gateway.ports import Clock, VectorSource
+from tool_gateway.ports import Clock
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock

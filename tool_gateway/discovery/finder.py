@@ -1,6 +1,6 @@
 """Finding tools for a caller: among those that the policy allows, by words and past use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -8,6 +8,7 @@ import anyio.to_thread
 
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Policy
+from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
 from tool_gateway.access import is_open, refusal_of
@@ -25,9 +26,12 @@ from tool_gateway.discovery.texts import text_of
 from tool_gateway.discovery.trails import Trails, step_of
 from tool_gateway.discovery.uses import PastUses
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError, UnknownToolError
-from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory, VectorSource
+from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory
 from tool_gateway.redaction import redact_text
 from tool_gateway.stock import Stock
+
+# Asked in a worker thread; None where there are no vectors, and words alone decide.
+VectorSource = Callable[[], StaticVectors | None]
 
 PAST_CALLS_MAX = 5_000
 # What led to a tool before can lift it by a third of the best match; how often it is used
