@@ -66,6 +66,7 @@ from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
 from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
+from runtime.word_vectors import vectors_if_any
 from tool_gateway import builtin, shell
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
@@ -271,6 +272,7 @@ async def _finder(ground: Ground, stock: Stock) -> Finder:
         stock=stock,
         policy=lambda: ground.policy,
         clock=ground.clock,
+        vectors=vectors_if_any,
         terms=list_terms_of(ground.config.tools),
     )
     await finder.learn(StoreUses(ground.store.calls))

@@ -309,6 +309,11 @@ _STATED: dict[str, dict[str, str]] = {
         "tools.learned-per-tenant": (
             "What is learned of past use is bounded and never reaches another tenant."
         ),
+        "retrieval.shipped-vectors": (
+            "Word vectors are shipped with the package and described by a card that names their "
+            "hash; a text has the same vector everywhere, tools are found by meaning where no word "
+            "is shared, and without the file words alone decide."
+        ),
         "eval.tools": (
             "Tool search is measured per step over files of tools and requests; a fault names its "
             "file and line."

@@ -1,6 +1,6 @@
 """Finding tools for a caller: among those that the policy allows, by words and past use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -8,6 +8,7 @@ import anyio.to_thread
 
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Policy
+from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
 from tool_gateway.access import is_open, refusal_of
@@ -28,6 +29,9 @@ from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError, U
 from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory
 from tool_gateway.redaction import redact_text
 from tool_gateway.stock import Stock
+
+# Asked in a worker thread; None where there are no vectors, and words alone decide.
+VectorSource = Callable[[], StaticVectors | None]
 
 PAST_CALLS_MAX = 5_000
 # What led to a tool before can lift it by a third of the best match; how often it is used
@@ -55,12 +59,14 @@ class Finder:
         stock: Stock,
         policy: PolicySource,
         clock: Clock,
+        vectors: VectorSource,
         terms: ListTerms = WHOLE_LIST,
     ) -> None:
-        """Take the parts; the index is made when it is first needed."""
+        """Take the parts; the index is made when it is first needed, and vectors are read then."""
         self._stock = stock
         self._policy = policy
         self._clock = clock
+        self._vectors = vectors
         self._terms = terms
         self._uses = PastUses()
         self._trails = Trails()
@@ -222,7 +228,7 @@ class Finder:
         async with self._making:
             catalog = self._stock.catalog
             if self._shelf is None or self._shelf.catalog is not catalog:
-                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog)
+                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog, self._vectors)
             return self._shelf
 
 
@@ -240,12 +246,12 @@ def _is_findable(
     )
 
 
-def _shelved(catalog: Catalog) -> _Shelf:
+def _shelved(catalog: Catalog, vectors: VectorSource) -> _Shelf:
     entries = tuple(catalog)
     return _Shelf(
         catalog=catalog,
         entries=entries,
-        index=ToolIndex([text_of(entry) for entry in entries]),
+        index=ToolIndex([text_of(entry) for entry in entries], vectors=vectors()),
         numbers={entry.exposed: number for number, entry in enumerate(entries)},
     )
 
