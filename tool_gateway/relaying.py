@@ -439,7 +439,7 @@ class Relaying:
             raise UnknownOfferError(message)
         if not self._is_exposed(found[0], prompt_part(found[1]), None):
             message = (
-                f"prompt {name!r:.100} waits for an administrator's approval of its definition"
+                f"prompt {name!r:.100} waits until an administrator approves it"
             )
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]
