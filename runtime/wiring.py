@@ -373,6 +373,7 @@ def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
         relays=offered.fleet.relays,
         outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
+        is_exposed=offered.pins.exposes,
         policy=lambda: ground.policy,
         changes=offered.changes,
         elapsed_ms=ground.clock.elapsed_ms,

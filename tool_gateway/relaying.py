@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
 from governor.access import Offer
 from governor.ids import ToolName, UpstreamName
+from governor.manifest import INSTRUCTIONS, prompt_part
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from tool_gateway.caching import AnswerCache
 from tool_gateway.changes import Change, Changes, Watches
@@ -29,6 +30,8 @@ from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
+
+Exposing = Callable[[UpstreamName, str, Json | None], bool]
 
 WALL_MS_MAX = 60_000
 LIST_MS_MAX = 10_000
@@ -70,8 +73,13 @@ class Relaying:
         policy: PolicySource,
         changes: Changes,
         elapsed_ms: Callable[[], int],
+        is_exposed: Exposing = lambda *_: True,
     ) -> None:
-        """Take the upstreams in the order of the configuration: the first has a shared URI."""
+        """Take the upstreams in the order of the configuration: the first has a shared URI.
+
+        `is_exposed` tells whether a part of an upstream's manifest is what was approved.
+        """
+        self._is_exposed = is_exposed
         self._cache = AnswerCache(elapsed_ms)
         changes.subscribe(self._cache.forget)
         self._relays = relays
@@ -96,7 +104,8 @@ class Relaying:
         """Return what the upstreams together say about themselves."""
         sole = self.sole
         if sole is not None and sole.face is not None:
-            return sole.face
+            says = self._is_exposed(sole.name, INSTRUCTIONS, None)
+            return sole.face if says else replace(sole.face, instructions=None)
         faces = [relay.face for relay in self._relays.values() if relay.face is not None]
         return ServerFace(
             capabilities=merged_face(face.capabilities for face in faces),
@@ -120,12 +129,17 @@ class Relaying:
             answer = await self._listed_by(sole, listing.method, params, caller, exchange)
             if listing is PROMPTS:
                 listed = _items(answer, listing)
-                items = [one for one in listed if self._may_prompt(str(one["name"]), caller)]
+                items = [
+                    one
+                    for one in self._as_approved(sole.name, listed)
+                    if self._may_prompt(str(one["name"]), caller)
+                ]
                 return {**answer, listing.member: items}
             return answer
         found, failed = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
-            merged, collisions = self._offers.merge_prompts(found)
+            approved = [(name, self._as_approved(name, listed)) for name, listed in found]
+            merged, collisions = self._offers.merge_prompts(approved)
             shown = [at for at in merged if self._may_prompt(str(at[1]["name"]), caller)]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
@@ -310,6 +324,12 @@ class Relaying:
         """Tell whether a caller may have an upstream's resources."""
         return self._is_open(relay, caller) and self._is_given(Offer.RESOURCE, relay.name, caller)
 
+    def _as_approved(self, upstream: UpstreamName, prompts: Sequence[Json]) -> list[Json]:
+        """Return the prompts that are what was approved."""
+        return [
+            one for one in prompts if self._is_exposed(upstream, prompt_part(str(one["name"])), one)
+        ]
+
     def _may_prompt(self, name: str, caller: Caller) -> bool:
         return self._may_get(name, caller) and self._is_given(Offer.PROMPT, name, caller)
 
@@ -416,6 +436,11 @@ class Relaying:
         )
         if found is None or found[0] not in self._relays or not self._may_prompt(name, caller):
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
+            raise UnknownOfferError(message)
+        if not self._is_exposed(found[0], prompt_part(found[1]), None):
+            message = (
+                f"prompt {name!r:.100} waits until an administrator approves it"
+            )
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]
 

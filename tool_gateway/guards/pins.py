@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import anyio
 
@@ -13,6 +14,7 @@ from governor.manifest import (
     Standing,
     ToolStanding,
     digest_of,
+    is_part,
     manifest_digest,
     standings,
 )
@@ -25,17 +27,23 @@ from tool_gateway.ports import ManifestKnown, ManifestStore
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5.0
+NO_PARTS: Mapping[str, Definition] = MappingProxyType({})
 BY_FIRST_USE = "first use"  # the space keeps principals from the name
 _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReview:
-    """One tool under review: how it stands, and what a person should look at."""
+    """One tool under review: how it stands, and what a person should look at.
+
+    A prompt, or what the server says of itself, has no `entry`; what is no longer offered has no
+    `definition` either.
+    """
 
     tool: ToolStanding
     advice: tuple[str, ...]
     entry: ToolEntry | None
+    definition: Definition | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +87,7 @@ class Pins:
         self._store = store
         self._approved: dict[UpstreamName, ManifestKnown] = {}
         self._offered: dict[UpstreamName, tuple[ToolEntry, ...]] = {}
+        self._parts: dict[UpstreamName, Mapping[str, Definition]] = {}
         self._kept_out: dict[UpstreamName, Mapping[str, ToolEntry]] = {}
         self._to_pin = anyio.Event()
         self._pinning = anyio.Lock()
@@ -91,6 +100,7 @@ class Pins:
         self._modes = dict(modes)
         for name in self._offered.keys() - modes.keys():
             del self._offered[name]
+            self._parts.pop(name, None)
             self._kept_out.pop(name, None)
             self._told.pop(name, None)
 
@@ -106,18 +116,25 @@ class Pins:
             self._approved = dict(found)
             self.on_change()
 
-    def sift(self, upstream: UpstreamName, entries: Iterable[ToolEntry]) -> Sequence[ToolEntry]:
+    def sift(
+        self,
+        upstream: UpstreamName,
+        entries: Iterable[ToolEntry],
+        parts: Mapping[str, Definition] = NO_PARTS,
+    ) -> Sequence[ToolEntry]:
         """Return the tools that are exposed of what an upstream offers now.
 
-        A name that is offered twice is exposed only where both are what was approved.
+        A name that is offered twice is exposed only where both are what was approved. `parts`
+        are what else it offers; `exposes` tells of each.
         """
         offered = self._offered[upstream] = tuple(entries)
+        self._parts[upstream] = parts
         mode, approved = self._mode(upstream), self._approved.get(upstream)
         self._kept_out.pop(upstream, None)
         if mode is Pin.OFF:
             return offered
         if approved is None and mode is Pin.FIRST_USE:
-            if offered:
+            if offered or parts:
                 self._to_pin.set()
             return ()
         known = {} if approved is None else approved.tools
@@ -125,7 +142,8 @@ class Pins:
         kept: list[ToolEntry] = []
         out: dict[str, ToolEntry] = {}
         for one in offered:
-            if digests.get(one.original) == digest_of(one.definition):
+            is_as_approved = digests.get(one.original) == digest_of(one.definition)
+            if is_as_approved and not is_part(one.original):
                 kept.append(replace(one, is_approved=True))
             else:
                 out[one.exposed] = replace(one, is_kept_out=True)
@@ -133,6 +151,19 @@ class Pins:
         if approved is not None:
             self._tell(upstream, out.values())
         return kept
+
+    def exposes(
+        self, upstream: UpstreamName, part: str, definition: Definition | None = None
+    ) -> bool:
+        """Tell whether a part is what was approved: as `definition` says, or as last offered."""
+        if not self.holds(upstream):
+            return True
+        approved = self._approved.get(upstream)
+        now = self._parts.get(upstream, {}).get(part) if definition is None else definition
+        before = None if approved is None else approved.tools.get(part)
+        if before is None or now is None:
+            return False
+        return digest_of(before) == digest_of(now)
 
     def kept_out(self, tool: str) -> ToolEntry | None:
         """Return a tool that is offered and not exposed, by its exposed name; None of others."""
@@ -156,7 +187,8 @@ class Pins:
         async with self._pinning:
             for upstream, offered in list(self._offered.items()):
                 is_first = self._mode(upstream) is Pin.FIRST_USE and upstream not in self._approved
-                if is_first and offered and not await self._pin(upstream):
+                is_met = bool(offered or self._parts.get(upstream))
+                if is_first and is_met and not await self._pin(upstream):
                     return False
         return True
 
@@ -166,7 +198,7 @@ class Pins:
             return None
         approved, offered = self._approved.get(upstream), self._offered.get(upstream, ())
         entries = {entry.original: entry for entry in offered}
-        tools = {name: entry.definition for name, entry in entries.items()}
+        tools = self._manifest_of(upstream)
         others = {
             entry.original
             for name, of_other in self._offered.items()
@@ -186,6 +218,7 @@ class Pins:
                     if one.name not in tools
                     else suspicions(tools[one.name], own_names=tools, other_names=others),
                     entry=entries.get(one.name),
+                    definition=tools.get(one.name),
                 )
                 for one in found
             ),
@@ -201,7 +234,7 @@ class Pins:
         """
         before: Mapping[str, Definition] = {} if review.approved is None else review.approved.tools
         offered = {
-            one.tool.name: one.entry.definition for one in review.tools if one.entry is not None
+            one.tool.name: one.definition for one in review.tools if one.definition is not None
         }
         if names is not None:
             offered = {**before, **{name: offered[name] for name in names}}
@@ -225,7 +258,9 @@ class Pins:
     def approved_of(self, upstream: UpstreamName) -> Mapping[str, Definition]:
         """Return the tools of an upstream that it may offer, where it is held to them."""
         approved = self._approved.get(upstream)
-        return {} if approved is None or not self.holds(upstream) else approved.tools
+        if approved is None or not self.holds(upstream):
+            return {}
+        return {name: tool for name, tool in approved.tools.items() if not is_part(name)}
 
     def holds(self, upstream: UpstreamName) -> bool:
         """Tell whether an upstream is exposed only as it was approved."""
@@ -235,9 +270,11 @@ class Pins:
         return self._modes.get(upstream, Pin.OFF)
 
     async def _pin(self, upstream: UpstreamName) -> bool:
-        tools = {entry.original: entry.definition for entry in self._offered[upstream]}
+        manifest = self._manifest_of(upstream)
         try:
-            kept = await self._store.approve(upstream, tools, expected_revision=0, by=BY_FIRST_USE)
+            kept = await self._store.approve(
+                upstream, manifest, expected_revision=0, by=BY_FIRST_USE
+            )
             if kept is None:
                 # Another sidecar met it first, and what that saw is what counts.
                 await self.refresh()
@@ -251,6 +288,15 @@ class Pins:
                 logger.warning("upstream %s: look at %s: %s", upstream, one.tool.name, advice)
         self.on_change()
         return True
+
+    def _manifest_of(self, upstream: UpstreamName) -> dict[str, Definition]:
+        """Return all that an upstream offers now; a tool with the name of a part is none of it."""
+        tools = {
+            entry.original: entry.definition
+            for entry in self._offered.get(upstream, ())
+            if not is_part(entry.original)
+        }
+        return {**tools, **self._parts.get(upstream, {})}
 
     def _tell(self, upstream: UpstreamName, out: Iterable[ToolEntry]) -> None:
         """Say once what is kept out."""

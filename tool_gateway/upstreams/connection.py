@@ -1,7 +1,7 @@
 """The life of one upstream: connected, watched, put to rest, reconnected with growing pauses."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -14,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
+from governor.manifest import Definition
 from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change
@@ -32,7 +33,7 @@ from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.backoff import Backoff
 from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT, Wrap
 from tool_gateway.upstreams.leg import Leg, said
-from tool_gateway.upstreams.listening import Listener, listed_tools
+from tool_gateway.upstreams.listening import Listener, listed_parts, listed_tools
 from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import WE, Era, opened
 from tool_gateway.upstreams.presenting import PresentingTransport
@@ -82,6 +83,7 @@ class UpstreamConnection:
         self.standing = Standing(spec.name)
         self.vitals = Vitals(name=spec.name)
         self.entries: tuple[ToolEntry, ...] = ()
+        self.parts: Mapping[str, Definition] = {}  # what of its manifest are no tools
         self.face: ServerFace | None = None
         self.protocol_version: str | None = None
         self.listener = Listener(spec.name, publish=publish, watching=watching)
@@ -359,6 +361,7 @@ class UpstreamConnection:
         )
 
     async def _take_tools(self, client: Client, leg: Leg | None) -> None:
+        self.parts = await listed_parts(client, instructions=client.instructions)
         self.entries = await self._list_tools(client)
         self._originals = {entry.exposed: entry.original for entry in self.entries}
         if leg is not None and self._wire is not None:

@@ -81,6 +81,7 @@ class UpstreamFleet:
         self._generations = count(1)
         self._tasks: TaskGroup | None = None
         self._entries: tuple[ToolEntry, ...] = ()
+        self._parts: frozenset[tuple[UpstreamName, str]] = frozenset()
         self._members: Mapping[UpstreamName, Member] = {
             spec.name: self._made(spec, placed_as=spec.name) for spec in specs
         }
@@ -206,6 +207,20 @@ class UpstreamFleet:
             self._entries = entries
             self._stock.replace(entries)
             self._publish(Change(kind=ChangeKind.TOOLS))
+        parts = self._exposed_parts()
+        if parts != self._parts:
+            self._parts = parts
+            self._publish(Change(kind=ChangeKind.PROMPTS))
+
+    def _exposed_parts(self) -> frozenset[tuple[UpstreamName, str]]:
+        """Return which prompts, and whose words about themselves, clients may see."""
+        pins = self._pins
+        return frozenset(
+            (connection.name, part)
+            for connection in self.connections
+            for part in connection.parts
+            if pins is None or pins.exposes(connection.name, part)
+        )
 
     def _exposed(self, connection: UpstreamConnection) -> Sequence[ToolEntry]:
         """Return the tools of an upstream that clients may see.
@@ -222,7 +237,7 @@ class UpstreamFleet:
             approved = self._pins.approved_of(spec.name)
             known = entries_of(spec.name, approved.values(), prefixed=spec.prefixed)
             return [replace(entry, is_approved=True) for entry in known]
-        return self._pins.sift(spec.name, connection.entries)
+        return self._pins.sift(spec.name, connection.entries, connection.parts)
 
     def _is_repeatable(self, tool: ToolName) -> bool:
         """Tell whether an exposed tool says, and was approved to say, that twice is once."""

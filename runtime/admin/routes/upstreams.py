@@ -93,7 +93,7 @@ async def _review(parts: AdminParts, name: str) -> Review:
 
 def _check_offered(review: Review, asked: Approve) -> None:
     """Refuse names that are not offered."""
-    offered = {one.tool.name for one in review.tools if one.entry is not None}
+    offered = {one.tool.name for one in review.tools if one.definition is not None}
     faults = [
         Fault(field=f"tools.{number}", detail=f"{review.upstream} does not offer {name:.80}")
         for number, name in enumerate(asked.tools or ())

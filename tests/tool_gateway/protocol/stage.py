@@ -144,6 +144,7 @@ class Stage:
                     policy=lambda: self.house.policy,
                     changes=changes,
                     elapsed_ms=self.house.clock.elapsed_ms,
+                    is_exposed=(lambda *_: True) if self.pins is None else self.pins.exposes,
                 )
                 front = McpFront(
                     gateway,
