@@ -65,9 +65,15 @@ async def kill_group(directory: Path) -> None:
     wait = _WAIT_SECONDS_FIRST
     with anyio.move_on_after(KILL_SECONDS_MAX):
         while True:
-            # Again each time: a launcher that was about to enter may have entered since.
-            write(directory / "cgroup.kill", "1")
-            if not read_field(directory / "cgroup.events", "populated"):
+            try:
+                # Again each time: a launcher that was about to enter may have entered since.
+                write(directory / "cgroup.kill", "1")
+                is_populated = bool(read_field(directory / "cgroup.events", "populated"))
+            except DomainError:
+                if directory.exists():
+                    raise
+                return  # somebody else ended it, and only what is empty can be removed
+            if not is_populated:
                 return
             await anyio.sleep(wait)
             wait = min(wait * 2, _WAIT_SECONDS_MAX)

@@ -255,6 +255,8 @@ class UpstreamConnection:
             raise self._explained(error) from error
 
     async def _ready_leg(self) -> Leg:
+        if self._leg is not None:
+            return self._leg
         self.standing.wake()
         start_s = self.spec.start_ms_max / 1000
         with anyio.move_on_after(start_s if self.standing.is_waking else READY_SECONDS_MAX):
