@@ -65,20 +65,28 @@ async def kill_group(directory: Path) -> None:
     wait = _WAIT_SECONDS_FIRST
     with anyio.move_on_after(KILL_SECONDS_MAX):
         while True:
-            try:
-                # Again each time: a launcher that was about to enter may have entered since.
-                write(directory / "cgroup.kill", "1")
-                is_populated = bool(read_field(directory / "cgroup.events", "populated"))
-            except DomainError:
-                if directory.exists():
-                    raise
-                return  # somebody else ended it, and only what is empty can be removed
-            if not is_populated:
+            # Again each time: a launcher that was about to enter may have entered since.
+            if _is_killed(directory):
                 return
             await anyio.sleep(wait)
             wait = min(wait * 2, _WAIT_SECONDS_MAX)
     message = f"{directory.name}: processes survived cgroup.kill for {KILL_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+def _is_killed(directory: Path) -> bool:
+    """Kill all that is in a v2 group; tell whether nothing is left.
+
+    Raises:
+        DomainError: the kernel refused.
+    """
+    try:
+        write(directory / "cgroup.kill", "1")
+        return not read_field(directory / "cgroup.events", "populated")
+    except DomainError:
+        if directory.exists():
+            raise
+        return True  # somebody else ended it, and only what is empty can be removed
 
 
 async def freeze_group(directory: Path) -> None:
