@@ -438,9 +438,7 @@ class Relaying:
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
             raise UnknownOfferError(message)
         if not self._is_exposed(found[0], prompt_part(found[1]), None):
-            message = (
-                f"prompt {name!r:.100} waits until an administrator approves it"
-            )
+            message = f"prompt {name!r:.100} waits until an administrator approves it"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]
 

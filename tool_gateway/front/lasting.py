@@ -1,11 +1,12 @@
-"""The sessions of the older era, bounded in number: the one that rested longest gives way.
+"""The sessions of the older era, bounded in number: of whoever has most, the oldest gives way.
 
 Clients that go away without a word leave their sessions behind, some fifty kilobytes each, until
 they have rested for half an hour. Whoever comes back to one that gave way is told that it is
 gone, as after that half an hour, and opens another.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -24,15 +25,23 @@ class _Lasting:
     """One session: whose it is, and how many of its requests are under way."""
 
     user: Any
+    owner: Hashable
     at_work: int = 0
 
 
 class LastingSessions:
-    """Serves sessions and ends the oldest that rest, where there are too many."""
+    """Serves sessions and ends some that rest, where there are too many.
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap what keeps the sessions, and ends one at its client's word."""
+    Who opens most loses first: nobody ends another's sessions by opening many.
+    """
+
+    def __init__(self, app: ASGIApp, *, owner_of: Callable[[Scope], Hashable]) -> None:
+        """Wrap what keeps the sessions, and ends one at its client's word.
+
+        `owner_of` names whose a request is.
+        """
         self._app = app
+        self._owner_of = owner_of
         self._sessions: OrderedDict[bytes, _Lasting] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,7 +52,7 @@ class LastingSessions:
             opened: list[bytes] = []
             await self._app(scope, receive, _watching(send, opened))
             for one in opened:
-                self._sessions[one] = _Lasting(scope.get("user"))
+                self._sessions[one] = _Lasting(scope.get("user"), self._owner_of(scope))
                 await self._make_room(beside=one)
             return
         self._sessions.move_to_end(named)
@@ -58,10 +67,16 @@ class LastingSessions:
     async def _make_room(self, *, beside: bytes) -> None:
         """End sessions that rest, but for the one that was just opened."""
         while len(self._sessions) > KEPT_MAX:
-            at_rest = (key for key, one in self._sessions.items() if not one.at_work)
-            resting = next((key for key in at_rest if key != beside), None)
-            if resting is None:
+            at_rest = {
+                key: one.owner
+                for key, one in self._sessions.items()
+                if not one.at_work and key != beside
+            }
+            if not at_rest:
                 return
+            held = Counter(one.owner for one in self._sessions.values())
+            most = max(held[owner] for owner in at_rest.values())
+            resting = next(key for key, owner in at_rest.items() if held[owner] == most)
             session = self._sessions.pop(resting)
             count_failure("sessions_full")
             await self._app(_ending(resting, session.user), _nothing_more, _unheard)

@@ -1,6 +1,6 @@
 """MCP over streamable HTTP, both eras, and over the older event stream, on the official SDK."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -57,7 +57,9 @@ class McpFront:
             max_request_body_size=body_bytes_max,
             session_idle_timeout=SESSION_IDLE_SECONDS,
         )
-        self._app: ASGIApp = LastingSessions(Messages(StreamableHTTPASGIApp(self._manager)))
+        self._app: ASGIApp = LastingSessions(
+            Messages(StreamableHTTPASGIApp(self._manager)), owner_of=_owner_of
+        )
         self._messages: ASGIApp = Messages(self._take_in_order)
         messages = f"{SSE_MESSAGES_PATH}/{place}" if place else SSE_MESSAGES_PATH
         self._events = SseServerTransport(messages, max_request_body_size=body_bytes_max)
@@ -132,3 +134,8 @@ def _marking(send: Send, mark: bytes) -> Send:
         await send(message)
 
     return marked
+
+
+def _owner_of(scope: Scope) -> Hashable:
+    caller: Caller = scope[CALLER_KEY]
+    return caller.tenant, caller.agent

@@ -50,6 +50,18 @@ async def test_the_session_that_rested_longest_gives_way_to_a_new_one(
     assert found == [200, 404, 200, 200]
 
 
+async def test_who_opens_most_loses_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lasting, "KEPT_MAX", 3)
+    async with stage() as on, a_client() as ada, a_client(headers={"x-who": "bob"}) as bob:
+        oldest = await opened(ada, on.url)
+        many = [await opened(bob, on.url) for _ in range(4)]
+        found = await pinged(ada, on.url, oldest)
+        left = [await pinged(bob, on.url, one) for one in many]
+
+    assert found == 200
+    assert left == [404, 404, 200, 200]
+
+
 async def test_a_session_with_an_open_stream_does_not_give_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -66,5 +78,5 @@ async def test_a_session_with_an_open_stream_does_not_give_way(
 
 
 def a_client(**more: Any) -> httpx.AsyncClient:
-    accept = {"accept": "application/json, text/event-stream"}
-    return httpx.AsyncClient(headers=accept, timeout=20, trust_env=False, **more)
+    headers = {"accept": "application/json, text/event-stream", **more.pop("headers", {})}
+    return httpx.AsyncClient(headers=headers, timeout=20, trust_env=False, **more)
