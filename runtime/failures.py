@@ -159,6 +159,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidTransitionError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     governor.InvalidPolicyError: _INVALID,
     governor.InvalidPriceError: _INVALID,
+    governor.InvalidVectorsError: _INTERNAL,
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,
