@@ -2,8 +2,6 @@
 
 import statistics
 import time
-from types import SimpleNamespace
-from typing import Any, cast
 
 from governor.gate import GateTerms
 from governor.ids import PrincipalId
@@ -18,16 +16,14 @@ AGENT = PrincipalId("agent")
 def measure(hops: int) -> list[float]:
     """Return microseconds for a challenge and the answer to it, right or wrong."""
     gate = ReasoningGate(key=b"k" * 32, clock=SystemClock())
-    rule = SimpleNamespace(name="any", gate=GateTerms(hops=hops))
-    call = SimpleNamespace(chain=SimpleNamespace(agent=AGENT))
-    job = cast("Any", SimpleNamespace(rule=rule, call=call, backend=SimpleNamespace(name="b")))
+    terms = GateTerms(hops=hops)
     figures = []
     for _ in range(ROUNDS):
         began = time.perf_counter_ns()
-        denied = gate.checked(job)
+        denied = gate.asked(terms, AGENT, rule="any")
         assert denied is not None
         assert denied.challenge is not None
-        why = gate.take(AGENT, denied.challenge.token, "0")
+        why = gate.taken(AGENT, denied.challenge.token, "0")
         figures.append((time.perf_counter_ns() - began) / 1_000)
         assert why is not None, "no answer has a digit"
     return figures

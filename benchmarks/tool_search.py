@@ -12,6 +12,7 @@ import time
 
 from governor.ids import SessionId, TenantId
 from governor.retrieval.thesaurus import CONCEPTS
+from runtime.word_vectors import word_vectors
 from tool_gateway.discovery.index import ToolIndex
 from tool_gateway.discovery.texts import ToolText
 from tool_gateway.discovery.uses import PastUses
@@ -82,11 +83,11 @@ def main() -> None:
         " ".join(some(2) + chance.sample(tools[own].description.split(), 6)) for own in owns
     ]
 
-    uses = practised(tools, chance)
+    uses, vectors = practised(tools, chance), word_vectors()
     builds, p50s, p99s, recalled = [], [], [], []
     for _ in range(ROUNDS):
         began = time.perf_counter_ns()
-        index = ToolIndex(tools)
+        index = ToolIndex(tools, vectors=vectors)
         builds.append((time.perf_counter_ns() - began) / 1e6)
         took, found = [], 0
         for own, request in zip(owns, requests, strict=True):

@@ -2,9 +2,9 @@
 
 import hashlib
 import os
-import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +13,14 @@ import anyio
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
 from ebpf.containment import Containment, account_of, containment_for
-from ebpf.domains.domain import Domain, Domains, Measured
+from ebpf.domains.domain import Domain, Domains, Measured, checked_name
 from ebpf.domains.hybrid import HybridDomains
 from ebpf.domains.observed import ObservedDomains
 from ebpf.errors import DomainError
-from ebpf.launching import Launched, launch, server_argv
+from ebpf.guarding import guarded
+from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
+from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
@@ -26,19 +28,18 @@ from governor.limits import ExecutionLimits
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured"]
 
-# More than killing and removing a domain may take, each with a bound of its own.
-CLEANUP_SECONDS_MAX = 20.0
-
 # A figure that leaves most of the writing out would be worse than none.
 _NO_IO_HYBRID = "control groups of version 1 count no buffered writes for their group"
 _NO_KEEPER = "this system has no keeper that adds it up"
 _NO_EGRESS = "nothing here counts what a command sends; that comes with eBPF"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+def _unheard(_: Measured) -> None:
+    """Tell nobody."""
 
 
 class LocalExecutor:
-    """Runs commands and servers in domains beneath the sidecar's own place on this host."""
+    """Runs commands, and servers, in domains beneath the sidecar's own place on this host."""
 
     def __init__(self, *, host: Host, state_dir: Path, user: str) -> None:
         """Take the host as probed; `user` is who commands run as when the sidecar is root.
@@ -52,11 +53,11 @@ class LocalExecutor:
         instance = hashlib.sha256(os.fsencode(self._state_dir)).hexdigest()[:12]
         self._domains: Domains
         if host.backend is BackendKind.HYBRID:
-            self._domains = HybridDomains(host.hierarchies, instance=instance)
+            self._domains = HybridDomains(host.hierarchies, instance=instance, pid=os.getpid())
         else:
             uid = os.getuid() if self._account is None else self._account.uid
-            self._domains = ObservedDomains(instance=instance, uid=uid)
-        self._servers: dict[str, Domain] = {}
+            self._domains = ObservedDomains(instance=instance, pid=os.getpid(), uid=uid)
+        self.servers = Servers(self._domains)
         self._pauses: dict[str, Pause] = {}
 
     @property
@@ -77,7 +78,7 @@ class LocalExecutor:
         command: Command,
         limits: ExecutionLimits,
         *,
-        told: Callable[[Measured], None] | None = None,
+        told: Callable[[Measured], None] = _unheard,
         is_frozen: bool = False,
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
@@ -94,7 +95,7 @@ class LocalExecutor:
         """
         containment = self._containment(command.cwd)
         started = anyio.current_time()
-        domain = self._domains.make(_checked(name), limits)
+        domain = self._domains.make(checked_name(name), limits)
         pause = self._pauses[name] = Pause(domain)
         launched: Launched | None = None
         try:
@@ -151,6 +152,22 @@ class LocalExecutor:
             return False
         return True
 
+    @asynccontextmanager
+    async def guarded(self) -> AsyncIterator[None]:
+        """Have whatever was started here end with this process, however that ends.
+
+        To be entered before the first command or server. Control groups need a warden; without
+        them each tree has a keeper, which sees to that itself.
+
+        Raises:
+            LaunchError: the warden cannot be started.
+        """
+        if isinstance(self._domains, HybridDomains):
+            async with guarded(self._domains.groups):
+                yield
+        else:
+            yield
+
     async def sweep(self) -> int:
         """Kill and remove what an earlier, dead sidecar of this state directory left behind.
 
@@ -160,30 +177,6 @@ class LocalExecutor:
             DomainError: one could not be emptied or removed.
         """
         return await self._domains.sweep()
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return the command line that starts a long-lived server in a domain of its own.
-
-        It has no limits and keeps the sidecar's user, and dies with the thread that starts
-        it. The same name can be started again until `end_server`.
-
-        Raises:
-            DomainError: its domain could not be made.
-        """
-        domain = self._servers.get(name)
-        if domain is None:
-            domain = self._servers[name] = self._domains.make(_checked(name), None)
-        return server_argv(argv, domain.entry)
-
-    async def end_server(self, name: str) -> None:
-        """Kill whatever is left of a server and remove its domain; an unknown one has none.
-
-        Raises:
-            DomainError: it could not be emptied or removed.
-        """
-        domain = self._servers.pop(name, None)
-        if domain is not None:
-            await _discard(name, domain, None)
 
     def _containment(self, cwd: str | None) -> Containment:
         return containment_for(
@@ -287,8 +280,8 @@ async def _discard(
     domain: Domain,
     launched: Launched | None,
     *,
-    told: Callable[[Measured], None] | None = None,
-    pause: Pause | None = None,
+    told: Callable[[Measured], None],
+    pause: Pause,
 ) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
@@ -299,31 +292,16 @@ async def _discard(
                 await end_tree(launched, domain)
             finally:
                 await launched.aclose()
-            if told is not None:
-                told(_measured(domain, pause))
+            told(_measured(domain, pause))
         await domain.remove()
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)
 
 
-def _measured(domain: Domain, pause: Pause | None) -> Measured:
+def _measured(domain: Domain, pause: Pause) -> Measured:
     """Return what a command has used, and for how long it stood still."""
-    if pause is None:
-        return domain.measure()
     return replace(domain.measure(), frozen_ms=round(pause.frozen_seconds * 1000))
-
-
-def _checked(name: str) -> str:
-    """Return a name that is safe as the name of a directory.
-
-    Raises:
-        DomainError: it is not.
-    """
-    if not _NAME.fullmatch(name):
-        message = f"{name!r} cannot name a domain"
-        raise DomainError(message)
-    return name
 
 
 def _elapsed_ms(started: float) -> int:

@@ -45,7 +45,10 @@ def launcher_argv(spec: str) -> tuple[str, ...]:
 
 
 def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
-    """Return the command line that starts a server inside a domain, as the sidecar's user."""
+    """Return the command line that starts a server inside a domain, as the sidecar's user.
+
+    It is for this process to start: the server ends with it.
+    """
     spec = LaunchSpec(
         argv=list(argv),
         cwd=None,
@@ -56,9 +59,9 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
         account=None,
         carve=None,
         status_fd=None,
-        parent_pid=None,
+        parent_pid=os.getpid(),
         governed=False,
-        keeper=False,
+        keeper=entry.keeper,
     )
     return launcher_argv(json.dumps(spec))
 

@@ -23,7 +23,10 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One tool invocation as it enters the governed path."""
+    """One tool invocation as it enters the governed path.
+
+    `is_read_only` is its sender's wish that nothing be changed by it.
+    """
 
     call_id: CallId
     tool: ToolName
@@ -33,6 +36,7 @@ class ToolCall:
     idempotency: Idempotency | None = None
     task_class: TaskClass | None = None
     urgency: Urgency = NO_URGENCY
+    is_read_only: bool = False
 
 
 class CallStatus(StrEnum):

@@ -14,6 +14,7 @@ class DenialReason(StrEnum):
     APPROVAL_PENDING = "approval_pending"
     APPROVAL_REJECTED = "approval_rejected"
     APPROVAL_USED = "approval_used"
+    ARGUMENTS_TOO_LARGE = "arguments_too_large"
     BUDGET_EXHAUSTED = "budget_exhausted"
     CLOCK_STEPPED_BACK = "clock_stepped_back"
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
@@ -24,13 +25,16 @@ class DenialReason(StrEnum):
     LOOP_DETECTED = "loop_detected"
     OVERLOADED = "overloaded"
     POLICY_DENIED = "policy_denied"
+    QUARANTINED = "quarantined"
     RATE_EXHAUSTED = "rate_exhausted"
+    READ_ONLY = "read_only"
     SESSION_CLOSED = "session_closed"
     SESSION_FROZEN = "session_frozen"
     TURN_LIMIT = "turn_limit"
     TURN_UNKNOWN = "turn_unknown"
     UNIT_UNMEASURABLE = "unit_unmeasurable"
     UNPRICED = "unpriced"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
 
 
 class RemedyAction(StrEnum):
@@ -97,6 +101,14 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TooLarge:
+    """A bound on the size of one call's content, and the size that came; both in bytes."""
+
+    limit: int
+    got: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
     """A decision not to start a call; nothing was reserved anywhere."""
 
@@ -107,3 +119,4 @@ class Denied:
     retry_after_ms: int | None = None
     approval_id: ApprovalId | None = None
     challenge: Challenge | None = None
+    size: TooLarge | None = None

@@ -31,3 +31,7 @@ class InvalidScopeError(GovernorError):
 
 class InvalidPriceError(GovernorError):
     """A price is an integer of micro-dollars, stated once for each model."""
+
+
+class InvalidVectorsError(GovernorError):
+    """A file of word vectors is not usable."""

@@ -13,6 +13,21 @@ _NOTHING = object()
 
 Definition = Mapping[str, object]
 
+# What is pinned besides tools has names that no tool is exposed under.
+INSTRUCTIONS = "server:instructions"
+_PROMPT = "prompt:"
+_PARTS = (INSTRUCTIONS, _PROMPT)
+
+
+def prompt_part(name: str) -> str:
+    """Return the name that a prompt has in a manifest."""
+    return f"{_PROMPT}{name}"
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a name in a manifest is one of what is pinned besides tools."""
+    return name.startswith(_PARTS)
+
 
 class Pin(StrEnum):
     """What is done about an upstream's manifest: trusted once, never unasked, or always."""

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from governor.access import FREE_ACCESS, Access
 from governor.amounts import NOTHING, Amounts
+from governor.content import USUAL, ContentTerms
 from governor.errors import InvalidPolicyError
 from governor.gate import GateTerms
 from governor.ids import PrincipalId, TenantId, ToolName
@@ -82,7 +84,8 @@ class ToolRule:
     where repeats are the tool's nature, as in polling. `tracker` says whether results end in
     a line about the budgets; `cheaper` names a tool that does a similar job for less. Where
     there is a `gate`, a puzzle may stand before a call; `cache` says how long answers serve.
-    What `is_free` is charged to no budget, and no budget denies it.
+    What `is_free` is charged to no budget, and no budget denies it. `content` bounds and checks
+    what is sent and answered. `reads_only` is the operator's word that the tools change nothing.
 
     Raises:
         InvalidPolicyError: an estimate is above the limit that it stands for.
@@ -107,6 +110,8 @@ class ToolRule:
     gate: GateTerms | None = None
     cache: CacheTerms | None = None
     is_free: bool = False
+    content: ContentTerms = USUAL
+    reads_only: bool = False
 
     def __post_init__(self) -> None:
         """Refuse estimates that promise more than the limit."""
@@ -127,7 +132,7 @@ class Policy:
     """Rules in order; the first that covers a call governs it, `fallback` governs the rest.
 
     `unified` prices what is shown as one cost. `milliwatts_per_core` is what a busy core is
-    taken to draw; None leaves energy unmeasured.
+    taken to draw; None leaves energy unmeasured. `access` says who may have what of it at all.
     """
 
     version: str
@@ -135,6 +140,7 @@ class Policy:
     fallback: ToolRule
     unified: UnifiedPrices = MONEY_ALONE
     milliwatts_per_core: int | None = None
+    access: Access = FREE_ACCESS
 
     @property
     def has_gate(self) -> bool:

@@ -7,10 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from memory_store.advisory import Duty, in_turn
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.rows import json_of
 from memory_store.tables import audit
+from memory_store.writer import Writer
 
 State = Mapping[str, object]
 
@@ -60,10 +62,34 @@ def note(
 
 
 class AuditLog:
-    """Reads the audit log, the latest change first."""
+    """The audit log: read the latest change first, written for what the store itself keeps not."""
 
-    def __init__(self, *, reader: Reader) -> None:
+    def __init__(self, *, reader: Reader, writer: Writer) -> None:
         self._reader = reader
+        self._writer = writer
+
+    async def note(
+        self, *, by: Actor, now_ms: int, action: str, target: str, before: State, after: State
+    ) -> None:
+        """Keep a change of what is not in the store.
+
+        Raises:
+            StoreUnavailableError: it cannot be kept.
+            StoreOverloadedError: too much waits to be kept.
+        """
+
+        def work(connection: Connection) -> None:
+            note(
+                connection,
+                by=by,
+                at_ms=now_ms,
+                action=action,
+                target=target,
+                before=before,
+                after=after,
+            )
+
+        await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
     async def page(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditEntry]:
         """Return the changes before `cursor`."""

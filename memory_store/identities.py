@@ -61,13 +61,14 @@ class Identities:
         """Return a number that grows with each `forget_all`."""
         return self._epoch
 
-    def get(self, secret_hash: str, *, now_ms: int) -> Proof | None:
-        """Return what is remembered."""
+    def get(self, secret_hash: str, *, now_ms: int, grace_ms: int = 0) -> Proof | None:
+        """Return what is remembered, or was until `grace_ms` ago."""
         proof, asked_at_ms = self._by_hash.get(secret_hash, (None, now_ms))
+        if self._remembered_ms is None:
+            return proof
         # A clock that steps back must not make it last.
-        if self._remembered_ms is not None and abs(now_ms - asked_at_ms) > self._remembered_ms:
-            return None
-        return proof
+        is_old = abs(now_ms - asked_at_ms) > self._remembered_ms + grace_ms
+        return None if is_old else proof
 
     def remember(self, secret_hash: str, proof: Proof, *, epoch: int, asked_at_ms: int) -> None:
         """Keep `proof`, which was asked for at `asked_at_ms` and read at `epoch`."""

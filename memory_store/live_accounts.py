@@ -22,7 +22,8 @@ from governor.reservation import ReservationLine
 from memory_store.statement import Answers, Driver, Statement, Value
 from memory_store.tables import balances
 
-_KEPT_MAX = 200_000
+# About 500 bytes each: what many short sessions leave behind stays within some megabytes.
+_KEPT_MAX = 32_768
 # Read once: looking a member up in its enumeration costs more than comparing with it.
 _SPEND, _SLOT, _RATE = Booking.SPEND, Booking.SLOT, Booking.RATE
 

@@ -20,7 +20,8 @@ from memory_store.live_accounts import LiveAccounts
 from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import reservations, sessions
 
-_KEPT_MAX = 50_000
+# About 500 bytes each: what many short sessions leave behind stays within a few megabytes.
+_KEPT_MAX = 8_192
 # Idle sessions are closed after minutes; a second is close enough and saves most writes.
 SEEN_EVERY_MS = 1_000
 

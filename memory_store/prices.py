@@ -55,8 +55,12 @@ class PriceBook:
         Raises:
             StoreUnavailableError: it cannot be read, or is no price list.
         """
-        self._learn(await self._reader.run(_latest))
+        self._learn(await self.stored())
         return self._latest
+
+    async def stored(self) -> PutPrices:
+        """Return what the database holds, without going by it."""
+        return await self._reader.run(_latest)
 
     async def get(self, version: str) -> PutPrices:
         """Return the last list of this version that was put.

@@ -11,10 +11,10 @@ from governor.ids import PrincipalId, TenantId
 from memory_store.advisory import Duty, in_turn
 from memory_store.audit import Actor, note
 from memory_store.errors import AlreadyExistsError, NotFoundError, TokenEndedError
-from memory_store.identities import Identities, Identity, Role
+from memory_store.identities import Identities, Identity, Proof, Role
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
-from memory_store.tables import principals
+from memory_store.tables import principals, tenants
 from memory_store.tenants import find_tenant
 from memory_store.tokens import (
     IssuedToken,
@@ -62,11 +62,36 @@ class PrincipalBook:
         proof = self._identities.get(secret_hash, now_ms=now_ms)
         if proof is None:
             epoch = self._identities.epoch
-            proof = await self._reader.run(lambda connection: proof_for(connection, secret_hash))
+            proof = await self.proof(secret_hash)
             if proof is None:
                 return None
             self._identities.remember(secret_hash, proof, epoch=epoch, asked_at_ms=now_ms)
         return proof.identity if proof.holds_at(now_ms) else None
+
+    async def identity_of(self, principal_id: PrincipalId, *, now_ms: int) -> Identity | None:
+        """Return a principal that has proven elsewhere who it is.
+
+        None if there is none, or if it or its tenant is disabled; which of these is not told.
+        """
+        key = f"principal/{principal_id}"  # no hash has a slash
+        proof = self._identities.get(key, now_ms=now_ms)
+        if proof is None:
+            epoch = self._identities.epoch
+            proof = await self.proof_of(principal_id, key=key)
+            if proof is None:
+                return None
+            self._identities.remember(key, proof, epoch=epoch, asked_at_ms=now_ms)
+        return proof.identity
+
+    async def proof(self, secret_hash: str) -> Proof | None:
+        """Return whom the secret of that hash stands for; None as `authenticate` does."""
+        return await self._reader.run(lambda connection: proof_for(connection, secret_hash))
+
+    async def proof_of(self, principal_id: PrincipalId, *, key: str) -> Proof | None:
+        """Return what stands for a proof of that principal; None as `identity_of` does."""
+        return await self._reader.run(
+            lambda connection: _proof_of(connection, principal_id, token_id=key)
+        )
 
     async def create(
         self,
@@ -262,6 +287,31 @@ class PrincipalBook:
         return await self._writer.run(
             in_turn(Duty.ADMINISTRATION, work), after_commit=self._identities.forget_all
         )
+
+
+def _proof_of(connection: Connection, principal_id: PrincipalId, *, token_id: str) -> Proof | None:
+    row = connection.execute(
+        select(principals)
+        .join(tenants, tenants.c.tenant_id == principals.c.tenant)
+        .where(
+            principals.c.principal_id == principal_id,
+            principals.c.disabled.is_(False),
+            tenants.c.disabled.is_(False),
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    found = _view(row)
+    return Proof(
+        identity=Identity(
+            tenant=found.tenant,
+            principal=found.principal_id,
+            name=found.name,
+            role=found.role,
+            token_id=token_id,
+        ),
+        expires_at_ms=None,
+    )
 
 
 def _existing(connection: Connection, principal_id: PrincipalId) -> Principal:

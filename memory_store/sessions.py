@@ -109,6 +109,17 @@ class SessionBook:
         """
         return await self._reader.run(lambda connection: _session(connection, session_id))
 
+    async def states(self, session_ids: tuple[SessionId, ...]) -> dict[SessionId, SessionState]:
+        """Return how those sessions stand that are open no more, or not for now."""
+
+        def read(connection: Connection) -> dict[SessionId, SessionState]:
+            known = select(sessions.c.session_id).where(sessions.c.session_id.in_(session_ids))
+            found = [SessionId(one) for one in connection.scalars(known)]
+            states = {one: state_of(connection, one) for one in found}
+            return {one: state for one, state in states.items() if state is not SessionState.OPEN}
+
+        return await self._reader.run(read)
+
     async def page(
         self,
         *,

@@ -166,7 +166,7 @@ async def open_store(
                 principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
                 archive=archive,
                 retention=Retention(writer=writer, reader=reader, archive=archive),
-                audit=AuditLog(reader=reader),
+                audit=AuditLog(reader=reader, writer=writer),
                 notices=NoticeBook(writer=writer, reader=reader),
                 prices=PriceBook(writer=writer, reader=reader),
                 flows=FlowBook(writer=writer, reader=reader),

@@ -15,6 +15,8 @@ from memory_store.identities import Identity, Proof, Role
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.tables import principals, tenants, tokens
 
+# What tells our tokens from those of authorization servers.
+OUR_PREFIX = "fbt_"
 _SECRET_BYTES = 32
 
 
@@ -58,7 +60,7 @@ def insert_token(
     now_ms: int,
 ) -> IssuedToken:
     """Store a new token of the principal and return it with its secret."""
-    secret = f"fbt_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    secret = f"{OUR_PREFIX}{secrets.token_urlsafe(_SECRET_BYTES)}"
     token_id = f"tok_{secrets.token_hex(8)}"
     connection.execute(
         insert(tokens),

@@ -1,4 +1,4 @@
-"""The one clock, and the one source of fresh ids."""
+"""The one clock, and the one source of chance and of fresh ids."""
 
 import secrets
 import time
@@ -8,7 +8,7 @@ _IDS_AT_ONCE = 128
 
 
 class SystemClock:
-    """Wall time, monotonic time and unique names."""
+    """Wall time, monotonic time, chance and unique names."""
 
     def __init__(self) -> None:
         """Start without randomness."""
@@ -25,6 +25,10 @@ class SystemClock:
     def elapsed_ns(self) -> int:
         """Return a monotonic reading in nanoseconds, for what takes less than a millisecond."""
         return time.monotonic_ns()
+
+    def below(self, bound: int) -> int:
+        """Return a random number from 0 up to `bound`."""
+        return secrets.randbelow(bound)
 
     def fresh(self, prefix: str) -> str:
         """Return a new unique id: the prefix, then time and 80 random bits, sortable by time."""

@@ -11,6 +11,13 @@ from runtime.problem_response import response_of
 
 # How many times the limit of a body that is too large is read before it is answered.
 OVERSIZE_READ = 4
+_CODED = Problem(
+    status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    code=INVALID_REQUEST,
+    title="Coded body",
+    detail="Bodies are taken as they are: leave Content-Encoding out.",
+    headers={"Accept-Encoding": "identity", "Connection": "close"},
+)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -51,7 +58,7 @@ class HostGuard:
 
 
 class BodyLimit:
-    """Hands on whole bodies of at most `bytes_max`, and answers 413 for larger ones.
+    """Hands on whole bodies of at most `bytes_max`, and answers 413 for larger ones, 415 for coded.
 
     A body here is one JSON document, which is read whole in any case. The frameworks' own
     limits would answer in their own words, or replace a 401 with a 413.
@@ -66,6 +73,12 @@ class BodyLimit:
         """Answer, or pass the request on with the body that was read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if any(
+            coding.lower() != "identity" for coding in header_values(scope, b"content-encoding")
+        ):
+            # Not even read: a small body can stand for one that fills the memory.
+            await response_of(_CODED, path=scope["path"])(scope, receive, send)
             return
         body = await self._whole_body(receive)
         if body is None:

@@ -13,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from runtime.configuration.listen import Listen
+from runtime.configuration.model import Config
+from runtime.descriptors import DESCRIPTORS_KEPT, raised_limit
 from runtime.errors import ListenError
 from runtime.http_protocol import BoundedHttp
 from tool_gateway.running import RunningCalls
@@ -21,8 +23,10 @@ DRAIN_SECONDS = 10.0
 # After the calls: time for their answers to leave before connections are cut.
 LINGER_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 75
-CONNECTIONS_MAX = 10_000
+CONNECTIONS_MAX = 12_000
+ADMIN_CONNECTIONS_MAX = 512
 BACKLOG = 2048
+ACCEPTED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +37,25 @@ class Bound:
     url: str
 
 
+class SharedSocket(socket.socket):
+    """A listening socket that several processes accept from."""
+
+    def listen(self, backlog: int = BACKLOG) -> None:
+        """Leave the kernel's queue as long as it was made, whatever this process accepts."""
+        super().listen(max(backlog, BACKLOG))
+
+
 class SignalFreeServer(uvicorn.Server):
     """A uvicorn server that leaves the process's signals to the process: it runs several."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen: few connections are taken at a time, many may wait to be.
+
+        The library knows one number for both, and would take thousands in one long step.
+        """
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -85,6 +106,21 @@ def check_free(listen: Listen) -> None:
         pass
 
 
+def check_open_access(config: Config) -> None:
+    """Return if agents without a token can only be of this machine.
+
+    Raises:
+        ListenError: others could be the agent too.
+    """
+    host = config.listen.agents.rpartition(":")[0].strip("[]")
+    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
+        raise ListenError(
+            'auth.mode = "none" is for loopback without a proxy; with '
+            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
+            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
+        )
+
+
 def _check_certificate(listen: Listen) -> None:
     """Refuse TLS files that cannot be served, before anybody connects to them."""
     if listen.tls_cert is None or listen.tls_key is None:
@@ -121,12 +157,26 @@ class Listeners:
     """Serves both applications until told to stop."""
 
     def __init__(
-        self, *, agents: tuple[Bound, ASGIApp], admin: tuple[Bound, ASGIApp], listen: Listen
+        self,
+        *,
+        agents: tuple[Bound, ASGIApp] | None = None,
+        admin: tuple[Bound, ASGIApp] | None = None,
+        private: tuple[Bound, ASGIApp] | None = None,
+        listen: Listen,
     ) -> None:
-        """Take what to serve where."""
-        self.agents_url = agents[0].url
-        self.admin_url = admin[0].url
-        self._servers = tuple((_server(app, listen), bound) for bound, app in (agents, admin))
+        """Take what to serve where; `private` is for other processes of this sidecar."""
+        self.agents_url = "" if agents is None else agents[0].url
+        self.admin_url = "" if admin is None else admin[0].url
+        plain = listen.model_copy(update={"tls_cert": None, "tls_key": None})
+        served = [(one, listen) for one in (agents, admin) if one is not None]
+        served += [] if private is None else [(private, plain)]
+        descriptors = raised_limit() - DESCRIPTORS_KEPT - ADMIN_CONNECTIONS_MAX
+        connections_max = max(ADMIN_CONNECTIONS_MAX, min(CONNECTIONS_MAX, descriptors))
+        at_once = {id(admin): ADMIN_CONNECTIONS_MAX}
+        self._servers = tuple(
+            (_server(one, terms, connections_max=at_once.get(id(one), connections_max)), one[0])
+            for one, terms in served
+        )
         self._stopping = anyio.Event()
         self._patience = anyio.CancelScope(deadline=float("inf"))
 
@@ -175,7 +225,11 @@ async def serve_whole(server: SignalFreeServer, bound: Bound) -> None:
         await server.serve([bound.listening])
 
 
-def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:
+def _server(
+    served: tuple[Bound, ASGIApp], listen: Listen, *, connections_max: int
+) -> SignalFreeServer:
+    bound, app = served
+    is_shared = isinstance(bound.listening, SharedSocket)
     return SignalFreeServer(
         uvicorn.Config(
             app,
@@ -189,6 +243,9 @@ def _server(app: ASGIApp, listen: Listen) -> SignalFreeServer:
             ssl_certfile=listen.tls_cert,
             ssl_keyfile=listen.tls_key,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            limit_concurrency=CONNECTIONS_MAX,
+            limit_concurrency=connections_max,
+            # Whoever shares a socket leaves the others some.
+            backlog=1 if is_shared else ACCEPTED_AT_ONCE,
+            ws="none",
         )
     )

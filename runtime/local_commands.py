@@ -166,11 +166,22 @@ class LocalCommands:
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that starts a stdio server inside a domain of its own."""
-        return self._executor.wrap_server(name, argv)
+        return self._executor.servers.wrap(name, argv)
+
+    def server_started(self, name: str, pid: int) -> None:
+        """Take note of the process that the server's command was started as."""
+        self._executor.servers.started(name, pid)
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        """Return the ids of all processes of the server that live now."""
+        try:
+            return await self._executor.servers.processes(name)
+        except EbpfError:
+            return ()  # its domain was removed while it was looked at
 
     async def end_server(self, name: str) -> None:
         """Kill whatever is left of the server's tree and remove its domain."""
-        await self._executor.end_server(name)
+        await self._executor.servers.end(name)
 
 
 def explanation_of(ended: CommandResult, limits: ExecutionLimits) -> str:

@@ -10,14 +10,17 @@ from tool_gateway.identity import Caller
 from tool_gateway.relaying import Relaying
 
 
-def http_front(gateway: Gateway, relaying: Relaying, *, body_bytes_max: int) -> ModernFront:
-    """Return the front that the agents' listener serves."""
+def http_front(
+    gateway: Gateway, relaying: Relaying, *, body_bytes_max: int, place: str = ""
+) -> ModernFront:
+    """Return the front that the agents' listener serves; `place` names this process in ids."""
     whole = McpFront(
         gateway,
         relaying,
         version=VERSION,
         body_bytes_max=body_bytes_max,
         code_of=_code_of,
+        place=place,
     )
     return ModernFront(gateway, whole=whole, version=VERSION, code_of=_code_of)
 

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import anyio
 
+from governor.ids import SessionId
+from governor.session import SessionState
 from memory_store.audit import Actor
 from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
@@ -14,6 +16,7 @@ from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
+from tool_gateway.freezing import SessionFreezer
 from tool_gateway.ports import Clock
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import PREFIX
@@ -27,6 +30,7 @@ PURGE_EVERY_SECONDS = 3600.0
 # What another sidecar put in force is in force here within twice that.
 PRICES_EVERY_SECONDS = 1.0
 PINS_EVERY_SECONDS = 5.0
+SESSIONS_EVERY_SECONDS = 1.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
@@ -116,6 +120,30 @@ async def follow_pins_for_ever(refresh: Callable[[], Awaitable[object]]) -> None
         await anyio.sleep(PINS_EVERY_SECONDS)
         with _tried("pins", "the approved manifests could not be read"):
             await refresh()
+
+
+async def follow_sessions_for_ever(
+    sessions: SessionBook, running: RunningCalls, freezer: SessionFreezer
+) -> None:
+    """Do to the calls of this process what was done to their sessions elsewhere, until cancelled.
+
+    A failure is counted and tried again.
+    """
+    frozen: set[SessionId] = set()
+    while True:
+        await anyio.sleep(SESSIONS_EVERY_SECONDS)
+        with _tried("sessions", "how the sessions of running calls stand could not be read"):
+            at_work = running.sessions
+            states = await sessions.states(tuple(at_work)) if at_work else {}
+            for session, state in states.items():
+                if state.is_closed:
+                    running.stop_session(session, why=f"the session was ended ({state.value})")
+                elif session not in frozen:
+                    await freezer.freeze(session)
+            now_frozen = {one for one, state in states.items() if state is SessionState.FROZEN}
+            for session in frozen & at_work - now_frozen:
+                await freezer.thaw(session)
+            frozen = now_frozen
 
 
 @contextmanager

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 import anyio
-import httpx
 from pydantic import SecretStr
 
 from memory_store.errors import StoreError
 from memory_store.notices import NoticeBook, NoticeView
 from tool_gateway import telemetry
+from tool_gateway.egress.reach import NAMED, Reach
+from tool_gateway.errors import UpstreamError, UpstreamFailedError
 from tool_gateway.ports import Clock
+from tool_gateway.upstreams.fetching import Fetcher
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ class Webhook:
     url: str
     secret: SecretStr
     timeout_ms: int = 10_000
+    reach: Reach = NAMED
 
 
 def notice_json(view: NoticeView) -> dict[str, object]:
@@ -65,31 +68,29 @@ async def deliver_for_ever(
     """Deliver notices until cancelled; one that is not taken is sent again, ever more rarely."""
     wait = every_seconds
     # No redirects: a signed body goes where the operator said.
-    async with httpx.AsyncClient(timeout=webhook.timeout_ms / 1000, trust_env=False) as client:
-        while True:
-            try:
-                sent = await deliver_once(notices, clock, webhook, client)
-            except (StoreError, httpx.HTTPError) as error:
-                telemetry.count_failure("webhook")
-                logger.warning(
-                    "notices were not delivered: %s; trying again in %.1f s", error, wait
-                )
-                await anyio.sleep(wait)
-                wait = min(2 * wait, RETRY_SECONDS_MAX)
-                continue
-            wait = every_seconds
-            # A full batch means that more wait.
-            if sent < BATCH_MAX:
-                await anyio.sleep(every_seconds)
+    fetcher = Fetcher()
+    while True:
+        try:
+            sent = await deliver_once(notices, clock, webhook, fetcher)
+        except (StoreError, UpstreamError) as error:
+            telemetry.count_failure("webhook")
+            logger.warning("notices were not delivered: %s; trying again in %.1f s", error, wait)
+            await anyio.sleep(wait)
+            wait = min(2 * wait, RETRY_SECONDS_MAX)
+            continue
+        wait = every_seconds
+        # A full batch means that more wait.
+        if sent < BATCH_MAX:
+            await anyio.sleep(every_seconds)
 
 
 async def deliver_once(
-    notices: NoticeBook, clock: Clock, webhook: Webhook, client: httpx.AsyncClient
+    notices: NoticeBook, clock: Clock, webhook: Webhook, fetcher: Fetcher
 ) -> int:
     """Send the oldest notices and return how many the receiver took.
 
     Raises:
-        HTTPError: it could not be reached, or did not answer 2xx.
+        UpstreamError: it could not be reached, may not be, or did not answer 2xx.
         StoreError: the notices cannot be read or marked now.
     """
     batch = await notices.undelivered(limit=BATCH_MAX)
@@ -100,10 +101,14 @@ async def deliver_once(
         "Content-Type": "application/json",
         SIGNATURE: signature(webhook.secret.get_secret_value(), body, at_ms=clock.now_ms()),
     }
-    answer = await client.post(webhook.url, content=body, headers=headers)
+    answer = await fetcher.fetched(
+        webhook.url,
+        reach=webhook.reach,
+        headers=headers,
+        body=body,
+        seconds_max=webhook.timeout_ms / 1000,
+    )
     if not answer.is_success:
-        raise httpx.HTTPStatusError(
-            f"the receiver answered {answer.status_code}", request=answer.request, response=answer
-        )
+        raise UpstreamFailedError(f"the receiver answered HTTP {answer.status}")
     await notices.delivered([view.seq for view in batch], now_ms=clock.now_ms())
     return len(batch)

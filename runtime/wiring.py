@@ -2,91 +2,73 @@
 
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-import anyio
 from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
-from ebpf.pressure import PressureReader
 from governor.ids import UpstreamName
 from governor.policy import Policy
-from governor.pricing import PriceList
-from memory_store.engine import Durability
+from memory_store.audit import Actor
 from memory_store.sessions import session_id_for
-from memory_store.store import Store, open_store
+from memory_store.store import Store
 from runtime.adapters import (
-    StoreApprovals,
-    StoreArchive,
-    StoreFlows,
-    StoreLedger,
     StoreManifests,
     StorePausing,
     StoreSubSessions,
-    StoreTurns,
     StoreUses,
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agents import agents_app
-from runtime.clock import SystemClock
-from runtime.configuration.contention import contention_of
-from runtime.configuration.flow import flow_approval_of, flow_policy_of
+from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
+from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
-    archive_bytes_max_of,
     budgets_of,
     policy_of,
     prices_of,
     providers_of,
-    retention_ms_of,
     shows_builtins,
     tier_rules_of,
     tiers_of,
-    turn_policy_of,
     upstreams_of,
     webhook_of,
 )
-from runtime.errors import ListenError
 from runtime.first_start import prepare
-from runtime.gate_key import gate_key
+from runtime.ground import Ground, clean_up, ground_of, implicit_sessions_of, store_of
+from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
-from runtime.listeners import is_loopback
+from runtime.in_force import InForce
+from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
-from runtime.prices import PriceSource
+from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
-from runtime.reaper import (
-    audit_for_ever,
-    close_idle_for_ever,
-    end_approvals_for_ever,
-    follow_pins_for_ever,
-    follow_prices_for_ever,
-    purge_for_ever,
-    reap_for_ever,
-)
+from runtime.reload import Reloaded, Reloader, Reread
+from runtime.seat import ALONE, KeeperPart, Seat
 from runtime.session_front import SessionFront
 from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
 from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
-from runtime.token_files import TENANT, TokenFiles
+from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
-from runtime.webhook import Webhook, deliver_for_ever
+from runtime.word_vectors import vectors_if_any
 from tool_gateway import builtin, shell
-from tool_gateway.approver import Approver
-from tool_gateway.books import Books
+from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Changes
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.discovery.finder import Finder
@@ -94,24 +76,30 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.front.stdio import StdioFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
-from tool_gateway.guards.flow import FlowGuard
-from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.outcomes import Outcomes
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.relaying import Relaying
 from tool_gateway.running import RunningCalls
-from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
 from tool_gateway.stock import Stock
-from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Turnstile
 from tool_gateway.upstreams.fleet import UpstreamFleet
+from tool_gateway.upstreams.spec import UpstreamSpec
 
 logger = logging.getLogger(__name__)
+
+
+class Reload(Protocol):
+    """Takes the changed configuration over."""
+
+    async def __call__(self, *, by: Actor) -> Reloaded:
+        """Return what was taken over."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,34 +116,35 @@ class Sidecar:
     turnstile: Turnstile
     tokens: TokenFiles
     stdio: Callable[[], Awaitable[StdioFront]]
+    reload: Reload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What the rest stands on."""
+class _Offered:
+    """What the upstreams offer, who keeps it, and what is made of what they answer."""
 
-    config: Config
-    policy: Policy
-    clock: SystemClock
-    store: Store
-    prices: PriceSource
-    ledger: StoreLedger
-    books: Books
-    turns: TurnGate
-    approver: Approver
-    archive: StoreArchive
-    running: RunningCalls
-    turnstile: Turnstile
-    kept: ArgumentsKept
-    flow: FlowGuard
-    gate: ReasoningGate | None
+    stock: Stock
+    pins: Pins
+    changes: Changes
+    fleet: UpstreamFleet
+    outcomes: Outcomes
+    keeper: ResultKeeper
+    answers: AnswerGuard
 
 
 @asynccontextmanager
 async def open_sidecar(
-    config: Config, *, state_dir: Path, store_url: SecretStr | None = None
+    config: Config,
+    *,
+    state_dir: Path,
+    store_url: SecretStr | None = None,
+    reread: Reread | None = None,
+    seat: Seat = ALONE,
 ) -> AsyncIterator[Sidecar]:
     """Yield a sidecar on `state_dir`, and on the server at `store_url` if there is one.
+
+    `reread` returns the configuration as its file has it now, where there is a file. `seat` is
+    the part of this process, where several make up a sidecar.
 
     Everything that it started is gone afterwards.
 
@@ -163,157 +152,135 @@ async def open_sidecar(
         ConfigError: the configuration contradicts itself.
         StoreError: the state directory cannot be used.
     """
-    _check_open_access(config)
-    policy, specs, webhook = policy_of(config), upstreams_of(config), webhook_of(config)
-    of_file = prices_of(config)
+    check_open_access(config)
+    specs, webhook = upstreams_of(config), webhook_of(config)
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(
-                state_dir,
-                url=None if store_url is None else store_url.get_secret_value(),
-                durability=Durability(config.store.durability),
-                archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            )
-        )
-        ground = _ground(config, policy, store, of_file, state_dir)
-        await ground.prices.refresh()
+        ground = await _opened(stack, config, seat, state_dir, store_url)
         host = probe_host()
         executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
-        await _clean_up(executor, ground)
-        tokens = await _first_start(ground, state_dir)
+        await _begin(stack, ground, executor, state_dir)
 
-        local = LocalCommands(
-            executor,
-            workdir=config.local.workdir or tempfile.gettempdir(),
-            at_once_max=config.local.at_once_max,
-            is_frozen=ground.running.is_frozen,
-            milliwatts_per_core=policy.milliwatts_per_core,
+        local = _local(ground, executor)
+        offered = await _offered(ground, specs, local)
+        fleet, pins = offered.fleet, offered.pins
+        gateway = await _gateway(ground, offered, local)
+        relaying = _relaying(ground, gateway, offered)
+        front = http_front(
+            gateway, relaying, body_bytes_max=config.listen.body_bytes_max, place=seat.place
         )
-        stock = _stock(ground)
-        pins, changes = await _pins(config, ground), Changes()
-        fleet = UpstreamFleet(specs, placement=local, stock=stock, pins=pins, changes=changes)
-        gateway = await _gateway(ground, stock=stock, fleet=fleet, local=local)
-        relaying = _relaying(ground, gateway, fleet, changes)
-        front = http_front(gateway, relaying, body_bytes_max=config.listen.body_bytes_max)
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
 
-        await _keep_house(stack, ground, webhook, pins)
+        freezer = SessionFreezer(running=ground.running, commands=local)
+        await keep_house(stack, ground, webhook, pins, freezer)
         await stack.enter_async_context(fleet.connected())
         await pins.pin_met()
 
-        readiness = Readiness(store=store, fleet=fleet)
+        readiness = _readiness(ground, fleet, local)
+        reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
             agents=await _agents(ground, front, models),
-            admin=_admin(ground, readiness, local, pins),
+            admin=_admin(ground, readiness, freezer, offered, reloader),
             running=ground.running,
             readiness=readiness,
-            store=store,
+            store=ground.store,
             host=host,
             fleet=fleet,
             turnstile=ground.turnstile,
-            tokens=tokens,
+            tokens=token_files(state_dir),
             stdio=partial(_stdio, ground, gateway, relaying),
+            reload=reloader.reload,
         )
 
 
-def _check_open_access(config: Config) -> None:
-    host = config.listen.agents.rpartition(":")[0].strip("[]")
-    if config.auth.mode == "none" and (not is_loopback(host) or config.listen.trusted_proxy):
-        raise ListenError(
-            'auth.mode = "none" is for loopback without a proxy; with '
-            f"listen.agents = {config.listen.agents!r} and trusted_proxy = "
-            f"{str(config.listen.trusted_proxy).lower()} other machines could be the agent"
-        )
+async def _opened(
+    stack: AsyncExitStack,
+    config: Config,
+    seat: Seat,
+    state_dir: Path,
+    store_url: SecretStr | None,
+) -> Ground:
+    """Return the ground on an open store, whose latest prices are known."""
+    in_force, of_file = InForce(config, policy_of(config)), prices_of(config)
+    store = await store_of(stack, config, seat, state_dir, store_url)
+    ground = ground_of(in_force, seat=seat, store=store, of_file=of_file, state_dir=state_dir)
+    await ground.prices.refresh()
+    return ground
 
 
-async def _clean_up(executor: LocalExecutor, ground: _Ground) -> None:
-    """Reap what an earlier process left behind: children, domains, then its holds."""
-    reaped = await executor.sweep()
-    # Where others share the store, what is live may be theirs: the reaper ends by time what
-    # an earlier process of ours left.
-    expired = await ground.store.ledger.expire_due(
-        now_ms=ground.clock.now_ms(), all_live=not ground.store.is_shared
+async def _begin(
+    stack: AsyncExitStack, ground: Ground, executor: LocalExecutor, state_dir: Path
+) -> None:
+    """Reap what an earlier process left, make what a first start needs, answer the workers."""
+    seat = ground.seat
+    await clean_up(executor, ground)
+    await stack.enter_async_context(executor.guarded())
+    if seat.worker is None:
+        await _first_start(ground, state_dir)
+    if seat.keeper is not None:
+        # Before upstreams are connected: after a restart the workers wait for nothing else.
+        await stack.enter_async_context(seat.keeper.answering(ground.store))
+
+
+def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
+    terms = ground.config.local
+    return LocalCommands(
+        executor,
+        workdir=terms.workdir or tempfile.gettempdir(),
+        at_once_max=max(1, terms.at_once_max // ground.seat.workers),
+        is_frozen=ground.running.is_frozen,
+        milliwatts_per_core=ground.policy.milliwatts_per_core,
     )
-    if reaped or expired:
-        logger.warning(
-            "an earlier sidecar ended without cleaning up: what was left of %s was killed, %s",
-            _counted(reaped, "local command or server", "local commands and servers"),
-            _counted(len(expired), "hold was ended", "holds were ended"),
-        )
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
-def _ground(
-    config: Config, policy: Policy, store: Store, of_file: PriceList, state_dir: Path
-) -> _Ground:
-    clock = SystemClock()
-    ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
-    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
-    kept = ArgumentsKept(config.records.arguments)
-    turns = TurnGate(
-        books=books, store=StoreTurns(store.turns), policy=turn_policy_of(config), clock=clock
+async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
+    """Return the upstreams, none of them connected yet."""
+    stock = Stock(_house_tools(ground.config, ground.policy))
+    pins, changes = await _pins(ground), Changes()
+    fleet = UpstreamFleet(
+        specs,
+        placement=local,
+        stock=stock,
+        pins=pins,
+        changes=changes,
+        below=ground.clock.below,
     )
-    return _Ground(
-        config=config,
-        policy=policy,
-        clock=clock,
-        store=store,
-        prices=PriceSource(store.prices, of_file=of_file),
-        ledger=ledger,
-        books=books,
-        turns=turns,
-        approver=Approver(
-            desk=StoreApprovals(store.approvals),
-            books=books,
-            turns=turns,
-            clock=clock,
-            arguments_kept=kept,
+    keeper = ResultKeeper(
+        archive=ground.archive,
+        ledger=ground.ledger,
+        clock=ground.clock,
+        can_be_read_on=shows_builtins(ground.config),
+    )
+    return _Offered(
+        stock=stock,
+        pins=pins,
+        changes=changes,
+        fleet=fleet,
+        outcomes=Outcomes(fleet.relays, breakers=ground.breakers, kept_out=pins.count_kept_out),
+        keeper=keeper,
+        answers=AnswerGuard(
+            schemas=lambda: stock.schemas,
+            keeper=keeper,
+            detectors=detectors_of(ground.config.redaction),
         ),
-        archive=StoreArchive(store.archive),
-        running=running,
-        turnstile=Turnstile(
-            contention_of(config.contention, config.commons),
-            clock=clock,
-            pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
-            # What reads the house's own books is never kept waiting.
-            exempt=frozenset({builtin.BUILTIN}),
-        ),
-        kept=kept,
-        flow=_flow(config, store, clock),
-        gate=ReasoningGate(key=gate_key(state_dir), clock=clock) if policy.has_gate else None,
     )
 
 
-def _flow(config: Config, store: Store, clock: SystemClock) -> FlowGuard:
-    turns = turn_policy_of(config)
-    return FlowGuard(
-        policy=flow_policy_of(config.flow),
-        approval=flow_approval_of(config.flow),
-        store=StoreFlows(store.flows),
-        clock=clock,
-        is_shared=store.is_shared,
-        class_of=lambda chain: turns.class_of(chain.agent, asked=None),
-    )
-
-
-async def _finder(ground: _Ground, stock: Stock) -> Finder:
+async def _finder(ground: Ground, stock: Stock) -> Finder:
     finder = Finder(
         stock=stock,
         policy=lambda: ground.policy,
         clock=ground.clock,
+        vectors=vectors_if_any,
         terms=list_terms_of(ground.config.tools),
     )
     await finder.learn(StoreUses(ground.store.calls))
     return finder
 
 
-async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
-    return await prepare(
+async def _first_start(ground: Ground, state_dir: Path) -> None:
+    await prepare(
         ground.store,
         state_dir=state_dir,
         budgets=budgets_of(ground.config, tenant=TENANT),
@@ -321,30 +288,25 @@ async def _first_start(ground: _Ground, state_dir: Path) -> TokenFiles:
     )
 
 
-async def _pins(config: Config, ground: _Ground) -> Pins:
+async def _pins(ground: Ground) -> Pins:
     """Return what was approved of the upstreams, known before any of them is connected."""
     pins = Pins(
-        {UpstreamName(table.name): table.pin for table in config.upstream},
+        {UpstreamName(table.name): table.pin for table in ground.config.upstream},
         store=StoreManifests(ground.store.manifests, now_ms=ground.clock.now_ms),
     )
     await pins.refresh()
     return pins
 
 
-async def _gateway(
-    ground: _Ground, *, stock: Stock, fleet: UpstreamFleet, local: LocalCommands
-) -> Gateway:
+async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> Gateway:
+    stock, fleet, pins = offered.stock, offered.fleet, offered.pins
     finder = await _finder(ground, stock)
     pipeline = Pipeline(
         books=ground.books,
         turns=ground.turns,
         approver=ground.approver,
-        keeper=ResultKeeper(
-            archive=ground.archive,
-            ledger=ground.ledger,
-            clock=ground.clock,
-            can_be_read_on=shows_builtins(ground.config),
-        ),
+        keeper=offered.keeper,
+        answers=offered.answers,
         clock=ground.clock,
         policy=lambda: ground.policy,
         running=ground.running,
@@ -363,7 +325,7 @@ async def _gateway(
         policy=lambda: ground.policy,
         spawning=Spawning(StoreSubSessions(SubSessions(ground.store, clock=ground.clock))),
         answers=Answers(finder),
-        taking=None if ground.gate is None else ground.gate.take,
+        taking=ground.gate.take,
     )
     return Gateway(
         stock=stock,
@@ -374,39 +336,56 @@ async def _gateway(
             shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
         },
         relays=fleet.relays,
+        outcomes=offered.outcomes,
         policy=lambda: ground.policy,
-        sessions=ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000),
+        sessions=implicit_sessions_of(ground),
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
+        kept_out=pins.kept_out,
     )
 
 
-def _stock(ground: _Ground) -> Stock:
+def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
-    gates = () if ground.gate is None else (builtin.ANSWER_ENTRY,)
-    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(ground.config) else ()
-    return Stock([*own, *gates])
+    gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
+    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(config) else ()
+    return (*own, *gates)
 
 
-def _relaying(
-    ground: _Ground, gateway: Gateway, fleet: UpstreamFleet, changes: Changes
-) -> Relaying:
+def _reloader(
+    ground: Ground, offered: _Offered, relaying: Relaying, reread: Reread | None
+) -> Reloader:
+    return Reloader(
+        reread,
+        ground,
+        fleet=offered.fleet,
+        pins=offered.pins,
+        answers=offered.answers,
+        relaying=relaying,
+        changes=offered.changes,
+        follow=lambda config, policy: offered.stock.keep(_house_tools(config, policy)),
+    )
+
+
+def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
     return Relaying(
-        relays=fleet.relays,
+        relays=offered.fleet.relays,
+        outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
+        is_exposed=offered.pins.exposes,
         policy=lambda: ground.policy,
-        changes=changes,
+        changes=offered.changes,
         elapsed_ms=ground.clock.elapsed_ms,
     )
 
 
-async def _stdio(ground: _Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
+async def _stdio(ground: Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
     caller = await caller_named(ground.config.auth.principal, ground.store.principals)
     return stdio_front(gateway, relaying, caller=caller)
 
 
-async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway) -> ModelFront:
+async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) -> ModelFront:
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
     chat = ChatGateway(
         books=ground.books,
@@ -426,33 +405,8 @@ async def _model_front(stack: AsyncExitStack, ground: _Ground, gateway: Gateway)
     return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
 
 
-async def _keep_house(
-    stack: AsyncExitStack, ground: _Ground, webhook: Webhook | None, pins: Pins
-) -> None:
-    """Start what runs beside the calls: holds that nobody ends, records past their time."""
-    store, clock = ground.store, ground.clock
-    tasks = await stack.enter_async_context(anyio.create_task_group())
-    stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
-    tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
-    tasks.start_soon(audit_for_ever, store, name="conservation")
-    if ground.config.commons:
-        tasks.start_soon(ground.turnstile.keep_pace, name="commons")
-    keep_ms = retention_ms_of(ground.config)
-    tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
-    idle_ms = ground.config.session.idle_s * 1000
-    close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
-    tasks.start_soon(close_idle, name="idle sessions")
-    tasks.start_soon(pins.pin_for_ever, name="pins")
-    if store.is_shared:
-        tasks.start_soon(follow_pins_for_ever, pins.refresh, name="approvals of manifests")
-        tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
-    if webhook is not None:
-        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
-
-
-async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
-    config = ground.config
+async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
+    config, worker = ground.config, ground.seat.worker
     return agents_app(
         front=front,
         other_routes=[
@@ -466,28 +420,66 @@ async def _agents(ground: _Ground, front: ModernFront, models: ModelFront) -> AS
             secret, now_ms=ground.clock.now_ms()
         ),
         open_to=await open_caller_of(config.auth, ground.store.principals),
+        oauth=door_for(
+            resource_terms_of(config.oauth), ground.store.principals, clock=ground.clock
+        ),
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
+        met=None if worker is None else worker.met,
+        handing=None if worker is None else worker.handing,
     )
 
 
-def _admin(ground: _Ground, readiness: Readiness, local: LocalCommands, pins: Pins) -> ASGIApp:
+def _readiness(ground: Ground, fleet: UpstreamFleet, local: LocalCommands) -> Readiness:
+    return Readiness(
+        store=ground.store,
+        fleet=fleet,
+        breakers=ground.breakers,
+        placement=local,
+        now_ms=ground.clock.now_ms,
+    )
+
+
+def _admin(
+    ground: Ground,
+    readiness: Readiness,
+    freezer: SessionFreezer,
+    offered: _Offered,
+    reloader: Reloader,
+) -> ASGIApp:
+    keeper = ground.seat.keeper
     app = create_admin_app(
         AdminParts(
             store=ground.store,
             clock=ground.clock,
             running=ground.running,
             approver=ground.approver,
-            freezer=SessionFreezer(running=ground.running, commands=local),
-            readiness=readiness.problems,
+            freezer=freezer,
+            readiness=partial(_problems, readiness, keeper),
             upstreams=readiness.upstreams,
-            metrics=exposition,
+            upstream=readiness.upstream,
+            metrics=exposition if keeper is None else keeper.metrics,
             policy=lambda: ground.policy,
-            known=known_targets(ground.config),
+            known=lambda: known_targets(ground.config),
             prices=ground.prices,
-            pins=pins,
+            pins=offered.pins,
             labels=ground.flow.traits_of,
+            reload=partial(_reload_all, reloader, keeper),
+            schema_faults=lambda: offered.stock.schemas.faults,
             body_bytes_max=ground.config.listen.body_bytes_max,
         )
     )
     return HostGuard(app, allowed_hosts=ground.config.listen.allowed_hosts)
+
+
+async def _reload_all(reloader: Reloader, keeper: KeeperPart | None, by: Actor) -> Reloaded:
+    """Take the changed configuration over here, and where agents connect."""
+    reloaded = await reloader.reload(by=by)
+    if keeper is not None:
+        keeper.spread_reload()
+    return reloaded
+
+
+async def _problems(readiness: Readiness, keeper: KeeperPart | None) -> list[str]:
+    """Return why nothing can be served, here or where agents connect."""
+    return [*await readiness.problems(), *(() if keeper is None else keeper.problems())]

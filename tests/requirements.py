@@ -7,6 +7,12 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.protocol_requirements import ALL_OF_MCP
+from tests.requirements_outside import OUTSIDE
+from tests.requirements_workers import SHARED, WORKERS
+from tests.stranger_requirements import INPUT, SAFETY
+from tests.upstream_requirements import UPSTREAM_CARE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
@@ -22,12 +28,16 @@ _INTERFACES = "interfaces"
 _INPUT = "bad input"
 _SHARED = "several sidecars, one database"
 _SESSIONS = "sub-sessions"
+_WORKERS = "several workers, one sidecar"
 _HOUSE = "house rules"
 _PROOF = "the proof"
 _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_OUTSIDE = "tokens and connections"
+
+_CARE = "upstream care"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -43,6 +53,7 @@ _STATED: dict[str, dict[str, str]] = {
         "reservation.id-unique": "A reservation id is never reused.",
         "scope.child-within-parent": "A child scope's settled usage is within its parent's.",
         "process.none-outlives-call": "No process outlives its call's domain.",
+        "process.none-outlives-sidecar": "Nothing outlives the sidecar that started it.",
     },
     _SESSIONS: {
         "budget.observe-denies-nothing": (
@@ -60,48 +71,8 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that runs when its sub-session is closed keeps its hold and settles."
         ),
     },
-    _PROTOCOL: {
-        "protocol.any-era-with-any-era": (
-            "A client of any era uses a server of any era: tools, resources, prompts, completion, "
-            "progress, logs, cancellation, errors, and what a server asks in between."
-        ),
-        "protocol.is-conformant": (
-            "The official suite's scenarios pass through the gateway, in both eras, and at its leg "
-            "to the upstream."
-        ),
-        "protocol.questions-reach-who-caused-them": (
-            "What an upstream asks goes to the client whose request caused it, or is refused."
-        ),
-        "protocol.parked-calls-are-bounded": (
-            "A call that waits without its client is bounded in number, time and bytes, resumed "
-            "only by its agent and settled once."
-        ),
-        "protocol.upstreams-are-merged": (
-            "What several upstreams offer is one list; a shared URI is the first one's and told; "
-            "what a rule forbids is neither listed nor given."
-        ),
-        "protocol.offers-are-governed": (
-            "A resource that is read and a prompt that is got are calls: rules, budgets, freezes "
-            "and records cover them."
-        ),
-        "protocol.sole-upstream-is-shown-as-it-is": (
-            "Without a prefix a sole upstream's names, capabilities and instructions are shown."
-        ),
-        "protocol.answers-are-kept-as-they-allow": (
-            "A list or resource is given again only for its ttlMs, and to others only if public."
-        ),
-        "protocol.tasks-are-relayed": "A task is asked about at the upstream that runs it.",
-        "command.stdio-serves-one-client": (
-            "`flyball stdio` serves the program that started it, and ends with it."
-        ),
-        "command.import-takes-what-it-can": (
-            "`flyball import` takes servers from an mcpServers file and says what it could not."
-        ),
-        "protocol.changes-are-told": "Clients hear what changed, once it can be seen.",
-        "protocol.unknown-members-are-kept": (
-            "Members of results that the protocol does not know pass unchanged."
-        ),
-    },
+    _CARE: UPSTREAM_CARE,
+    _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (
             "A memory, process or time limit that ends a call is settled at the measured usage; "
@@ -138,6 +109,9 @@ _STATED: dict[str, dict[str, str]] = {
         ),
         "front.gone-client-cancels": "A client that goes away takes its call back.",
         "upstream.comes-back": "An upstream that died is connected again.",
+        "upstream.lines-are-bounded": "A stdio server whose line does not end is ended.",
+        "upstream.idle-rests": "An unused server is stopped, and started by the next call.",
+        "upstream.hung-is-restarted": "A server that answers no health check is restarted.",
     },
     _INTERFACES: {
         "denial.shape": (
@@ -252,63 +226,9 @@ _STATED: dict[str, dict[str, str]] = {
         "nothing-leaves": "Nothing leaves the machine that the operator did not ask for.",
         "price.never-favours-caller": "Prices round up; an unpriced model is refused, not free.",
     },
-    _INPUT: {
-        "price.list-checked": (
-            "A price list with a negative, huge or broken price, an unknown field or the same "
-            "entry twice is refused with the field, and changes nothing."
-        ),
-        "input.malformed-json": "Malformed JSON is answered with a parse error.",
-        "input.unknown-tool": "An unknown tool is refused by name, and nothing is reserved.",
-        "input.wrong-types": (
-            "Arguments of the wrong type are refused: where, what was expected, what came."
-        ),
-        "input.context-is-checked": "Session, turn and key are short printable strings.",
-        "input.hostile-schema": "An upstream's malformed schema harms neither house nor neighbour.",
-        "input.budget-matches-nothing": (
-            "A budget for a tool, an upstream or a tier that is not configured is refused."
-        ),
-        "input.endless-headers": "Headers without an end are given up.",
-        "input.oversize-body-413": "A body above the limit is answered 413.",
-        "input.unknown-principal-401": "An unknown token is answered 401.",
-        "input.unknown-budget-404": "An unknown budget is answered 404.",
-        "input.upstream-cannot-start": "An upstream that cannot start is said so, with its words.",
-        "input.upstream-dies": "An upstream that dies mid-call fails that call, which is settled.",
-        "input.upstream-never-answers": "An upstream that never answers is given up in time.",
-        "drain.no-child-left": "SIGTERM ends the calls, settles them and leaves no child behind.",
-        "crash.restart-reaps": "After SIGKILL a restart ends strays and expires old holds.",
-    },
-    _SHARED: {
-        "shared.one-budget": (
-            "However many sidecars share a database, a budget is one budget to all of them, and a "
-            "change of it governs the next admission of each."
-        ),
-        "shared.holds-of-others": (
-            "No sidecar ends a hold of another before its time, and none is ended twice."
-        ),
-        "shared.acknowledged-on-disk": (
-            "What a sidecar was told is stored survives the crash of the shared database's server."
-        ),
-        "shared.session-closed": "A session closed through one sidecar is denied by all at once.",
-        "shared.token-revoked": (
-            "A token revoked through one sidecar is refused by all within a second."
-        ),
-        "shared.one-change-at-a-time": "Of two changes to one version of a record, one is refused.",
-        "shared.housekeeping-once": (
-            "Every sidecar keeps house, and nothing is closed or removed twice."
-        ),
-        "shared.reconnects": (
-            "A lost connection fails what was under way, and the next call makes it anew."
-        ),
-        "store.migrated-with-rows": (
-            "A database of an older schema is migrated with the rows in it: budgets, balances, "
-            "live holds and sessions stand and go on, on SQLite and PostgreSQL."
-        ),
-        "shared.migrated-on-command": (
-            "A start makes the tables of an empty shared database and changes none that is there; "
-            "`flyball migrate` does, in one phase before a rollout and one after."
-        ),
-        "shared.password-unseen": "A store's password is in no file, error or log of Flyball.",
-    },
+    _INPUT: INPUT,
+    _WORKERS: WORKERS,
+    _SHARED: SHARED,
     _PROOF: {
         "proof.no-overspend": (
             "However many clients spend at once, a provider never gives a unit above any budget."
@@ -389,49 +309,18 @@ _STATED: dict[str, dict[str, str]] = {
         "tools.learned-per-tenant": (
             "What is learned of past use is bounded and never reaches another tenant."
         ),
+        "retrieval.shipped-vectors": (
+            "Word vectors are shipped with the package and described by a card that names their "
+            "hash; a text has the same vector everywhere, tools are found by meaning where no word "
+            "is shared, and without the file words alone decide."
+        ),
         "eval.tools": (
             "Tool search is measured per step over files of tools and requests; a fault names its "
             "file and line."
         ),
     },
-    _SAFETY: {
-        "flow.labels-are-inferred": (
-            "Without a word from the operator a tool's labels follow from what it says of itself; "
-            "one of which nothing can be told acts and is not trusted."
-        ),
-        "flow.only-what-was-asked": (
-            "After untrusted content nothing acts that the user's own words did not ask for."
-        ),
-        "flow.no-words-never-allow": "With no trusted words of the user a rule never allows.",
-        "flow.task-tools": "A task class that has a list of tools has no others.",
-        "flow.seen-survives": "What a session has seen outlives a restart, or nothing is shown.",
-        "cache.costs-nothing": (
-            "The same call of a tool that only reads is answered as before within its time, runs "
-            "nothing, is charged nothing and says so."
-        ),
-        "cache.scope": "What one agent was answered never answers another, of any tenant.",
-        "cache.changes-void": "Whatever an agent changes at an upstream voids what it read there.",
-        "gate.think-first": (
-            "A rule's gate lets nobody through who is not known, or calls too often, before a "
-            "puzzle was solved."
-        ),
-        "gate.single-use": (
-            "A challenge takes one answer, of the agent that it was made for, before it runs out; "
-            "none from before a restart."
-        ),
-        "pin.change-is-quarantined": (
-            "What an upstream offers is exposed only as it was approved: a changed, renamed or new "
-            "tool is kept out until an administrator has seen and approved it."
-        ),
-        "pin.first-use-once": "An upstream is trusted at its first use once, over restarts too.",
-        "pin.approve-what-was-seen": (
-            "An approval is for the manifest that was read, and is in the audit log."
-        ),
-        "flow.words-are-trusted": (
-            "The user's words are a launcher's or the first messages, once, before anything "
-            "untrusted was seen; what tools answer never counts."
-        ),
-    },
+    _OUTSIDE: OUTSIDE,
+    _SAFETY: SAFETY,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

@@ -75,6 +75,13 @@ def test_the_migrations_travel_inside_the_memory_store(wheel: Path) -> None:
     assert any(name.startswith("memory_store/_migrations/versions/") for name in names)
 
 
+@pytest.mark.requirement("retrieval.shipped-vectors")
+def test_the_word_vectors_travel_with_their_card(wheel: Path) -> None:
+    names = contents(wheel)
+
+    assert {"runtime/word_vectors/english.vectors", "runtime/word_vectors/CARD.md"} <= set(names)
+
+
 @pytest.mark.requirement("package.exactly-five")
 def test_an_ignored_file_is_not_shipped(wheel: Path) -> None:
     assert not [name for name in contents(wheel) if name.endswith(STRAY)]

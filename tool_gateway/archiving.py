@@ -49,11 +49,7 @@ def indexed(
     A tool that declares an output schema keeps its result uncut, because clients validate
     it, unless the rule takes the schema out of tools/list.
     """
-    entry = {
-        "archive_id": archived.archive_id,
-        "sha256": archived.sha256,
-        "total_bytes": archived.total_bytes,
-    }
+    entry = archive_entry(archived)
     if has_output_schema and not rule.drop_output_schema:
         return result.with_meta(**{ARCHIVE_META: {**entry, "cut": False}})
     content, _ = archive_form(result)
@@ -65,6 +61,20 @@ def indexed(
         closing=result.closing,
         meta={**result.meta, ARCHIVE_META: {**entry, "cut": True, "head_bytes": len(head)}},
     )
+
+
+def archive_entry(archived: Archived) -> dict[str, object]:
+    """Return what names an archived result."""
+    return {
+        "archive_id": archived.archive_id,
+        "sha256": archived.sha256,
+        "total_bytes": archived.total_bytes,
+    }
+
+
+def aside_note(archive_id: ArchiveId) -> str:
+    """Return the words that tell the model where a result is that it is not shown."""
+    return f' What it answered is kept: {READ_TOOL} {{"index": "{archive_id}"}} shows it.'
 
 
 def cut_to_characters(content: bytes) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
-from governor.ids import ArchiveId, ToolName, UpstreamName
+from governor.ids import ArchiveId, ToolName
 from governor.limits import ExecutionLimits
 from governor.policy import STATUS_TOOL
 from governor.tracker import amount_words
@@ -16,7 +16,7 @@ from governor.usage import OF_THE_MACHINE
 from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import HOUSE, ToolEntry
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import (
@@ -40,7 +40,7 @@ from tool_gateway.turn_gate import TurnGate
 MEMORY_READ = ToolName(READ_TOOL)
 GOVERNOR_STATUS = STATUS_TOOL
 GOVERNOR_EXTEND = ToolName(EXTEND_TOOL)
-BUILTIN = UpstreamName("flyball")
+BUILTIN = HOUSE
 READ_BYTES_DEFAULT = 16_384
 READ_BYTES_MAX = 1_048_576
 REASON_CHARS_MAX = 500
@@ -191,7 +191,7 @@ class Builtins:
         if call.tool in discovery.NAMES:
             return await self._answers.run(call)
         if call.tool == ANSWER:
-            return answered(call, self._taking)
+            return await answered(call, self._taking)
         return await self._status(call)
 
     async def _status(self, call: ToolCall) -> Outcome:

@@ -97,6 +97,11 @@ class AnswerCache:
             if key.method in methods and (uri is None or json.loads(key.params).get("uri") == uri):
                 self._drop(key)
 
+    def forget_upstream(self, upstream: UpstreamName) -> None:
+        """Keep nothing that an upstream has answered."""
+        for key in [key for key in self._kept if key.upstream == upstream]:
+            self._drop(key)
+
     def _drop(self, key: _Key) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:

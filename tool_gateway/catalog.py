@@ -12,6 +12,8 @@ from tool_gateway.results import Json
 
 NAME_LENGTH_MAX = 64
 SEPARATOR = "__"
+# Whose the tools of the house itself are.
+HOUSE = UpstreamName("flyball")
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_CHARS = 8
@@ -24,7 +26,8 @@ class ToolEntry:
     `original` is the name that its backend knows; `definition` is the tool as the wire
     describes it, under its original name. The answer of a bounded tool is limited by its
     own arguments and is never archived. `about` is what its server says of itself. `traits` are
-    what it can do to information where that need not be told from its description.
+    what it can do to information where that need not be told from its description. What
+    `is_approved` has the definition that was approved for it; what `is_kept_out` waits for that.
     """
 
     exposed: ToolName
@@ -34,12 +37,37 @@ class ToolEntry:
     is_bounded: bool = False
     about: str = ""
     traits: Traits | None = None
+    is_approved: bool = False
+    is_kept_out: bool = False
 
     @property
     def input_schema(self) -> Json:
         """Return the schema of the arguments."""
         schema = self.definition.get("inputSchema")
         return schema if isinstance(schema, Mapping) else {"type": "object"}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the tool says that to run it twice is to run it once, and was approved so.
+
+        A server that nobody has looked at is not taken at its word.
+        """
+        hints = self.definition.get("annotations")
+        return (
+            self.is_approved
+            and isinstance(hints, Mapping)
+            and (hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True)
+        )
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether the house itself answers."""
+        return self.backend == HOUSE
+
+    @property
+    def is_tool(self) -> bool:
+        """Tell whether this is a tool; another request goes by its method, which has a stroke."""
+        return "/" not in self.exposed
 
     @property
     def has_output_schema(self) -> bool:
@@ -74,6 +102,10 @@ class Catalog:
     def __len__(self) -> int:
         """Return how many tools are exposed."""
         return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a tool of that name is exposed."""
+        return name in self._by_name
 
     def find(self, name: str) -> ToolEntry:
         """Return the entry of an exposed name.

@@ -4,7 +4,15 @@ import json
 from dataclasses import replace
 
 from governor.amounts import Unit
-from governor.denial import Challenge, DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.denial import (
+    Challenge,
+    DenialReason,
+    Denied,
+    Remedy,
+    RemedyAction,
+    Shortage,
+    TooLarge,
+)
 from governor.flow.policy import Stopped
 from governor.loops import Loop, Measure
 from governor.tracker import duration_words
@@ -28,6 +36,9 @@ def denial_json(denied: Denied) -> dict[str, object]:
     }
     if shortage is not None:
         shape.update(_shortage_json(shortage))
+    if denied.size is not None:
+        size = {"unit": "bytes", "limit": denied.size.limit, "requested": denied.size.got}
+        shape.update(size)
     shape["retry_after_ms"] = denied.retry_after_ms
     if denied.approval_id is not None:
         shape["approval_id"] = denied.approval_id
@@ -87,6 +98,64 @@ def policy_denied(rule: str, tool: str) -> Denied:
     )
 
 
+def access_denied(rule: str, tool: str) -> Denied:
+    """Return the denial of a tool that an access rule keeps from its caller."""
+    return Denied(
+        reason=DenialReason.POLICY_DENIED,
+        remedy=Remedy(
+            action=RemedyAction.ASK_ADMINISTRATOR,
+            text=(
+                f"The access rule {rule!r} keeps {tool} from you. Use another tool, or ask an "
+                "administrator for it."
+            ),
+        ),
+    )
+
+
+def read_only(tool: str, *, why: str) -> Denied:
+    """Return the denial of a tool that may change something where nothing may be changed."""
+    return Denied(
+        reason=DenialReason.READ_ONLY,
+        remedy=Remedy(
+            action=RemedyAction.CHANGE_APPROACH,
+            text=(
+                f"{tool} was not run: {why}, and {tool} is not known to only read. Use tools that "
+                "only read (tools/list shows them), or tell the user what you would have changed."
+            ),
+        ),
+    )
+
+
+def quarantined(tool: str, *, upstream: str) -> Denied:
+    """Return the denial of a tool whose definition nobody has approved as it is now."""
+    return Denied(
+        reason=DenialReason.QUARANTINED,
+        remedy=Remedy(
+            action=RemedyAction.ASK_ADMINISTRATOR,
+            text=(
+                f"{tool} is quarantined: what {upstream} says of it is new or was changed, and "
+                "nobody has approved that. Ask an administrator to look at it and approve it "
+                f"(GET /admin/v1/upstreams/{upstream}/manifest, then POST …/approve)."
+            ),
+        ),
+    )
+
+
+def arguments_too_large(tool: str, size: TooLarge) -> Denied:
+    """Return the denial of a call whose arguments are above their bound."""
+    return Denied(
+        reason=DenialReason.ARGUMENTS_TOO_LARGE,
+        size=size,
+        remedy=Remedy(
+            action=RemedyAction.REQUEST_LESS,
+            text=(
+                f"The arguments of {tool} are {size.got} bytes, and at most {size.limit} are "
+                "allowed (arguments_bytes_max). Send less, or in several calls."
+            ),
+        ),
+    )
+
+
 def isolation_unavailable(why: str) -> Denied:
     """Return the denial of a local command that this host cannot hold."""
     return Denied(
@@ -136,6 +205,21 @@ def contended(why: str, *, retry_after_ms: int) -> Denied:
     )
 
 
+def upstream_unavailable(why: str, *, retry_after_ms: int) -> Denied:
+    """Return the denial of a call whose upstream would fail it."""
+    return Denied(
+        reason=DenialReason.UPSTREAM_UNAVAILABLE,
+        retry_after_ms=retry_after_ms,
+        remedy=Remedy(
+            action=RemedyAction.RETRY_LATER,
+            text=(
+                f"{why} Nothing was started. Try again in {-(-retry_after_ms // 1000)} s, or go "
+                "on without it."
+            ),
+        ),
+    )
+
+
 def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     """Return the denial of a call that would only repeat what is known."""
     if loop.measure is Measure.PAUSE:
@@ -177,7 +261,11 @@ def flow_denied(stopped: Stopped, *, tool: str) -> Denied:
 
 
 # What the caller can put right without anybody's help.
-_FOR_THE_CALLER_ALONE = (DenialReason.GATE_REQUIRED, DenialReason.TURN_UNKNOWN)
+_FOR_THE_CALLER_ALONE = (
+    DenialReason.ARGUMENTS_TOO_LARGE,
+    DenialReason.GATE_REQUIRED,
+    DenialReason.TURN_UNKNOWN,
+)
 _CHEAPER_HELPS = (
     DenialReason.BUDGET_EXHAUSTED,
     DenialReason.ISOLATION_UNAVAILABLE,

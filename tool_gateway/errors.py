@@ -81,8 +81,24 @@ class UpstreamNotReachedError(UpstreamError):
     """The upstream provably received nothing of the call."""
 
 
+class UpstreamDownError(UpstreamNotReachedError):
+    """The upstream is not there, so it provably received nothing of the call."""
+
+
+class UpstreamRefusedError(UpstreamDownError):
+    """The upstream takes no connection at this moment, so nothing of the call was sent."""
+
+
+class EgressDeniedError(UpstreamNotReachedError):
+    """The server's address is one that connections may not go to."""
+
+
 class UpstreamFailedError(UpstreamError):
     """The upstream failed after the call was sent to it."""
+
+
+class UpstreamLostError(UpstreamFailedError):
+    """No whole answer came from the upstream, which may have done what it was asked."""
 
 
 class UpstreamSaidError(UpstreamFailedError):

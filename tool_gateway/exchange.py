@@ -6,12 +6,13 @@ use them. What lies between hands them on and knows nothing of either protocol.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
 
 from governor.ids import SessionId
+from tool_gateway.bearer import Bearer
 from tool_gateway.results import Json
 
 # What a server may ask of a client, with the capability that the client must have declared.
@@ -43,7 +44,8 @@ class Wishes:
     `capabilities` are what its client declared. `meta` is its `_meta` without what belongs to
     one leg alone. `extras` are the parameters that only the server understands. A client that
     `retries_itself` takes a server's question as the answer to its request and sends the
-    request again with what was asked for.
+    request again with what was asked for. `bearer` is the client's own token, for the upstreams
+    that are sent it or what it is exchanged for.
     """
 
     capabilities: Json
@@ -51,6 +53,7 @@ class Wishes:
     extras: Json
     retries_itself: bool = False
     has_progress: bool = False
+    bearer: Bearer | None = field(default=None, repr=False)
 
     def can_answer(self, method: str, mode: str = "form") -> bool:
         """Tell whether the client said that it answers this kind of question.

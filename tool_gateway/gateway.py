@@ -1,28 +1,38 @@
 """The gateway's use cases: list the tools that a caller may use, call one of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from governor.access import Offer
 from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
+from governor.target import CallKind
+from tool_gateway.access import refusal_of
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.offer_calls import OfferCalls
+from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.relays import Relay
-from tool_gateway.results import BUDGET_META, DENIAL_META, ToolResult, text_result
+from tool_gateway.relays import Presence, Relay
+from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
+from tool_gateway.telemetry import count_denied
 
+# About as long as an upstream takes that is started again.
+NOT_THERE_RETRY_MS = 5_000
+# Which tools are offered and wait for an approval: the entry of an exposed name, if it does.
+KeptOut = Callable[[str], ToolEntry | None]
 _text_of = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -45,46 +55,68 @@ class Gateway:
         books: Books,
         backends: Mapping[UpstreamName, Backend],
         relays: Mapping[UpstreamName, Relay] | None = None,
+        outcomes: Outcomes | None = None,
         policy: PolicySource,
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
         clock: Clock,
         finder: Finder,
+        kept_out: KeptOut = lambda _: None,
     ) -> None:
         """Take the parts; nothing is started.
 
         Calls of the `relays` can reach back to the client that made them; `backends` run the
-        others.
+        others. `kept_out` knows the tools that wait for an approval.
         """
+        self._kept_out = kept_out
         self._finder = finder
         self._stock = stock
         self._pipeline = pipeline
         self._books = books
         self._backends = backends
-        self._relays = relays or {}
+        # An empty mapping may fill: it is a view of what is configured now.
+        self._relays = {} if relays is None else relays
+        self._outcomes = outcomes or Outcomes(self._relays)
         self._policy = policy
         self._sessions = sessions
         self._session_naming = session_naming
         self._clock = clock
 
-    def tools_for(self, caller: Caller) -> tuple[Listed, ...]:
+    def tools_for(self, caller: Caller, *, is_read_only: bool = False) -> tuple[Listed, ...]:
         """Return the tools that the policy allows to `caller`, in a stable order."""
         policy = self._policy()
         listed = []
         for entry in self._stock.catalog:
             rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
-            if rule.allow:
+            refusal = refusal_of(
+                entry,
+                rule,
+                policy=policy,
+                tenant=caller.tenant,
+                agent=caller.agent,
+                is_read_only=is_read_only,
+            )
+            if refusal is None:
                 listed.append(Listed(entry=entry, with_output_schema=not rule.drop_output_schema))
         return tuple(listed)
 
     async def listed_for(self, caller: Caller, context: CallContext) -> tuple[Listed, ...]:
         """Return the tools that `caller` is shown: all, or what the policy's list has room for."""
-        whole = self.tools_for(caller)
+        whole = self.tools_for(caller, is_read_only=context.is_read_only)
         _, chain = self.session_of(caller, context)
         names = await self._finder.listed(
             chain, [(listed.entry, listed.with_output_schema) for listed in whole]
         )
         return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
+
+    def outcome_of(self, caller: Caller, listed: Iterable[Listed]) -> Json | None:
+        """Return how each upstream is, to stand beside a list of tools; None says nothing."""
+        return self._outcomes.of_tools(
+            (each.entry.backend for each in listed),
+            may_see=lambda relay: self._may_name(
+                caller, f"{relay.name}{SEPARATOR}" if relay.is_prefixed else ""
+            ),
+        )
 
     def schema_of(self, tool: str) -> Mapping[str, object] | None:
         """Return the schema of an exposed tool's arguments, None if there is no such tool."""
@@ -115,9 +147,12 @@ class Gateway:
         return relay is not None and (relay.face is None or relay.face.has_sessions)
 
     @property
-    def edition(self) -> tuple[object, object]:
-        """Return what `tools_for` depends on besides the caller; a change makes it another."""
-        return self._stock.catalog, self._policy()
+    def edition(self) -> tuple[object, object, Edition]:
+        """Return what a list of tools depends on besides the caller.
+
+        The first two are others after each change; the last differs where reports do.
+        """
+        return self._stock.catalog, self._policy(), self._outcomes.edition
 
     def shows_all(self, caller: Caller) -> bool:
         """Tell whether `caller` is shown all tools that it may use, whatever its session."""
@@ -164,15 +199,17 @@ class Gateway:
             UnknownToolError: no such tool is exposed.
             IdempotencyConflictError: the key was used before with another payload.
         """
-        if tool == discovery.CALL and self._may(caller, discovery.CALL):
+        if tool == discovery.CALL and self._may(caller, context, discovery.CALL):
             return await self._call_found(caller, context, arguments, exchange)
-        entry = self._stock.catalog.find(tool)
+        if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
+            return await self._not_there(caller, context, tool, *missing)
+        entry = self._entry_of(tool)
         backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
-        problem = _unsendable(arguments) or self._stock.schemas.problem_with(
-            entry.exposed, arguments
-        )
-        if problem is not None:
+        size_bytes, problem = _sent_size(arguments)
+        problem = problem or self._stock.schemas.problem_with(entry.exposed, arguments)
+        # Of a tool that is not the caller's not even its arguments are talked about.
+        if problem is not None and self._is_open(entry, caller, context):
             return await self._refused(chain, f"{tool} was not called: {problem}")
         key = _key_of(context, exchange)
         call = ToolCall(
@@ -186,6 +223,7 @@ class Gateway:
             else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
             task_class=context.task_class,
             urgency=context.urgency,
+            is_read_only=context.is_read_only,
         )
         result = await self._pipeline.run(
             call,
@@ -194,6 +232,7 @@ class Gateway:
             backend=backend,
             patience_ms=self._patience_ms(entry, exchange),
             is_retry=bool(exchange.wishes.extras),
+            arguments_bytes=size_bytes,
         )
         # A session that only meets denials goes idle: one that was killed must be able to end.
         if context.session_name is None and DENIAL_META not in result.meta:
@@ -201,6 +240,33 @@ class Gateway:
         is_ok = not result.is_error and DENIAL_META not in result.meta
         self._finder.note_call(chain, tool=entry.exposed, arguments=arguments, is_ok=is_ok)
         return result
+
+    def _entry_of(self, tool: str) -> ToolEntry:
+        """Return a tool that is exposed, or one that is offered and kept out.
+
+        Raises:
+            UnknownToolError: there is neither.
+        """
+        try:
+            return self._stock.catalog.find(tool)
+        except UnknownToolError:
+            entry = self._kept_out(tool)
+            if entry is None:
+                raise
+            return entry
+
+    def _is_open(self, entry: ToolEntry, caller: Caller, context: CallContext) -> bool:
+        policy = self._policy()
+        rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+        refusal = refusal_of(
+            entry,
+            rule,
+            policy=policy,
+            tenant=caller.tenant,
+            agent=caller.agent,
+            is_read_only=context.is_read_only,
+        )
+        return refusal is None
 
     def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
         """Return how long the hold outlives the run, for questions to the client."""
@@ -231,7 +297,7 @@ class Gateway:
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
         """
-        problem = _unsendable(asked) or self._stock.schemas.problem_with(discovery.CALL, asked)
+        problem = _sent_size(asked)[1] or self._stock.schemas.problem_with(discovery.CALL, asked)
         if problem is None and asked["name"] == discovery.CALL:
             problem = "it cannot call itself"
         if problem is None:
@@ -246,8 +312,39 @@ class Gateway:
         _, chain = self.session_of(caller, context)
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
 
-    def _may(self, caller: Caller, tool: ToolName) -> bool:
-        return self._policy().rule_for(tool=tool, tenant=caller.tenant, agent=caller.agent).allow
+    async def _not_there(
+        self, caller: Caller, context: CallContext, tool: str, relay: Relay, presence: Presence
+    ) -> ToolResult:
+        """Return why a tool that may well exist cannot be called.
+
+        Raises:
+            UnknownToolError: the caller may not use it, if it exists.
+        """
+        if not self._may_name(caller, tool):
+            self._stock.catalog.find(tool)
+        denied = upstream_unavailable(
+            f"{tool} is not there: upstream {relay.name} is {presence.state} ({presence.why}).",
+            retry_after_ms=NOT_THERE_RETRY_MS,
+        )
+        count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        _, chain = self.session_of(caller, context)
+        told = denial_result(denied, has_output_schema=False)
+        return told.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+
+    def _may_name(self, caller: Caller, tool: str) -> bool:
+        """Tell whether a caller may use a tool of that name, if there is one."""
+        policy, name = self._policy(), ToolName(tool)
+        rule = policy.rule_for(tool=name, tenant=caller.tenant, agent=caller.agent)
+        keeping = policy.access.refusing(
+            Offer.TOOL, name, tenant=caller.tenant, agent=caller.agent, is_own=False
+        )
+        return rule.allow and keeping is None
+
+    def _may(self, caller: Caller, context: CallContext, tool: ToolName) -> bool:
+        try:
+            return self._is_open(self._stock.catalog.find(tool), caller, context)
+        except UnknownToolError:
+            return False
 
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)
@@ -266,13 +363,12 @@ def _key_of(context: CallContext, exchange: Exchange) -> str | None:
     return f"retry/{payload_hash(key, extras)}"
 
 
-def _unsendable(arguments: Mapping[str, object]) -> str | None:
-    """Return why the arguments cannot be sent or stored as text, None if they can.
+def _sent_size(arguments: Mapping[str, object]) -> tuple[int, str | None]:
+    """Return the size of arguments in bytes of UTF-8, and why they cannot be sent, if so.
 
     JSON can escape half of a surrogate pair, which no UTF-8 text can hold.
     """
     try:
-        _text_of(arguments).encode()
+        return len(_text_of(arguments).encode()), None
     except UnicodeEncodeError:
-        return "arguments: a string holds half of a surrogate pair, which is not text"
-    return None
+        return 0, "arguments: a string holds half of a surrogate pair, which is not text"

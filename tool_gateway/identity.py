@@ -1,11 +1,13 @@
 """Who calls, in which session and turn, and under which idempotency key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
+from tool_gateway.bearer import Bearer
 from tool_gateway.errors import InvalidContextError
+from tool_gateway.results import IDEMPOTENCY_META
 
 SESSION_HEADER = "flyball-session"
 TURN_HEADER = "flyball-turn"
@@ -13,32 +15,48 @@ IDEMPOTENCY_HEADER = "idempotency-key"
 TASK_CLASS_HEADER = "flyball-task-class"
 PRIORITY_HEADER = "flyball-priority"
 DEADLINE_HEADER = "flyball-deadline-ms"
+READ_ONLY_HEADER = "flyball-read-only"
+READ_ONLY_META = "flyball/read_only"
 LEGACY_SESSION_HEADER = "mcp-session-id"
 NAME_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An authenticated agent and the token that it used."""
+    """An authenticated agent and the token that it used.
+
+    `bearer` is the token itself where an authorization server issued it; ours are never kept.
+    One that `is_read_only` is good for what changes nothing, whatever its requests wish.
+    """
 
     tenant: TenantId
     agent: PrincipalId
     token_id: str
+    bearer: Bearer | None = field(default=None, compare=False, repr=False)
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What a request says about itself; None where it says nothing."""
+    """What a request says about itself; None where it says nothing.
+
+    `is_read_only` narrows what its sender may have to what changes nothing.
+    """
 
     session_name: str | None
     turn: TurnId | None
     idempotency_key: str | None
     task_class: TaskClass | None = None
     urgency: Urgency = NO_URGENCY
+    is_read_only: bool = False
 
 
-def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> CallContext:
+def read_context(
+    headers: Mapping[str, str], meta: Mapping[str, object], *, caller: Caller | None = None
+) -> CallContext:
     """Return the session, turn, key and class that a request names, headers before `_meta`.
+
+    What its `caller` may not do, no request of it can ask for.
 
     Raises:
         InvalidContextError: a value is empty, too long or not printable.
@@ -49,10 +67,23 @@ def read_context(headers: Mapping[str, str], meta: Mapping[str, object]) -> Call
         session_name=_named(headers, meta, SESSION_HEADER, "flyball/session")
         or _checked(headers.get(LEGACY_SESSION_HEADER), LEGACY_SESSION_HEADER),
         turn=None if turn is None else TurnId(turn),
-        idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, "flyball/idempotency_key"),
+        idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, IDEMPOTENCY_META),
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
+        is_read_only=_read_only(headers, meta) or (caller is not None and caller.is_read_only),
     )
+
+
+def _read_only(headers: Mapping[str, str], meta: Mapping[str, object]) -> bool:
+    """Tell whether the header or the member asks for it: neither takes back the other's wish."""
+    in_header, in_meta = headers.get(READ_ONLY_HEADER), meta.get(READ_ONLY_META)
+    if in_header not in (None, "true", "false"):
+        message = f"{READ_ONLY_HEADER}: expected true or false, got {in_header!r:.80}"
+        raise InvalidContextError(message)
+    if in_meta is not None and not isinstance(in_meta, bool):
+        message = f'_meta["{READ_ONLY_META}"]: expected true or false, got {in_meta!r:.80}'
+        raise InvalidContextError(message)
+    return in_header == "true" or in_meta is True
 
 
 def _urgency(headers: Mapping[str, str], meta: Mapping[str, object]) -> Urgency:

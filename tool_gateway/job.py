@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from governor.amounts import NOTHING, Amounts
+from governor.breaker import Sign
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
@@ -14,7 +15,13 @@ from governor.target import CallKind
 from governor.usage import Usage
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import denial_result
-from tool_gateway.errors import UpstreamFailedError, UpstreamSaidError
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+    UpstreamSaidError,
+)
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import likeness_hash
 from tool_gateway.results import Fault, Outcome, ToolResult, text_result
@@ -50,6 +57,7 @@ class Job:
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
+    `arguments_bytes` is the size of the arguments as JSON.
     """
 
     call: ToolCall
@@ -64,6 +72,7 @@ class Job:
     is_retry: bool = False
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
+    arguments_bytes: int = 0
 
     @property
     def turn(self) -> TurnId | None:
@@ -112,17 +121,35 @@ class Progress:
     denial: DenialReason | None = None
     result: ToolResult | None = None
     archive_id: ArchiveId | None = None
+    # What the end says of the upstream: that it answers, that it fails, or nothing.
+    sign: Sign = Sign.NOTHING
+
+    def note_not_reached(self, error: UpstreamNotReachedError, tool: ToolName) -> ToolResult:
+        """Note that nothing of the call was sent after all; return how that is told."""
+        self.never_left = True
+        self.status, self.detail = CallStatus.RELEASED, str(error)
+        self.sign = Sign.ILL if isinstance(error, UpstreamDownError) else Sign.NOTHING
+        return text_result(f"{tool} was not run: {error}", is_error=True)
 
     def note_served(self, served: Served) -> None:
         """Note that an earlier result answers the call and nothing ran."""
         self.status, self.detail = CallStatus.OK, "served from an earlier result"
         self.result = served.result
 
+    def note_outcome(self, outcome: Outcome) -> ToolResult:
+        """Note how the backend ended the call; return what it answered."""
+        self.outcome, self.detail = outcome, outcome.detail
+        self.status, self.result = outcome.status, outcome.result
+        self.sign = Sign.ILL if outcome.status is CallStatus.TIMED_OUT else Sign.WELL
+        return outcome.result
+
     def note_failed(self, error: UpstreamFailedError, tool: ToolName) -> ToolResult:
         """Note that the backend failed after the call was sent; return how that is told."""
         self.status, self.detail = CallStatus.UPSTREAM_FAILED, str(error)
         told = text_result(f"{tool} failed: {error}", is_error=True)
+        self.sign = Sign.ILL if isinstance(error, UpstreamLostError) else Sign.NOTHING
         if isinstance(error, UpstreamSaidError):
+            self.sign = Sign.WELL  # it refuses the call, and answers
             fault = Fault(code=error.code, words=error.words, data=error.data)
             told = replace(told, fault=fault)
         return told

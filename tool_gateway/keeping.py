@@ -1,14 +1,20 @@
 """Keeping results: the oversize ones whole, the keyed ones for a retry."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from governor.call import ToolCall
 from governor.events import Replayed
 from governor.ids import ArchiveId
 from governor.policy import ToolRule
 from tool_gateway import telemetry
-from tool_gateway.archiving import archive_form, indexed, is_oversize
+from tool_gateway.archiving import (
+    archive_entry,
+    archive_form,
+    aside_note,
+    indexed,
+    is_oversize,
+)
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import (
     ArchiveDamagedError,
@@ -18,7 +24,7 @@ from tool_gateway.errors import (
     LedgerUnavailableError,
 )
 from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
-from tool_gateway.results import CALL_META, ToolResult, text_result
+from tool_gateway.results import ARCHIVE_META, CALL_META, Json, ToolResult, text_result
 
 SNAPSHOT_MEDIA_TYPE = "application/vnd.flyball.result+json"
 SLICE_BYTES = 1024 * 1024
@@ -37,6 +43,15 @@ class Kept:
 
     result: ToolResult
     archive_id: ArchiveId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """Where a result is that another one stands for, and how its reader is told."""
+
+    archive_id: ArchiveId | None = None
+    note: str = ""
+    meta: Json = field(default_factory=dict)
 
 
 class ResultKeeper:
@@ -68,6 +83,19 @@ class ResultKeeper:
             archived = await self._put(snapshot, call, SNAPSHOT_MEDIA_TYPE)
             archive_id = None if archived is None else archived.archive_id
         return Kept(result=result, archive_id=archive_id)
+
+    async def put_aside(self, result: ToolResult, call: ToolCall) -> Aside:
+        """Keep a result that is not shown; nothing is said of one that cannot be kept."""
+        content, media_type = archive_form(result)
+        archived = await self._put(content, call, media_type)
+        if archived is None:
+            return Aside()
+        note = aside_note(archived.archive_id) if self._can_be_read_on else ""
+        return Aside(
+            archive_id=archived.archive_id,
+            note=note,
+            meta={ARCHIVE_META: archive_entry(archived)},
+        )
 
     async def replay(self, call: ToolCall, seen: Replayed) -> ToolResult:
         """Return the outcome that the call's idempotency key already has."""

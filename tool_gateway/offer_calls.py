@@ -16,7 +16,12 @@ from governor.limits import ExecutionLimits
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from governor.scope import ScopeChain
 from tool_gateway.catalog import SEPARATOR, ToolEntry
-from tool_gateway.errors import OfferDeniedError, UpstreamError, UpstreamFailedError
+from tool_gateway.errors import (
+    OfferDeniedError,
+    UpstreamError,
+    UpstreamFailedError,
+    UpstreamSaidError,
+)
 from tool_gateway.exchange import PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.job import Served
@@ -104,6 +109,7 @@ class OfferCalls:
             turn=context.turn,
             task_class=context.task_class,
             urgency=context.urgency,
+            is_read_only=context.is_read_only,
         )
         result = await self._pipeline.run(
             call,
@@ -119,7 +125,7 @@ class OfferCalls:
         if context.session_name is None:
             self._sessions.touch(caller.token_id)
         if backend.error is not None:
-            raise backend.error
+            raise _as_told(backend.error, result)
         if result.is_error:
             # Somebody stopped it meanwhile, and the words say who.
             raise UpstreamFailedError(result.sole_text)
@@ -174,6 +180,14 @@ def _result_of(answer: Json) -> ToolResult:
     return ToolResult(content=(), structured=answer, extra=kind)
 
 
+def _as_told(error: UpstreamError, result: ToolResult) -> UpstreamError:
+    """Return an upstream's error in the words that the path left of it."""
+    fault = result.fault
+    if not isinstance(error, UpstreamSaidError) or fault is None:
+        return error
+    return UpstreamSaidError(fault.words, code=fault.code, words=fault.words, data=fault.data)
+
+
 def _served(known: Json | None, call: ToolCall) -> Served | None:
     if known is None:
         return None
@@ -194,5 +208,6 @@ def _entry_of(asked: Asked, name: ToolName) -> ToolEntry:
             "outputSchema": {"type": "object"},
         },
         is_bounded=True,
+        is_approved=True,  # the protocol's own word, not the server's
         traits=Traits(labels=frozenset()) if asked.method == COMPLETE else traits,
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
-from governor.denial import DenialReason, Denied
+from governor.denial import DenialReason, Denied, TooLarge
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId
@@ -15,14 +15,15 @@ from governor.reservation import Reservation, ReservationState
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
+from tool_gateway.access import refusal_of
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     advised,
+    arguments_too_large,
     isolation_unavailable,
     ledger_unavailable,
-    policy_denied,
 )
 from tool_gateway.errors import (
     IdempotencyConflictError,
@@ -31,6 +32,7 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
@@ -67,6 +69,7 @@ class Pipeline:
         turnstile: Turnstile,
         loops: LoopWatch,
         flow: FlowGuard,
+        answers: AnswerGuard,
         gate: ReasoningGate | None = None,
         cache: ResultCache | None = None,
         admin_contact: str | None = None,
@@ -83,6 +86,7 @@ class Pipeline:
         self._arguments_kept = arguments_kept
         self._loops = loops
         self._flow = flow
+        self._answers = answers
         self._gate = gate
         self._cache = cache
         self._admin_contact = admin_contact
@@ -97,11 +101,13 @@ class Pipeline:
         patience_ms: int = 0,
         is_retry: bool = False,
         served: Served | None = None,
+        arguments_bytes: int = 0,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
         `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
         that it brings the answers. `served` answers the call where it may run at all.
+        `arguments_bytes` is the size of its arguments as JSON.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -120,13 +126,19 @@ class Pipeline:
             patience_ms=patience_ms,
             is_retry=is_retry,
             repeat=Repeat(served=served),
+            arguments_bytes=arguments_bytes,
         )
         job, refused = await self._guarded(job)
         if refused is not None:
             return await self._deny(job, refused)
         with (
             self._running.track(call.call_id, call.chain.session) as running,
-            self._turnstile.entered(call, kind=CallKind.TOOL, backend=backend.name) as passage,
+            self._turnstile.entered(
+                call,
+                kind=CallKind.TOOL,
+                backend=backend.name,
+                reaches_it=job.repeat.served is None,
+            ) as passage,
         ):
             return await self._run_tracked(job, running, passage)
 
@@ -135,7 +147,10 @@ class Pipeline:
         if job.rule.approval is not None:
             # A person may take long, and nobody else should wait for a slot meanwhile: the
             # call takes its turn when it is approved.
-            decision = await self._approver.admit(job, self._request(job), running)
+            # Nor is anybody asked about a call that would get nowhere.
+            decision = passage.turned_away() or await self._approver.admit(
+                job, self._request(job), running
+            )
         else:
             # Stopped here, it has no slot: then the ledger says why it may not run, or it is
             # stopped where it would.
@@ -159,7 +174,7 @@ class Pipeline:
         """Return the job with what the guards found about it, or the first denial of theirs."""
         refused = _refused(job)
         if refused is None and self._gate is not None:
-            refused = self._gate.checked(job)
+            refused = await self._gated(self._gate, job)
         if refused is not None:
             return job, refused
         if job.repeat.served is None:
@@ -170,6 +185,14 @@ class Pipeline:
         if isinstance(flowing, Denied):
             return job, flowing
         return (flowing if self._cache is None else self._cache.looked_up(flowing)), None
+
+    async def _gated(self, gate: ReasoningGate, job: Job) -> Denied | None:
+        """Return the challenge before a call; where nobody can say who may pass, nobody does."""
+        try:
+            return await gate.checked(job)
+        except LedgerUnavailableError:
+            telemetry.count_failure("gate")
+            return ledger_unavailable()
 
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
@@ -227,7 +250,7 @@ class Pipeline:
         finally:
             began_ms, ended_ms = progress.began_ms, self._clock.elapsed_ms()
             wall_ms = 0 if began_ms is None else ended_ms - began_ms
-            passage.note(progress.status, wall_ms=wall_ms)
+            passage.note(progress.status, wall_ms=wall_ms, sign=progress.sign)
             if self._cache is not None:
                 self._cache.ended(job)
             record = self._record(
@@ -277,21 +300,22 @@ class Pipeline:
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
-                progress.never_left = True
-                progress.status, progress.detail = CallStatus.RELEASED, str(error)
-                progress.result = text_result(
-                    f"{job.call.tool} was not run: {error}", is_error=True
-                )
+                progress.result = progress.note_not_reached(error, job.call.tool)
             except UpstreamFailedError as error:
-                progress.result = progress.note_failed(error, job.call.tool)
+                told = progress.note_failed(error, job.call.tool)
+                progress.result = self._answers.redacted(job, told)
+                progress.detail = self._answers.text_redacted(job, progress.detail)
             else:
-                progress.outcome, progress.detail = outcome, outcome.detail
-                progress.status, progress.result = outcome.status, outcome.result
+                progress.outcome = outcome  # its usage stands, whatever becomes of its result
+                guarded = await self._answers.checked(job, outcome)
+                progress.result = progress.note_outcome(guarded.outcome)
+                progress.archive_id = guarded.archive_id
             if not progress.never_left:
                 kept = await self._keeper.keep(
                     progress.result, call=job.call, entry=job.entry, rule=job.rule
                 )
-                progress.result, progress.archive_id = kept.result, kept.archive_id
+                progress.result = kept.result
+                progress.archive_id = kept.archive_id or progress.archive_id
                 self._flow.learn(job, progress.result)
                 if self._cache is not None:
                     self._cache.keep(job, progress)
@@ -391,9 +415,20 @@ def _is_told_anyway(job: Job, denied: Denied) -> bool:
 
 def _refused(job: Job) -> Denied | None:
     """Return the denial of what needs no budget to be refused."""
-    rule, isolated = job.rule, job.isolated
-    if not rule.allow:
-        return policy_denied(rule.name, job.call.tool)
+    rule, isolated, call = job.rule, job.isolated, job.call
+    refusal = refusal_of(
+        job.entry,
+        rule,
+        policy=job.policy,
+        tenant=call.chain.tenant,
+        agent=call.chain.agent,
+        is_read_only=call.is_read_only,
+    )
+    if refusal is not None:
+        return refusal
+    limit = rule.content.arguments_bytes_max
+    if job.arguments_bytes > limit:
+        return arguments_too_large(call.tool, TooLarge(limit=limit, got=job.arguments_bytes))
     if isolated is None or rule.isolation is Isolation.BEST_EFFORT:
         return None
     if isolated.enforcement is not Enforcement.ENFORCED or not isolated.contained:

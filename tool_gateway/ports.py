@@ -273,7 +273,15 @@ class ServerPlacement(Protocol):
     """Puts a long-lived stdio server into a domain, so that its whole tree can be ended."""
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that starts the server inside its domain."""
+        """Return the command that starts the server inside its domain; it ends with us."""
+        ...
+
+    def server_started(self, name: str, pid: int) -> None:
+        """Take note of the process that the command was started as."""
+        ...
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        """Return the ids of all processes of the server that live now."""
         ...
 
     async def end_server(self, name: str) -> None:

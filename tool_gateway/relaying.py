@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
+from governor.access import Offer
 from governor.ids import ToolName, UpstreamName
+from governor.manifest import INSTRUCTIONS, prompt_part
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from tool_gateway.caching import AnswerCache
 from tool_gateway.changes import Change, Changes, Watches
@@ -18,14 +20,18 @@ from tool_gateway.errors import (
 )
 from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.list_turns import ListTurns
 from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
+from tool_gateway.outcomes import OUTCOME_META, Outcomes
 from tool_gateway.ports import PolicySource
-from tool_gateway.relays import Relay, ServerFace
+from tool_gateway.relays import PresenceState, Relay, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
+
+Exposing = Callable[[UpstreamName, str, Json | None], bool]
 
 WALL_MS_MAX = 60_000
 LIST_MS_MAX = 10_000
@@ -33,7 +39,6 @@ PAGES_MAX = 100
 ITEMS_MAX = 10_000
 TASKS_MAX = 10_000
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-OUTCOME_META = "flyball/upstreams"
 COLLISION_META = "flyball/collisions"
 
 
@@ -63,19 +68,27 @@ class Relaying:
         self,
         *,
         relays: Mapping[UpstreamName, Relay],
+        outcomes: Outcomes | None = None,
         calls: OfferCalls,
         policy: PolicySource,
         changes: Changes,
         elapsed_ms: Callable[[], int],
+        is_exposed: Exposing = lambda *_: True,
     ) -> None:
-        """Take the upstreams in the order of the configuration: the first has a shared URI."""
+        """Take the upstreams in the order of the configuration: the first has a shared URI.
+
+        `is_exposed` tells whether a part of an upstream's manifest is what was approved.
+        """
+        self._is_exposed = is_exposed
         self._cache = AnswerCache(elapsed_ms)
         changes.subscribe(self._cache.forget)
         self._relays = relays
+        self._outcomes = outcomes or Outcomes(relays)
         self._calls = calls
         self._policy = policy
         self.changes = changes
         self._offers = Offers()
+        self._turns = ListTurns()
         self._watches = Watches()
         self._watched_at: dict[str, Relay] = {}
         self._tasks: dict[str, UpstreamName] = {}
@@ -84,15 +97,15 @@ class Relaying:
     @property
     def sole(self) -> Relay | None:
         """Return the one upstream whose names are shown as they are, if that is the setting."""
-        relays = list(self._relays.values())
-        return relays[0] if len(relays) == 1 and not relays[0].is_prefixed else None
+        return self._outcomes.sole
 
     @property
     def face(self) -> ServerFace:
         """Return what the upstreams together say about themselves."""
         sole = self.sole
         if sole is not None and sole.face is not None:
-            return sole.face
+            says = self._is_exposed(sole.name, INSTRUCTIONS, None)
+            return sole.face if says else replace(sole.face, instructions=None)
         faces = [relay.face for relay in self._relays.values() if relay.face is not None]
         return ServerFace(
             capabilities=merged_face(face.capabilities for face in faces),
@@ -111,27 +124,39 @@ class Relaying:
         """
         sole = self.sole
         if sole is not None:
-            if not self._is_open(sole, caller):
+            if not self._may_list(sole, listing, caller):
                 return {listing.member: []}
             answer = await self._listed_by(sole, listing.method, params, caller, exchange)
             if listing is PROMPTS:
                 listed = _items(answer, listing)
-                items = [one for one in listed if self._may_get(str(one["name"]), caller)]
+                items = [
+                    one
+                    for one in self._as_approved(sole.name, listed)
+                    if self._may_prompt(str(one["name"]), caller)
+                ]
                 return {**answer, listing.member: items}
             return answer
-        found, missing = await self._of_all(listing, caller, exchange)
+        found, failed = await self._of_all(listing, caller, exchange)
         if listing is PROMPTS:
-            merged, collisions = self._offers.merge_prompts(found)
-            items = [one for _, one in merged if self._may_get(str(one["name"]), caller)]
+            approved = [(name, self._as_approved(name, listed)) for name, listed in found]
+            merged, collisions = self._offers.merge_prompts(approved)
+            shown = [at for at in merged if self._may_prompt(str(at[1]["name"]), caller)]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
             merged, collisions = self._offers.merge_resources(found, key=key)
             # Whose a URI is does not depend on who asks; what they are shown does.
-            items = [one for name, one in merged if self._is_open(self._relays[name], caller)]
+            open_to = {name for name, one in self._relays.items() if self._may_read(one, caller)}
+            shown = [at for at in merged if at[0] in open_to]
         self._report(collisions)
         meta: dict[str, object] = {}
-        if missing:
-            meta[OUTCOME_META] = missing
+        outcome = self._outcomes.of_list(
+            (name for name, _ in shown),
+            failed,
+            may_see=lambda relay: self._is_open(relay, caller),
+        )
+        if outcome is not None:
+            meta[OUTCOME_META] = outcome
+        items = [one for _, one in shown]
         if collisions:
             meta[COLLISION_META] = [
                 {"key": one.key, "kept": one.kept, "dropped": one.dropped} for one in collisions
@@ -247,6 +272,11 @@ class Relaying:
         """Tell everybody who listens of a change."""
         self.changes.publish(change)
 
+    def forget(self, upstream: UpstreamName) -> None:
+        """Give no answer of an upstream again: it is another server now, or none."""
+        self._cache.forget_upstream(upstream)
+        self._turns.forget(upstream)
+
     def note_task(self, answer: Json, upstream: UpstreamName) -> None:
         """Remember whose a task is that an answer names."""
         task = answer.get("taskId")
@@ -285,6 +315,31 @@ class Relaying:
         """
         return self._may_get(f"{relay.name}__" if relay.is_prefixed else "", caller)
 
+    def _may_list(self, relay: Relay, listing: Listing, caller: Caller) -> bool:
+        if listing is PROMPTS:
+            return self._is_open(relay, caller)
+        return self._may_read(relay, caller)
+
+    def _may_read(self, relay: Relay, caller: Caller) -> bool:
+        """Tell whether a caller may have an upstream's resources."""
+        return self._is_open(relay, caller) and self._is_given(Offer.RESOURCE, relay.name, caller)
+
+    def _as_approved(self, upstream: UpstreamName, prompts: Sequence[Json]) -> list[Json]:
+        """Return the prompts that are what was approved."""
+        return [
+            one for one in prompts if self._is_exposed(upstream, prompt_part(str(one["name"])), one)
+        ]
+
+    def _may_prompt(self, name: str, caller: Caller) -> bool:
+        return self._may_get(name, caller) and self._is_given(Offer.PROMPT, name, caller)
+
+    def _is_given(self, offer: Offer, name: str, caller: Caller) -> bool:
+        """Tell whether no access rule keeps something from a caller."""
+        access = self._policy().access
+        return not access.rules or (
+            access.refusing(offer, name, tenant=caller.tenant, agent=caller.agent) is None
+        )
+
     def _may_get(self, name: str, caller: Caller) -> bool:
         rule = self._policy().rule_for(
             tool=ToolName(name), tenant=caller.tenant, agent=caller.agent
@@ -293,25 +348,25 @@ class Relaying:
 
     async def _of_all(
         self, listing: Listing, caller: Caller, exchange: Exchange
-    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[str, str]]:
-        """Return what each upstream lists, in order, and why those that are missing are."""
+    ) -> tuple[Sequence[tuple[UpstreamName, Sequence[Json]]], dict[UpstreamName, str]]:
+        """Return what each upstream lists, in order, and why those that failed did."""
         found: dict[UpstreamName, Sequence[Json]] = {}
-        missing: dict[str, str] = {}
+        failed: dict[UpstreamName, str] = {}
 
         async def ask(relay: Relay) -> None:
             try:
                 found[relay.name] = await self._pages_of(relay, listing, caller, exchange)
             except UpstreamError as error:
-                missing[relay.name] = str(error)
+                failed[relay.name] = str(error)
                 count_failure("upstream list")
 
         async with anyio.create_task_group() as tasks:
             for relay in self._relays.values():
-                if relay.face is None:
-                    missing[relay.name] = "it was not connected yet"
-                elif listing.capability in relay.face.capabilities:
+                offers = relay.face is not None and listing.capability in relay.face.capabilities
+                # One that is left alone would keep the whole list waiting.
+                if offers and self._outcomes.of(relay).state is not PresenceState.FAILING:
                     tasks.start_soon(ask, relay)
-        return [(name, found[name]) for name in self._relays if name in found], missing
+        return [(name, found[name]) for name in self._relays if name in found], failed
 
     async def _pages_of(
         self, relay: Relay, listing: Listing, caller: Caller, exchange: Exchange
@@ -338,7 +393,8 @@ class Relaying:
         known = self._cache.find(relay.name, method, params, asker)
         if known is not None:
             return known
-        answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
+        async with self._turns.turn(relay.name):
+            answer = await relay.request(method, params, exchange, wall_ms=LIST_MS_MAX)
         self._cache.keep(relay.name, method, params, asker, answer)
         return answer
 
@@ -354,6 +410,8 @@ class Relaying:
             if relay.face is not None and "resources" in relay.face.capabilities
         ]
         owner = self._offers.owner_of(uri)
+        if owner not in self._relays:
+            owner = None
         if owner is None and len(able) == 1:
             owner = able[0].name
         if owner is None:
@@ -361,8 +419,11 @@ class Relaying:
             await self.listed(TEMPLATES, caller, {}, exchange)
             owner = self._offers.owner_of(uri)
         relay = None if owner is None else self._relays.get(owner)
-        if relay is None or not self._is_open(relay, caller):
-            message = f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+        if relay is None or not self._may_read(relay, caller):
+            message = (
+                f"unknown resource {uri!r:.200}; call resources/list for those that exist"
+                f"{self._outcomes.absent()}"
+            )
             raise UnknownOfferError(message)
         return relay
 
@@ -373,8 +434,11 @@ class Relaying:
             if sole is not None
             else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
         )
-        if found is None or not self._may_get(name, caller):
+        if found is None or found[0] not in self._relays or not self._may_prompt(name, caller):
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
+            raise UnknownOfferError(message)
+        if not self._is_exposed(found[0], prompt_part(found[1]), None):
+            message = f"prompt {name!r:.100} waits until an administrator approves it"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]
 

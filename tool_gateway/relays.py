@@ -1,6 +1,7 @@
 """What the gateway needs of an upstream besides running governed calls."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from governor.ids import UpstreamName
@@ -19,6 +20,25 @@ class ServerFace:
     has_sessions: bool
 
 
+class PresenceState(StrEnum):
+    """How an upstream stands, or its part of a list."""
+
+    OK = "ok"
+    STARTING = "starting"
+    DOWN = "down"
+    FAILING = "failing"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Whether an upstream is there, and if not why."""
+
+    state: PresenceState
+    why: str = ""
+
+
 class Relay(Protocol):
     """One upstream, for everything of the protocol besides what calls are governed by."""
 
@@ -35,6 +55,11 @@ class Relay(Protocol):
     @property
     def face(self) -> ServerFace | None:
         """Return what it said about itself, None before it was first connected."""
+        ...
+
+    @property
+    def presence(self) -> Presence:
+        """Return whether it is connected."""
         ...
 
     def backend_for(self, exchange: Exchange) -> Backend:

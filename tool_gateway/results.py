@@ -19,6 +19,9 @@ ARCHIVE_META = "flyball/archive"
 LOOP_META = "flyball/loop"
 GATE_META = "flyball/gate"
 CACHE_META = "flyball/cache"
+IDEMPOTENCY_META = "flyball/idempotency_key"
+REDACTED_META = "flyball/redacted"
+SCHEMA_META = "flyball/schema"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

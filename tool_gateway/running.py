@@ -83,6 +83,11 @@ class RunningCalls:
         """Return how many calls are under way."""
         return len(self._calls)
 
+    @property
+    def sessions(self) -> frozenset[SessionId]:
+        """Return the sessions of the calls that are under way."""
+        return frozenset(running.session for running in self._calls)
+
     @contextmanager
     def track(self, call_id: CallId, session: SessionId) -> Iterator[Running]:
         """Keep the call in the list while the block runs."""

@@ -1,10 +1,11 @@
 """Values held against a tool's own schemas: arguments before anything is spent on the call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
 from typing import Any, cast
 
-import jsonschema
 import jsonschema_rs
 from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.protocols import Validator
@@ -12,19 +13,48 @@ from jsonschema.validators import validator_for
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from governor.ids import ToolName
-from tool_gateway.catalog import Catalog
+from governor.ids import ToolName, UpstreamName
+from tool_gateway.catalog import Catalog, ToolEntry
+from tool_gateway.results import ToolResult
+from tool_gateway.schema_bounds import (
+    REFERENCES,
+    USUAL_KIND,
+    TooMuchWorkError,
+    bounded,
+    counted_steps,
+    fault_of,
+    foreign_reference,
+    linear_options,
+)
 
 _VALUE_CHARS_MAX = 120
-_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+# Of these the one is told that says most.
+_ERRORS_COMPARED_MAX = 20
+
+
+class Which(StrEnum):
+    """Which of a tool's schemas."""
+
+    INPUT = "input"
+    OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFault:
-    """A schema that an upstream declared and that cannot be used."""
+    """A schema that an upstream declared and that cannot be used, or did not declare."""
 
+    upstream: UpstreamName
     tool: ToolName
-    problem: str
+    which: Which
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong with a value; not `is_certain` where it is only that nobody could tell."""
+
+    words: str
+    is_certain: bool = True
 
 
 class CheckedSchema:
@@ -38,21 +68,36 @@ class CheckedSchema:
         """Compile `schema`.
 
         Raises:
-            SchemaError: it is malformed.
+            SchemaError: it is malformed, or asks for too much.
         """
+        if (fault := fault_of(schema)) is not None:
+            raise SchemaError(fault)
         self._explains = _compiled(dict(schema))
         self._fits = None if _refers(schema) else _compiled_fast(dict(schema))
 
     def problem_with(self, value: object, *, where: str) -> str | None:
         """Return what is wrong with `value`: where, what was expected, what came; or None."""
+        found = self.finding(value, where=where)
+        return None if found is None else found.words
+
+    def finding(self, value: object, *, where: str) -> Finding | None:
+        """Return what is wrong with `value`, None if nothing is."""
         if self._fits is not None and self._fits(value):
             return None
         try:
-            error = best_match(self._explains.iter_errors(cast("Any", value)))
+            with counted_steps():
+                found = self._explains.iter_errors(cast("Any", value))
+                error = best_match(islice(found, _ERRORS_COMPARED_MAX))
         except Unresolvable as unresolvable:
-            return f"the tool's own schema cannot be resolved: {unresolvable}"
+            words = f"the tool's own schema cannot be resolved: {unresolvable}"
+            return Finding(words=words, is_certain=False)
         except RecursionError:
-            return "the tool's own schema refers to itself without an end"
+            words = "the tool's own schema refers to itself without an end"
+            return Finding(words=words, is_certain=False)
+        except TooMuchWorkError:
+            # Where it was told that the value does not fit, only the place is not found.
+            words = f"{where}: it takes too long to hold it against the tool's own schema"
+            return Finding(words=words, is_certain=self._fits is not None)
         if error is None:
             return None
         where += "".join(f"[{part!r}]" for part in error.absolute_path)
@@ -60,27 +105,64 @@ class CheckedSchema:
         if len(message) > _VALUE_CHARS_MAX:
             message = f"{message[:_VALUE_CHARS_MAX]}… (expected {error.validator}: "
             message += f"{error.validator_value!r:.80})"
-        return f"{where}: {message}"
+        return Finding(words=f"{where}: {message}")
 
 
-class ArgumentSchemas:
-    """The compiled argument schemas of a catalog; a malformed schema checks nothing."""
+class ToolSchemas:
+    """The compiled schemas of a catalog; a malformed schema checks nothing."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Compile every schema and collect those that cannot be."""
-        self._schemas: dict[str, CheckedSchema] = {}
-        faults = []
+        """Compile every schema and collect those that cannot be, or are not there."""
+        self._inputs: dict[str, CheckedSchema] = {}
+        self._outputs: dict[str, CheckedSchema] = {}
+        faults: list[SchemaFault] = []
         for entry in catalog:
-            try:
-                self._schemas[entry.exposed] = CheckedSchema(entry.input_schema)
-            except SchemaError as error:
-                faults.append(SchemaFault(tool=entry.exposed, problem=error.message))
+            if "inputSchema" not in entry.definition:
+                faults.append(_fault(entry, Which.INPUT, "it is not declared"))
+            for which, compiled in ((Which.INPUT, self._inputs), (Which.OUTPUT, self._outputs)):
+                faults.extend(_take(entry, which, compiled))
         self.faults = tuple(faults)
 
     def problem_with(self, tool: ToolName, arguments: Mapping[str, object]) -> str | None:
         """Return what is wrong with `arguments`: where, what was expected, what came; or None."""
-        schema = self._schemas.get(tool)
+        schema = self._inputs.get(tool)
         return None if schema is None else schema.problem_with(dict(arguments), where="arguments")
+
+    def broken_promise(self, tool: ToolName, result: ToolResult) -> Finding | None:
+        """Return how a result breaks what its tool declares of it; None if it does not.
+
+        An error has no structure to keep to, and neither has what is no outcome yet.
+        """
+        schema = self._outputs.get(tool)
+        if schema is None or result.is_error or result.is_interim:
+            return None
+        found = schema.finding(result.structured, where="structuredContent")
+        if found is not None and result.structured is None:
+            return Finding(words="structuredContent: it is required, and there is none")
+        return found
+
+
+def _take(
+    entry: ToolEntry, which: Which, compiled: dict[str, CheckedSchema]
+) -> Iterator[SchemaFault]:
+    """Compile one schema of a tool, or yield why that cannot be."""
+    declared = entry.definition.get(f"{which}Schema")
+    if declared is None:
+        return
+    if not isinstance(declared, Mapping):
+        yield _fault(entry, which, f"expected an object, got {declared!r:.80}")
+        return
+    try:
+        compiled[entry.exposed] = CheckedSchema(declared)
+    except SchemaError as error:
+        yield _fault(entry, which, error.message)
+        return
+    if (foreign := foreign_reference(declared)) is not None:
+        yield _fault(entry, which, f"it refers to {foreign!r:.200}, which is never fetched")
+
+
+def _fault(entry: ToolEntry, which: Which, why: str) -> SchemaFault:
+    return SchemaFault(upstream=entry.backend, tool=entry.exposed, which=which, why=why)
 
 
 def _refers(schema: object) -> bool:
@@ -90,8 +172,7 @@ def _refers(schema: object) -> bool:
     """
     if isinstance(schema, Mapping):
         return any(
-            key in _REFERENCES or key == "$schema" or _refers(value)
-            for key, value in schema.items()
+            key in REFERENCES or key == "$schema" or _refers(value) for key, value in schema.items()
         )
     return isinstance(schema, list) and any(map(_refers, schema))
 
@@ -99,7 +180,9 @@ def _refers(schema: object) -> bool:
 def _compiled_fast(schema: dict[str, object]) -> Callable[[object], bool] | None:
     """Return what tells whether a value fits; None where that is left to the other validator."""
     try:
-        is_valid = jsonschema_rs.Draft202012Validator(schema).is_valid
+        is_valid = jsonschema_rs.Draft202012Validator(
+            schema, pattern_options=linear_options()
+        ).is_valid
     except (ValueError, RecursionError):
         return None
 
@@ -122,9 +205,11 @@ def _compiled(schema: dict[str, object]) -> Validator:
     if not isinstance(dialect, str):
         message = f"$schema: {dialect!r:.80} is not a string"
         raise SchemaError(message)
-    kind = validator_for(schema, default=jsonschema.Draft202012Validator)
+    kind: type[Validator] = bounded(validator_for(schema, default=USUAL_KIND))
     try:
-        kind.check_schema(schema)
+        # Asked in compiled code first: a stranger may send a thousand long schemas.
+        if not jsonschema_rs.meta.is_valid(schema):
+            kind.check_schema(schema)
     except RecursionError as error:
         message = "it is nested too deeply"
         raise SchemaError(message) from error

@@ -23,9 +23,7 @@ class ImplicitSessions:
         name, seen_ms = self._open.get(token_id, ("", 0))
         if not name or now_ms - seen_ms > self._idle_ms:
             name = self._clock.fresh(PREFIX)
-            self._open[token_id] = (name, now_ms)
-            if len(self._open) > TOKENS_MAX:
-                self._open.popitem(last=False)
+            self._keep(token_id, name, now_ms)
         self._open.move_to_end(token_id)
         return name
 
@@ -34,3 +32,9 @@ class ImplicitSessions:
         name, _ = self._open.get(token_id, ("", 0))
         if name:
             self._open[token_id] = (name, self._clock.now_ms())
+
+    def _keep(self, token_id: str, name: str, seen_ms: int) -> None:
+        """Remember a session; the token that was met first gives way."""
+        self._open[token_id] = (name, seen_ms)
+        if len(self._open) > TOKENS_MAX:
+            self._open.popitem(last=False)

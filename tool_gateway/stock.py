@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.errors import CatalogError
-from tool_gateway.schemas import ArgumentSchemas
+from tool_gateway.schemas import SchemaFault, ToolSchemas
+from tool_gateway.telemetry import count_schema_fault
 
 logger = logging.getLogger(__name__)
 
@@ -17,13 +18,22 @@ class Stock:
     def __init__(self, builtins: Iterable[ToolEntry]) -> None:
         """Start with the built-in tools alone."""
         self._builtins = tuple(builtins)
+        self._entries: tuple[ToolEntry, ...] = ()
         self.catalog = Catalog(self._builtins)
-        self.schemas = ArgumentSchemas(self.catalog)
+        self.schemas = ToolSchemas(self.catalog)
+        self._told: frozenset[SchemaFault] = frozenset()
 
     @property
     def has_builtins(self) -> bool:
         """Tell whether any tool of the house itself is exposed."""
         return bool(self._builtins)
+
+    def keep(self, builtins: Iterable[ToolEntry]) -> None:
+        """Have these built-in tools from now on, beside what is exposed anyway."""
+        wanted = tuple(builtins)
+        if wanted != self._builtins:
+            self._builtins = wanted
+            self.replace(self._entries)
 
     def replace(self, entries: Iterable[ToolEntry]) -> None:
         """Expose `entries` beside the built-in tools, whose names no upstream can take.
@@ -33,7 +43,8 @@ class Stock:
         """
         builtin = {entry.exposed for entry in self._builtins}
         offered = []
-        for entry in entries:
+        self._entries = tuple(entries)
+        for entry in self._entries:
             if entry.exposed in builtin:
                 logger.error("%s/%s has a built-in tool's name", entry.backend, entry.original)
             else:
@@ -46,6 +57,9 @@ class Stock:
             seen = Counter(entry.exposed for entry in wanted)
             catalog = Catalog(entry for entry in wanted if seen[entry.exposed] == 1)
         self.catalog = catalog
-        self.schemas = ArgumentSchemas(catalog)
-        for fault in self.schemas.faults:
-            logger.warning("%s declares a malformed schema: %s", fault.tool, fault.problem)
+        self.schemas = ToolSchemas(catalog)
+        found = frozenset(self.schemas.faults)
+        for fault in found - self._told:
+            count_schema_fault(backend=fault.upstream, which=fault.which)
+            logger.warning("%s: its %s schema: %s", fault.tool, fault.which, fault.why)
+        self._told = found

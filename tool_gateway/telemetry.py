@@ -7,6 +7,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from governor.approval import ApprovalState
+from governor.breaker import Phase
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.turn_progress import Answer
@@ -99,6 +100,42 @@ def count_cached(outcome: str) -> None:
     _cached.add(outcome)
 
 
+_schema_faults = _meter.create_counter(
+    "flyball_schema_faults", description="Schemas of tools that cannot be used, or are not there"
+)
+_broken_promises = _meter.create_counter(
+    "flyball_broken_promises", description="Results that broke their tool's own output schema"
+)
+_redactions = _Tally(
+    "flyball_redactions", ("detector",), description="Secrets taken out of results, by what found"
+)
+
+
+def count_schema_fault(*, backend: str, which: str) -> None:
+    """Count an `input` or `output` schema of an upstream that checks nothing."""
+    _schema_faults.add(1, {"backend": backend, "which": which})
+
+
+def count_broken_promise(*, backend: str, outcome: str) -> None:
+    """Count a result against its schema: `enforced`, `reported` or `unchecked`."""
+    _broken_promises.add(1, {"backend": backend, "outcome": outcome})
+
+
+def count_redaction(detector: str) -> None:
+    """Count a secret that was taken out; `detector` is one of the configured ones."""
+    _redactions.add(detector)
+
+
+_ends = _meter.create_counter(
+    "flyball_upstream_ends", description="Ends of upstreams and their connections, by cause"
+)
+
+
+def count_upstream_end(*, upstream: str, cause: str) -> None:
+    """Count that an upstream ended; `upstream` is a configured name, `cause` a word of ours."""
+    _ends.add(1, {"backend": upstream, "reason": cause})
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -139,6 +176,37 @@ _limit = _meter.create_gauge(
 _sheds = _meter.create_counter(
     "flyball_sheds", description="Calls turned away before admission, by why"
 )
+
+
+_breakers = _meter.create_gauge(
+    "flyball_breaker", description="An upstream's breaker: 0 closed, 1 half open, 2 open"
+)
+_breaker_changes = _meter.create_counter(
+    "flyball_breaker_changes", description="Changes of upstreams' breakers, by where they went"
+)
+_BREAKER_VALUES = {Phase.CLOSED: 0, Phase.HALF_OPEN: 1, Phase.OPEN: 2}
+
+
+def show_breaker(*, upstream: str, phase: Phase) -> None:
+    """Show where an upstream's breaker stands. `upstream` is a configured name."""
+    _breakers.set(_BREAKER_VALUES[phase], {"backend": upstream})
+
+
+def count_breaker(*, upstream: str, phase: Phase) -> None:
+    """Count a breaker that came into `phase`."""
+    _breaker_changes.add(1, {"backend": upstream, "state": phase.value})
+
+
+_retries = _Tally(
+    "flyball_retries",
+    ("backend", "reason"),
+    description="Requests that were sent again, by what their last attempt may have done",
+)
+
+
+def count_retry(*, upstream: str, after: str) -> None:
+    """Count a request that is sent again: nothing of it was sent, or how it went is unknown."""
+    _retries.add(upstream, after)
 
 
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:

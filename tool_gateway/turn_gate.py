@@ -52,13 +52,35 @@ class TurnGate:
     denies, as it does for budgets.
     """
 
-    def __init__(self, *, books: Books, store: TurnStore, policy: TurnPolicy, clock: Clock) -> None:
-        """Take the ports; sessions are met one by one."""
+    def __init__(
+        self,
+        *,
+        books: Books,
+        store: TurnStore,
+        policy: TurnPolicy,
+        clock: Clock,
+        is_shared: bool = False,
+    ) -> None:
+        """Take the ports; sessions are met one by one.
+
+        `is_shared` says that other processes serve the same sessions: what they counted is then
+        asked for before each turn that begins here.
+        """
+        self._is_shared = is_shared
         self._books = books
         self._store = store
         self._policy = policy
         self._clock = clock
         self._sessions: OrderedDict[SessionId, TurnSession] = OrderedDict()
+
+    @property
+    def policy(self) -> TurnPolicy:
+        """Return how sessions' turns are limited now."""
+        return self._policy
+
+    def adopt(self, policy: TurnPolicy) -> None:
+        """Limit sessions by this from now on; those that were met keep the terms they began on."""
+        self._policy = policy
 
     async def admit(
         self, request: AdmissionRequest, *, task_class: TaskClass | None = None
@@ -169,7 +191,8 @@ class TurnGate:
                 session.enter(turn)
                 return None
             try:
-                if (session.standing.remaining or 0) <= max(session.terms.remind_at, default=0):
+                left = session.standing.remaining or 0
+                if self._is_shared or left <= max(session.terms.remind_at, default=0):
                     # Near the end: what an administrator or another replica did must be known.
                     session.learn(await self._store.known(session.chain.session))
                 if session.standing.remaining == 0 and session.terms.automatic:

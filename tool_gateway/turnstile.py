@@ -13,6 +13,7 @@ from typing import Self
 
 import anyio
 
+from governor.breaker import Permit, Sign
 from governor.call import CallStatus, ToolCall
 from governor.denial import Denied
 from governor.fairness.adaptive import Ending
@@ -22,6 +23,7 @@ from governor.fairness.shedding import Pressure
 from governor.fairness.tree import Waiting
 from governor.target import CallKind
 from tool_gateway import telemetry
+from tool_gateway.breakers import Breakers, UpstreamBreaker
 from tool_gateway.contention import Contention, Standings
 from tool_gateway.denials import contended
 from tool_gateway.lane import Lane
@@ -50,8 +52,13 @@ class Turnstile:
         clock: Clock,
         pressure: PressureGauge | None = None,
         exempt: frozenset[str] = frozenset(),
+        breakers: Breakers | None = None,
     ) -> None:
-        """Take the terms; calls of the backends in `exempt` never wait."""
+        """Take the terms; calls of the backends in `exempt` never wait.
+
+        Calls of tools pass the `breakers` of their upstreams, too.
+        """
+        self._breakers = breakers
         self._contention = contention
         self._standings = Standings(contention)
         self._clock = clock
@@ -62,9 +69,17 @@ class Turnstile:
         self._nudge = anyio.Event()
         self._closed = False
 
-    def entered(self, call: ToolCall, *, kind: CallKind, backend: str) -> "Passage":
-        """Return the passage of one call, which has no slot before its `turn`."""
-        return Passage(self, call, self._lane(kind, backend), self._clock)
+    def entered(
+        self, call: ToolCall, *, kind: CallKind, backend: str, reaches_it: bool = True
+    ) -> "Passage":
+        """Return the passage of one call, which has no slot before its `turn`.
+
+        One that never `reaches_it`, its backend, is not turned away because that fails.
+        """
+        breaker = None
+        if self._breakers is not None and kind is CallKind.TOOL and reaches_it:
+            breaker = self._breakers.of(backend)
+        return Passage(self, call, self._lane(kind, backend), self._clock, breaker=breaker)
 
     def limit_of(self, kind: CallKind, backend: str) -> int | None:
         """Return how many calls of a backend may run at once now; None before its first call."""
@@ -135,23 +150,33 @@ class Passage:
 
     __slots__ = (
         "_began_ms",
+        "_breaker",
         "_call",
         "_clock",
         "_has_slot",
         "_lane",
+        "_permit",
         "_turnstile",
         "_waited",
         "denied",
     )
 
     def __init__(
-        self, turnstile: Turnstile, call: ToolCall, lane: Lane | None, clock: Clock
+        self,
+        turnstile: Turnstile,
+        call: ToolCall,
+        lane: Lane | None,
+        clock: Clock,
+        *,
+        breaker: UpstreamBreaker | None = None,
     ) -> None:
-        """Take the call and its lane; None is an open door."""
+        """Take the call, its lane and its upstream's breaker; None is an open door."""
         self._turnstile = turnstile
         self._call = call
         self._lane = lane
         self._clock = clock
+        self._breaker = breaker
+        self._permit: Permit | None = None
         self._waited: Waiting | None = None
         self._began_ms = 0
         self._has_slot = False
@@ -162,30 +187,56 @@ class Passage:
         """Tell whether the call had to wait, so that what it knew of the time is old."""
         return self._waited is not None
 
+    def turned_away(self) -> Denied | None:
+        """Return why the call would get nowhere, whatever slots there are."""
+        return None if self._breaker is None else self._breaker.refused()
+
     def at_once(self) -> bool:
         """Take a slot if one is free; tell whether `turn` has nothing to wait for."""
         lane = self._lane
-        if lane is None or self._has_slot or self.denied is not None:
+        if self._is_through or self.denied is not None:
             return True
-        self.denied = self._turnstile.shed(self._call, lane)
-        if self.denied is None:
-            self._began_ms = self._clock.elapsed_ms()
-            self._has_slot = lane.gate.pass_at_once(self._began_ms)
-        return self._has_slot or self.denied is not None
+        self.denied = self.turned_away()
+        if self.denied is None and lane is not None:
+            self.denied = self._turnstile.shed(self._call, lane)
+            if self.denied is None:
+                self._began_ms = self._clock.elapsed_ms()
+                self._has_slot = lane.gate.pass_at_once(self._began_ms)
+        if self.denied is None and (lane is None or self._has_slot):
+            self._take_permit()
+            return True
+        return self.denied is not None
 
     async def turn(self) -> Denied | None:
-        """Wait for a slot unless there is one already, or return why there is none."""
+        """Wait for a slot unless there is one already, or return why the call may not leave."""
         if self.at_once():
             return self.denied
         assert self._lane is not None, "an open door is passed at once"
         turn = await self._turnstile.turn_of(self._call, self._lane, self._began_ms)
         if isinstance(turn, Denied):
-            self.denied = turn
-            return turn
+            # What opened the breaker while the call waited is the better reason.
+            self.denied = self.turned_away() or turn
+            return self.denied
         self._waited = turn
         self._began_ms = self._clock.elapsed_ms()
         self._has_slot = True
-        return None
+        self._take_permit()
+        return self.denied
+
+    @property
+    def _is_through(self) -> bool:
+        """Tell whether the call has all that it needs to leave."""
+        has_slot = self._lane is None or self._has_slot
+        return has_slot and (self._breaker is None or self._permit is not None)
+
+    def _take_permit(self) -> None:
+        if self._breaker is None:
+            return
+        answer = self._breaker.let_through()
+        if isinstance(answer, Denied):
+            self.denied = answer
+        else:
+            self._permit = answer
 
     def __enter__(self) -> Self:
         return self
@@ -196,13 +247,26 @@ class Passage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the slot back."""
+        """Give the slot back, and the permit if nobody said how the call ended."""
+        self._give_back(Sign.NOTHING)
         if self._lane is not None and self._has_slot:
             self._lane.leave(self._waited, held_ms=self._clock.elapsed_ms() - self._began_ms)
 
-    def note(self, status: CallStatus, *, wall_ms: int, refused_for_load: bool = False) -> None:
-        """Tell the upstream's limit how the call went, which took `wall_ms` there."""
+    def note(
+        self,
+        status: CallStatus,
+        *,
+        wall_ms: int,
+        refused_for_load: bool = False,
+        sign: Sign = Sign.NOTHING,
+    ) -> None:
+        """Tell the upstream's limit how the call went, which took `wall_ms` there.
+
+        `sign` is what that says of the upstream itself.
+        """
         lane = self._lane
+        if self._give_back(sign) and lane is not None:
+            lane.turn_all_away()
         if lane is None:
             return
         ended_ms = self._clock.elapsed_ms()
@@ -216,3 +280,10 @@ class Passage:
         if moved:
             telemetry.show_limit(backend=lane.name, limit=lane.gate.limit)
             lane.start_due()
+
+    def _give_back(self, sign: Sign) -> bool:
+        """Give the permit back; tell whether the breaker opened over it."""
+        permit, self._permit = self._permit, None
+        return (
+            permit is not None and self._breaker is not None and self._breaker.ended(permit, sign)
+        )

@@ -1,10 +1,26 @@
 """What every kind of domain offers to the supervisor of a command."""
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
 from ebpf.command import EndCause
+from ebpf.errors import DomainError
 from governor.limits import ExecutionLimits
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def checked_name(name: str) -> str:
+    """Return a name that is safe as the name of a directory.
+
+    Raises:
+        DomainError: it is not.
+    """
+    if not _NAME.fullmatch(name):
+        message = f"{name!r} cannot name a domain"
+        raise DomainError(message)
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +52,13 @@ class Domain(Protocol):
 
     def started(self, pid: int) -> None:
         """Take note of the process that was launched into the domain."""
+
+    def members(self) -> tuple[int, ...]:
+        """Return the ids of the processes inside, as they are now.
+
+        Raises:
+            DomainError: they cannot be read.
+        """
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the limit that was exceeded, once one is; else never return."""

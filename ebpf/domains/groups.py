@@ -66,13 +66,27 @@ async def kill_group(directory: Path) -> None:
     with anyio.move_on_after(KILL_SECONDS_MAX):
         while True:
             # Again each time: a launcher that was about to enter may have entered since.
-            write(directory / "cgroup.kill", "1")
-            if not read_field(directory / "cgroup.events", "populated"):
+            if _is_killed(directory):
                 return
             await anyio.sleep(wait)
             wait = min(wait * 2, _WAIT_SECONDS_MAX)
     message = f"{directory.name}: processes survived cgroup.kill for {KILL_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+def _is_killed(directory: Path) -> bool:
+    """Kill all that is in a v2 group; tell whether nothing is left.
+
+    Raises:
+        DomainError: the kernel refused.
+    """
+    try:
+        write(directory / "cgroup.kill", "1")
+        return not read_field(directory / "cgroup.events", "populated")
+    except DomainError:
+        if directory.exists():
+            raise
+        return True  # somebody else ended it, and only what is empty can be removed
 
 
 async def freeze_group(directory: Path) -> None:
@@ -132,17 +146,18 @@ def remove_group(path: Path) -> bool:
     return True
 
 
-def find_groups(root: Path, name: str) -> list[Path]:
-    """Return every control group of that name beneath a hierarchy's root."""
+def find_groups(root: Path, prefix: str) -> list[Path]:
+    """Return every control group beneath a hierarchy's root whose name begins so."""
     found: list[Path] = []
     level = [root]
     for _ in range(_SEARCH_DEPTH_MAX):
-        level = [child for parent in level for child in _child_groups(parent)]
-        found += [path for path in level if path.name == name]
+        level = [child for parent in level for child in child_groups(parent)]
+        found += [path for path in level if path.name.startswith(prefix)]
     return found
 
 
-def _child_groups(directory: Path) -> list[Path]:
+def child_groups(directory: Path) -> list[Path]:
+    """Return the control groups directly beneath one; none where it is gone."""
     try:
         return [path for path in directory.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:

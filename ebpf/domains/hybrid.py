@@ -6,6 +6,7 @@ and the domain killed. `cgroup.kill` reaches every process at once, whatever it 
 its session, its parent or its signal handlers.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import anyio.to_thread
 from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
 from ebpf.domains.groups import (
+    child_groups,
     find_groups,
     freeze_group,
     kill_group,
@@ -89,6 +91,10 @@ class HybridDomain:
         """Note when; the kernel keeps the list of members."""
         self._memory_time.begin(anyio.current_time())
 
+    def members(self) -> tuple[int, ...]:
+        """Return who is in the domain, by the kernel's own list."""
+        return tuple(map(int, read(self._directories[UNIFIED] / "cgroup.procs").split()))
+
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return MEMORY after the kernel's first kill, CPU when the total is used up."""
         usage = self._directories["memory"] / "memory.usage_in_bytes"
@@ -156,11 +162,10 @@ def check_hybrid(hierarchies: Mapping[str, Hierarchy], *, instance: str) -> None
     if missing:
         message = f"no hierarchy is mounted for {', '.join(missing)}"
         raise DomainError(message)
-    domains = HybridDomains(hierarchies, instance=instance)
-    base = f"flyball-{instance}"
+    domains = HybridDomains(hierarchies, instance=instance, pid=os.getpid())
     try:
         domains.make("probe", _PROBE_LIMITS)
-        groups = {name: hierarchies[name].own / base / "probe" for name in CONTROLLERS}
+        groups = {name: domains.bases[name] / "probe" for name in CONTROLLERS}
         for controller, control, expected in _PROBE_ANSWERS:
             found = read(groups[controller] / control).strip()
             if found != expected:
@@ -170,28 +175,39 @@ def check_hybrid(hierarchies: Mapping[str, Hierarchy], *, instance: str) -> None
         read_field(groups["pids"] / "pids.events", "max")
         write(groups[UNIFIED] / "cgroup.kill", "1")
     finally:
-        for name in CONTROLLERS:
-            own = hierarchies[name].own / base
-            if not (remove_group(own / "probe") and remove_group(own)):
-                message = f"{own}: the probe's control group cannot be removed"
+        for base in domains.bases.values():
+            if not (remove_group(base / "probe") and remove_group(base)):
+                message = f"{base}: the probe's control group cannot be removed"
                 raise DomainError(message)
 
 
 class HybridDomains:
-    """Makes domains at `<own group>/flyball-<instance>/<name>` in each hierarchy."""
+    """Makes domains at `<own group>/flyball-<instance>-<pid>/<name>` in each hierarchy.
 
-    def __init__(self, hierarchies: Mapping[str, Hierarchy], *, instance: str) -> None:
-        """Take the place of this process in each hierarchy."""
+    Each process has a base of its own, so that who still ends what a dead sidecar left cannot
+    reach what its successor has started already.
+    """
+
+    def __init__(self, hierarchies: Mapping[str, Hierarchy], *, instance: str, pid: int) -> None:
+        """Take the place of this process, whose id `pid` is, in each hierarchy."""
         self._hierarchies = {name: hierarchies[name] for name in CONTROLLERS}
-        self._base = f"flyball-{instance}"
+        self._prefix = f"flyball-{instance}"
         self._made: set[str] = set()
+        self.bases: Mapping[str, Path] = {
+            name: hierarchy.own / f"{self._prefix}-{pid}"
+            for name, hierarchy in self._hierarchies.items()
+        }
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Return what all domains of this process are beneath, the v2 hierarchy's last."""
+        return tuple(dict.fromkeys(self.bases.values()))
 
     def make(self, name: str, limits: ExecutionLimits | None) -> HybridDomain:
         """Return a new domain with the limits that the kernel enforces."""
         directories: dict[str, Path] = {}
         try:
-            for controller, hierarchy in self._hierarchies.items():
-                base = hierarchy.own / self._base
+            for controller, base in self.bases.items():
                 base.mkdir(exist_ok=True)
                 if base / name not in directories.values():
                     (base / name).mkdir()
@@ -202,8 +218,8 @@ class HybridDomains:
         except (OSError, DomainError) as error:
             for path in directories.values():
                 remove_group(path)  # nothing has entered yet
-            for hierarchy in self._hierarchies.values():
-                remove_group(hierarchy.own / self._base)
+            for base in self.groups:
+                remove_group(base)  # stays where a live domain is inside
             if isinstance(error, DomainError):
                 raise
             message = f"{name}: its control groups cannot be made"
@@ -216,23 +232,32 @@ class HybridDomains:
         # A sidecar that is started anew may stand elsewhere, so its predecessor's place is
         # searched for, not computed.
         bases = await anyio.to_thread.run_sync(self._find_bases)
-        names: set[str] = set()
-        for base in bases:
-            names.update(path.name for path in base.iterdir() if path.is_dir())
-        strays = names - self._made
-        for name in sorted(strays):
-            groups = tuple(base / name for base in bases if (base / name).is_dir())
-            for group in groups:
-                if (group / "cgroup.kill").exists():
-                    await kill_group(group)
-            await remove_groups(groups)
+        own = set(self.bases.values())
+        groups = [
+            group
+            for base in bases
+            for group in child_groups(base)
+            if base not in own or group.name not in self._made
+        ]
+        for group in groups:
+            if (group / "cgroup.kill").exists():
+                await self._kill_stray(group)
+        await remove_groups(groups)
         for base in bases:
             remove_group(base)  # stays where a live domain is inside
-        return len(strays)
+        return len({(group.parent.name, group.name) for group in groups})
+
+    async def _kill_stray(self, group: Path) -> None:
+        try:
+            await kill_group(group)
+        except DomainError:
+            if not remove_group(group):
+                raise  # else the dead sidecar's own warden was faster
 
     def _find_bases(self) -> list[Path]:
+        """Return the bases of all processes of this instance, in every hierarchy."""
         return [
             base
             for hierarchy in self._hierarchies.values()
-            for base in find_groups(hierarchy.mount, self._base)
+            for base in find_groups(hierarchy.mount, self._prefix)
         ]

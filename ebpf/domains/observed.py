@@ -64,11 +64,11 @@ class ObservedDomain:
     """The tree beneath one keeper, with the mark that its members were born with."""
 
     def __init__(
-        self, name: str, *, instance: str, rlimits: tuple[tuple[int, int, int], ...], made: set[str]
+        self, name: str, *, owner: str, rlimits: tuple[tuple[int, int, int], ...], made: set[str]
     ) -> None:
-        """Stand for a domain whose name `made` holds until it is removed."""
+        """Stand for a domain of `owner` whose name `made` holds until it is removed."""
         self._name = name
-        self._mark = f"{instance}:{name}"
+        self._mark = f"{owner}:{name}"
         self._made = made
         self._root_pid: int | None = None
         self._is_frozen = False
@@ -85,6 +85,10 @@ class ObservedDomain:
         """Remember the root of the tree."""
         self._root_pid = pid
         self._memory_time.begin(anyio.current_time())
+
+    def members(self) -> tuple[int, ...]:
+        """Return who is in the tree or carries the mark."""
+        return tuple(sorted(process.pid for process in self._members()))
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the first limit that a sample exceeds."""
@@ -191,9 +195,10 @@ class ObservedDomain:
 class ObservedDomains:
     """Makes observed domains, told apart by a mark in their members' environment."""
 
-    def __init__(self, *, instance: str, uid: int) -> None:
-        """Take the user that the commands run as."""
+    def __init__(self, *, instance: str, pid: int, uid: int) -> None:
+        """Take the id of this process and the user that the commands run as."""
         self._instance = instance
+        self._owner = f"{instance}-{pid}"
         self._uid = uid
         self._made: set[str] = set()
 
@@ -203,7 +208,7 @@ class ObservedDomains:
             message = f"{name}: a domain of this name exists"
             raise DomainError(message)
         rlimits = () if limits is None else backstops(limits, uid=self._uid)
-        domain = ObservedDomain(name, instance=self._instance, rlimits=rlimits, made=self._made)
+        domain = ObservedDomain(name, owner=self._owner, rlimits=rlimits, made=self._made)
         self._made.add(name)
         return domain
 
@@ -219,9 +224,12 @@ class ObservedDomains:
         raise DomainError(message)
 
     def _kill_strays(self) -> set[str]:
+        own = {f"{self._owner}:{name}" for name in self._made}
         strays = {
-            name for _, name in marked(MARKER, f"{self._instance}:") if name not in self._made
+            mark
+            for _, rest in marked(MARKER, self._instance)
+            if (mark := f"{self._instance}{rest}") not in own
         }
-        for name in strays:
-            kill_marked(MARKER, f"{self._instance}:{name}")
+        for mark in strays:
+            kill_marked(MARKER, mark)
         return strays

@@ -40,10 +40,10 @@ def _prctl(what: str, option: int, argument: int) -> None:
         raise failed(what)
 
 
-def die_with_parent(parent_pid: int | None) -> None:
+def die_with_parent(parent_pid: int) -> None:
     """Be killed when the parent's thread ends, now if it already has."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)
-    if parent_pid is not None and os.getppid() != parent_pid:
+    if os.getppid() != parent_pid:
         os._exit(1)
 
 

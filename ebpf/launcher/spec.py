@@ -23,6 +23,6 @@ class LaunchSpec(TypedDict):
     account: tuple[int, int] | None  # the uid and gid to become
     carve: CarveSpec | None
     status_fd: int | None
-    parent_pid: int | None  # die with it; None where whoever starts the server is not known
+    parent_pid: int  # the sidecar, with which everything ends
     governed: bool  # a command, which gets a session of its own and loses its privileges
-    keeper: bool
+    keeper: bool  # stay above it as the parent of its orphans

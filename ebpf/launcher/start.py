@@ -22,7 +22,6 @@ _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _UMASK = 0o022
-_SECTOR_BYTES = 512
 
 # What the sidecar is told: the step that failed, the error's number, its text.
 STEP_DOMAIN = "domain"
@@ -46,7 +45,9 @@ def main() -> None:
     if spec["status_fd"] is not None:
         os.set_inheritable(spec["status_fd"], False)  # noqa: FBT003 - its signature
     if spec["keeper"]:
-        _keep(spec)
+        from ebpf.launcher import keeper  # noqa: PLC0415 - only hosts without groups pay for it
+
+        keeper.keep(spec, lambda keeper_pid: _launch(spec, parent_pid=keeper_pid))
     else:
         _launch(spec, parent_pid=spec["parent_pid"])
 
@@ -64,7 +65,7 @@ def _read_spec(argument: str) -> "LaunchSpec":
     return served
 
 
-def _launch(spec: "LaunchSpec", *, parent_pid: int | None) -> None:
+def _launch(spec: "LaunchSpec", *, parent_pid: int) -> None:
     """Become the command; return never."""
     try:
         _enter(spec)
@@ -97,7 +98,7 @@ def _enter(spec: "LaunchSpec") -> None:
         raise _StepError(STEP_DOMAIN, error) from error
 
 
-def _give_up_privileges(spec: "LaunchSpec", *, parent_pid: int | None) -> None:
+def _give_up_privileges(spec: "LaunchSpec", *, parent_pid: int) -> None:
     try:
         if spec["account"] is not None:
             uid, gid = spec["account"]
@@ -171,38 +172,6 @@ def _report_failure(spec: "LaunchSpec", error: _StepError) -> None:
         os.write(2, f"{spec['argv'][0]}: {error.step}: {text}\n".encode(errors="replace"))
         return
     os.write(spec["status_fd"], marshal.dumps(("failed", error.step, number, text)))
-
-
-def _keep(spec: "LaunchSpec") -> None:
-    """Stay above the command as the parent of its orphans, until none is left.
-
-    Without control groups this is what holds a tree together: a process that detaches
-    itself is handed to the nearest keeper rather than to init, so it can still be found.
-    """
-    assert spec["status_fd"] is not None
-    if spec["governed"]:
-        os.setsid()
-    linux.die_with_parent(spec["parent_pid"])
-    linux.adopt_orphans()
-    keeper_pid = os.getpid()
-    command_pid = os.fork()
-    if command_pid == 0:
-        _launch(spec, parent_pid=keeper_pid)
-    for standard in (0, 1, 2):
-        os.close(standard)  # the pipes must end when the command's tree has
-    while True:
-        try:
-            pid, status = os.waitpid(-1, 0)
-        except ChildProcessError:
-            break
-        if pid == command_pid:
-            os.write(spec["status_fd"], marshal.dumps(("ended", status)))
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used_us = int((usage.ru_utime + usage.ru_stime) * 1_000_000)
-    # The kernel counts in sectors what its processes had read from storage and written for it.
-    io_bytes = (usage.ru_inblock + usage.ru_oublock) * _SECTOR_BYTES
-    os.write(spec["status_fd"], marshal.dumps(("used", used_us, io_bytes)))
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ attacker wrote cannot borrow half of what the user said.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from unicodedata import normalize
 
 from governor.flow.labels import Label, Role, Traits, role_of
@@ -19,7 +20,6 @@ _TOO_LONG = "…" * (CHARS_MAX + 1)
 # Shorter values stand in any text by chance.
 _SAID_CHARS_MIN = 4
 _QUOTED_CHARS_MIN = 8
-_SPACE = re.compile(r"\s+")
 # An e-mail address, a URL, a host's name with or without its path, an account's number.
 _ADDRESS = re.compile(
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
@@ -199,11 +199,11 @@ def _has_address(text: str) -> bool:
 def _addresses(plain: str) -> list[str]:
     """Return the addresses in a text, without what stands around them."""
     # Word by word, and most words at a glance: the pattern alone takes many times as long.
-    words = {
+    words = [
         word
-        for word in plain.split(" ")
+        for word in dict.fromkeys(plain.split(" "))
         if "@" in word or "." in word[1:-1] or len(word) >= _CODE_CHARS_MIN
-    }
+    ]
     found = [
         _SCHEME.sub("", each.rstrip(_AFTER))
         for word in words
@@ -214,9 +214,18 @@ def _addresses(plain: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
+    """Return a text in small letters with one space between its words."""
+    return _plain_kept(text) if len(text) <= CHARS_MAX else _made_plain(text)
+
+
+def _made_plain(text: str) -> str:
     if not text.isascii():
         text = normalize("NFKC", text)
-    return _SPACE.sub(" ", text).strip().lower()
+    return " ".join(text.split()).lower()
+
+
+# Each text of a call is asked for several times in a row.
+_plain_kept = lru_cache(maxsize=32)(_made_plain)
 
 
 def _texts(

@@ -10,7 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
+import numpy as np
+import numpy.typing as npt
+
 _SATURATION = 1.2
+
+Numbers = npt.NDArray[np.intp]
+Worths = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +51,12 @@ class WeightedFields:
         self._total = len(texts)
         self._worth = {term: self._worths(found) for term, found in occurrences.items()}
 
-    def _worths(self, found: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    def _worths(self, found: Sequence[tuple[int, float]]) -> tuple[Numbers, Worths]:
         rarity = self.rarity_of(len(found))
-        return tuple(
-            (number, rarity * weight * (_SATURATION + 1) / (weight + _SATURATION))
-            for number, weight in found
-        )
+        worths = [
+            rarity * weight * (_SATURATION + 1) / (weight + _SATURATION) for _, weight in found
+        ]
+        return np.array([number for number, _ in found], dtype=np.intp), np.array(worths)
 
     def rarity_of(self, texts: int) -> float:
         """Return what a term is worth that occurs in so many of the texts."""
@@ -61,12 +67,14 @@ class WeightedFields:
 
         A word that the query repeats counts once: people repeat themselves without meaning more.
         """
-        scores: dict[int, float] = defaultdict(float)
+        scores = np.zeros(self._total)
         # Sorted, or the sums would differ in their last digits from process to process.
         for term in sorted(set(query)):
-            for number, worth in self._worth.get(term, ()):
-                scores[number] += worth
-        return scores
+            if term in self._worth:
+                numbers, worths = self._worth[term]
+                scores[numbers] += worths  # no number twice, so none is lost
+        (found,) = scores.nonzero()
+        return dict(zip(found.tolist(), scores[found].tolist(), strict=True))
 
 
 def _mean_length(texts: Sequence[Mapping[str, Mapping[str, int]]], name: str) -> float:

@@ -18,6 +18,7 @@ from runtime.admin.routes import (
     overview,
     prices,
     principals,
+    reload,
     sessions,
     tenants,
     tokens,
@@ -73,6 +74,7 @@ def _governed_routes() -> APIRouter:
         notices,
         prices,
         upstreams,
+        reload,
     ):
         routes.include_router(part.ROUTES)
     return routes

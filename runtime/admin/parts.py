@@ -6,14 +6,17 @@ from typing import Protocol
 
 from governor.flow.labels import Traits
 from governor.policy import Policy
+from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
+from runtime.reload import Reloaded
 from tool_gateway.approver import Approver
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.guards.pins import Pins
 from tool_gateway.running import RunningCalls
+from tool_gateway.schemas import SchemaFault
 
 BODY_BYTES_MAX = 1024 * 1024
 
@@ -36,8 +39,9 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `metrics` returns Prometheus' text with its media type. `labels` says what flow rules
-    take a tool for.
+    keys. `upstream` returns all that is known of one, None if there is none. `metrics` returns
+    Prometheus' text with its media type. `labels` says what flow rules take a tool for;
+    `schema_faults` which schemas of tools are of no use.
     """
 
     store: Store
@@ -47,10 +51,13 @@ class AdminParts:
     freezer: SessionFreezer
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
+    upstream: Callable[[str], Awaitable[Mapping[str, object] | None]]
     metrics: Callable[[], tuple[bytes, str]]
     policy: Callable[[], Policy]
-    known: KnownTargets
+    known: Callable[[], KnownTargets]
     prices: PriceSource
     pins: Pins
     labels: Callable[[ToolEntry], Traits]
+    reload: Callable[[Actor], Awaitable[Reloaded]]
+    schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX

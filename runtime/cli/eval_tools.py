@@ -15,6 +15,7 @@ from runtime.evaluate.tools import (
     plain_bm25,
 )
 from runtime.evaluate.tools_files import read_corpus, read_requests
+from runtime.word_vectors import vectors_if_any
 
 HELP = (
     "Measure tool search on a catalogue and requests with known tools. Nothing is learned from "
@@ -57,14 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     """
     corpus = read_corpus(arguments.corpus)
     requests = read_requests(arguments.queries, corpus)
+    vectors = vectors_if_any()
     timer, seed = SystemClock().elapsed_ns, arguments.seed
-    ours = measure(own_search(corpus), requests.steps, timer=timer)
+    ours = measure(own_search(corpus, vectors=vectors), requests.steps, timer=timer)
     shape = ours.shape(seed=seed)
     if arguments.baseline:
         plain = measure(plain_bm25(corpus), requests.steps, timer=timer)
         shape["baseline"] = _compared(ours, plain, seed=seed)
     if arguments.learned:
-        learned = learned_recalls(corpus, requests.steps).shape(seed=seed)
+        learned = learned_recalls(corpus, requests.steps, vectors=vectors).shape(seed=seed)
         shape["learned"] = {key: learned[key] for key in _SCORES}
     if arguments.json:
         sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n")

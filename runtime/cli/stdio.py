@@ -2,17 +2,19 @@
 
 import argparse
 import logging
+import os
 
 import anyio
 
-from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.configuration.load import load_config
 from runtime.configuration.store_url import store_url_of
 from runtime.settings import Settings
+from runtime.stopping import StopSignals, stop_signals
 from runtime.wiring import Sidecar, open_sidecar
 
 NAME = "stdio"
 HELP = "Serve MCP on standard input and output, for the one program that starts it."
+LOOK_SECONDS = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +42,24 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _until_gone(signals: StopSignals, sidecar: Sidecar) -> None:
-    """Serve the client; when it has gone, or a signal came, its calls are ended and settled."""
-    with anyio.CancelScope() as serving:
-        signals.do(serving.cancel)
+    """Serve the client; when it has gone, or a signal came, its calls are ended and settled.
+
+    Gone it is when it closes its end, and when the process that started this one has ended: a
+    client that was killed may have left its end open with others.
+    """
+    async with anyio.create_task_group() as tasks:
+        signals.do(tasks.cancel_scope.cancel)
+        tasks.start_soon(_stop_when_orphaned, tasks.cancel_scope)
         front = await sidecar.stdio()
         await front.serve()
+        tasks.cancel_scope.cancel()
     sidecar.running.stop_all(why="the client has gone")
+
+
+async def _stop_when_orphaned(serving: anyio.CancelScope) -> None:
+    parent_pid = os.getppid()
+    if parent_pid <= 1:
+        return  # nobody to speak of: init, or a process outside of this container
+    while os.getppid() == parent_pid:  # noqa: ASYNC110 - not every system tells of its end
+        await anyio.sleep(LOOK_SECONDS)
+    serving.cancel()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from runtime.cli.stopping import stop_signals
 from runtime.settings import Settings
+from runtime.stopping import stop_signals
 from runtime.tour.play import STEPS, play
 from runtime.tour.report import Ending, StepReport, exit_code
 from runtime.tour.stage import Stage, staged

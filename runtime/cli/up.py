@@ -3,31 +3,44 @@
 import argparse
 import json
 import logging
+import signal
 import sys
+from collections.abc import Mapping, Sequence
 
 import anyio
 
 from ebpf.executor import LocalExecutor
-from runtime.cli.stopping import StopSignals, stop_signals
 from runtime.collector import spare_what_lasts
+from runtime.configuration.listen import WORKERS_MAX
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import budgets_of
 from runtime.examination import Mark, budget_findings, local_command_findings
-from runtime.listeners import DRAIN_SECONDS, Listeners
-from runtime.serving import serving
+from runtime.hangup import reloading_on_hangup
+from runtime.listeners import DRAIN_SECONDS, Listeners, bind
+from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
 from runtime.standing_budgets import names_in
-from runtime.token_files import TENANT
+from runtime.stopping import StopSignals, stop_signals
+from runtime.token_files import TENANT, token_files
 from runtime.wiring import Sidecar
+from runtime.workers.child import EXIT_FAULT
+from runtime.workers.supervisor import Supervisor
 
 NAME = "up"
 HELP = "Serve agents and administrators until SIGTERM or Ctrl-C."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing of its own."""
+    """Add how many processes serve agents."""
+    parser.add_argument(
+        "--workers",
+        type=int,
+        choices=range(1, WORKERS_MAX + 1),
+        metavar="N",
+        help="how many processes serve agents (default: listen.workers, else 1)",
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -43,17 +56,27 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         with anyio.CancelScope() as starting:
             signals.do(starting.cancel)
             config = load_config(settings.config)
+            workers: int = arguments.workers or config.listen.workers
+            if workers > 1:
+                return await _serve_workers(signals, config, settings, arguments, workers)
             url = store_url_of(config, settings.store_url)
-            async with serving(config, state_dir=settings.state, store_url=url) as (
-                sidecar,
-                listeners,
-            ):
+            async with serving(
+                config,
+                state_dir=settings.state,
+                store_url=url,
+                reread=lambda: load_config(settings.config),
+            ) as (sidecar, listeners):
                 signals.do(None)
                 spare_what_lasts()
-                if signals.first is None:
-                    await _warn(sidecar, config, settings)
-                    _announce(sidecar, listeners, config, as_json=arguments.json)
-                await _until_stopped(signals, sidecar, listeners)
+                async with reloading_on_hangup(sidecar):
+                    if signals.first is None:
+                        await _warn(sidecar, config, settings)
+                        upstreams = upstreams_shown(sidecar)
+                        tools = sum(one["tools"] for one in upstreams)
+                        urls = listeners.agents_url, listeners.admin_url
+                        shown = _shown(*urls, tools, config, settings)
+                        _announce(shown, upstreams, config, arguments)
+                    await _until_stopped(signals, sidecar, listeners)
         return signals.status if starting.cancelled_caught else 0
 
 
@@ -83,22 +106,76 @@ async def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
             sys.stderr.write(f"flyball: warning: {finding.what}: {finding.told}\n")
 
 
-def _announce(sidecar: Sidecar, listeners: Listeners, config: Config, *, as_json: bool) -> None:
-    is_open = config.auth.mode == "none"
-    shown = {
-        "agents": f"{listeners.agents_url}/mcp",
-        "models": f"{listeners.agents_url}/v1",
-        "admin": f"{listeners.admin_url}/admin/v1",
-        "agent_token_file": None if is_open else str(sidecar.tokens.agent),
-        "admin_token_file": str(sidecar.tokens.admin),
-        "tools": sum(len(connection.entries) for connection in sidecar.fleet.connections),
+async def _serve_workers(
+    signals: StopSignals,
+    config: Config,
+    settings: Settings,
+    arguments: argparse.Namespace,
+    workers: int,
+) -> int:
+    """Have a keeper and so many workers serve; what they cannot do they say themselves."""
+    agents = bind(config.listen.agents, config.listen)
+    admin = bind(config.listen.admin, config.listen)
+    with agents.listening, admin.listening:
+        supervisor = Supervisor(
+            settings,
+            workers=workers,
+            agents=agents.listening.fileno(),
+            admin=admin.listening.fileno(),
+        )
+        async with supervisor.running() as is_up:
+            if not is_up:
+                return EXIT_FAULT
+            signals.do(None)
+            said = supervisor.keeper.said
+            shown = {**_shown(agents.url, admin.url, said["tools"], config, settings)}
+            _announce({**shown, "workers": workers}, said["upstreams"], config, arguments)
+            await _until_asked(signals, supervisor)
+            signals.do(supervisor.hurry)
+    return 0
+
+
+async def _until_asked(signals: StopSignals, supervisor: Supervisor) -> None:
+    """Return at the first signal to stop; SIGHUP goes on to every process."""
+    with anyio.open_signal_receiver(signal.SIGHUP) as hangups:
+        async with anyio.create_task_group() as tasks:
+
+            async def forward() -> None:
+                async for hangup in hangups:
+                    supervisor.forward(hangup)
+
+            tasks.start_soon(forward, name="hangups")
+            await signals.asked()
+            tasks.cancel_scope.cancel()
+
+
+def _shown(
+    agents_url: str, admin_url: str, tools: int, config: Config, settings: Settings
+) -> dict[str, object]:
+    """Return where everything is, as programs read it."""
+    tokens = token_files(settings.state)
+    return {
+        "agents": f"{agents_url}/mcp",
+        "models": f"{agents_url}/v1",
+        "admin": f"{admin_url}/admin/v1",
+        "agent_token_file": None if config.auth.mode == "none" else str(tokens.agent),
+        "admin_token_file": str(tokens.admin),
+        "tools": tools,
     }
+
+
+def _announce(
+    shown: Mapping[str, object],
+    upstreams: Sequence[Mapping[str, object]],
+    config: Config,
+    arguments: argparse.Namespace,
+) -> None:
     token = (
         f"agents need no token: everybody on this machine is {config.auth.principal!r}"
-        if is_open
+        if config.auth.mode == "none"
         else f"agent token in      {shown['agent_token_file']}"
     )
-    if as_json:
+    if arguments.json:
         sys.stdout.write(json.dumps(shown) + "\n")
     else:
         sys.stdout.write(
@@ -109,8 +186,10 @@ def _announce(sidecar: Sidecar, listeners: Listeners, config: Config, *, as_json
             f"  {token}\n"
             f"  admin token in      {shown['admin_token_file']}\n"
         )
-        for connection in sidecar.fleet.connections:
-            state = f"{connection.state}, {len(connection.entries)} tools"
-            problem = f" ({connection.problem})" if connection.problem else ""
-            sys.stdout.write(f"  upstream {connection.name:<11}{state}{problem}\n")
+        if "workers" in shown:
+            sys.stdout.write(f"  workers             {shown['workers']}\n")
+        for upstream in upstreams:
+            state = f"{upstream['state']}, {upstream['tools']} tools"
+            problem = f" ({upstream['problem']})" if upstream["problem"] else ""
+            sys.stdout.write(f"  upstream {upstream['name']:<11}{state}{problem}\n")
     sys.stdout.flush()

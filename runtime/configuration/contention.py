@@ -1,6 +1,7 @@
 """The tables of `flyball.toml` about contention, and what the turnstile gets of them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -169,6 +170,40 @@ def contention_of(contention: ContentionTable, commons: Iterable[CommonsTable]) 
         return _contention(contention, {entry.upstream: _quota(entry) for entry in commons})
     except GovernorError as error:
         raise ConfigError(f"contention: {error}") from error
+
+
+def divided(contention: Contention, *, between: int) -> Contention:
+    """Return the part of one of so many processes, so that together they keep to the terms.
+
+    Each has at least one place; only where an upstream allows fewer calls at once, or in a
+    minute, than there are processes can that be more in all.
+    """
+    if between == 1:
+        return contention
+    return replace(
+        contention,
+        gate=_part(contention.gate, between),
+        gates={name: _part(terms, between) for name, terms in contention.gates.items()},
+    )
+
+
+def _part(terms: GateTerms, between: int) -> GateTerms:
+    def part(whole: int) -> int:
+        return max(1, whole // between)
+
+    at_once, quota = terms.concurrency, terms.quota
+    return replace(
+        terms,
+        concurrency=replace(
+            at_once,
+            start=part(at_once.start),
+            lowest=part(at_once.lowest),
+            highest=part(at_once.highest),
+        ),
+        quota=None
+        if quota is None
+        else replace(quota, per_minute=part(quota.per_minute), burst=part(quota.burst)),
+    )
 
 
 def _contention(table: ContentionTable, quotas: dict[str, Quota]) -> Contention:

@@ -1,15 +1,16 @@
 """Where a sidecar is reached, as `flyball.toml` says it."""
 
 import re
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from runtime.configuration.table import Flag, Positive, Table
 
 _ADDRESS = re.compile(r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$")
 _PORT_MAX = 65_535
 _MIB = 1024 * 1024
+WORKERS_MAX = 64
 
 
 class Listen(Table):
@@ -22,6 +23,7 @@ class Listen(Table):
     tls_key: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     body_bytes_max: Positive = 4 * _MIB
+    workers: Annotated[int, Field(strict=True, ge=1, le=WORKERS_MAX)] = 1
 
     @field_validator("agents", "admin")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from runtime.configuration.care import BreakerTable
 from runtime.configuration.model import Config, LoopTable
 from runtime.configuration.models import PricesFile
 from runtime.errors import ConfigError
@@ -29,7 +30,11 @@ _MOVED = {"metrics": "metrics.cpu_watts is energy.watts_per_core now"}
 _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
 # What pydantic adds to a path that nobody wrote into the file.
-_NO_KEYS = ("[key]", LoopTable.__name__)
+_NO_KEYS = (
+    "[key]",
+    LoopTable.__name__,
+    f"function-after[_is_in_order(), {BreakerTable.__name__}]",
+)
 
 
 def load_config(path: Path) -> Config:

@@ -18,16 +18,24 @@ from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
+from runtime.configuration.access import AccessTable
+from runtime.configuration.care import BreakerTable
+from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
+from runtime.configuration.credentials import UpstreamAuthTable
+from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
+from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
+from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, SHELL_RUN
+from tool_gateway.upstreams.origin import origin_of
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
@@ -107,7 +115,7 @@ class Builtin(Table):
     tools: Literal["auto", "on", "off"] = "auto"
 
 
-class Upstream(Table):
+class Upstream(EgressTable):
     """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
 
     name: Name
@@ -118,14 +126,32 @@ class Upstream(Table):
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     headers_from: dict[str, str] = Field(default_factory=dict)
+    auth: UpstreamAuthTable | None = None
     # How a remote one is spoken to; "sse" is the transport of 2024-11-05.
     transport: Literal["streamable", "sse"] = "streamable"
     prefix: Literal["server", "none"] = "server"
     # "session": a connection, and a process, for each session instead of one for all.
     share: Literal["all", "session"] = "all"
+    sessions_max: SessionCount | None = None
+    # It is stopped when nothing used it for so long, and started for the next call.
+    idle_s: IdleSeconds | None = None
+    # None: one that is started is asked now and again, one that runs elsewhere is not.
+    health: HealthTable | None = None
     start_ms_max: Positive = 30_000
     trust_reported_cost: Flag = False
     pin: Pin = Pin.FIRST_USE
+    breaker: Literal["off"] | BreakerTable = BreakerTable()
+    retries: Annotated[int, Field(strict=True, ge=0, le=10)] = 2
+    answer_ms_max: Positive | None = None
+    idempotent_by_key: Flag = False
+    when_down: Literal["listed", "hidden"] = "listed"
+
+    @field_validator("breaker", mode="before")
+    @classmethod
+    def _is_breaker(cls, value: object) -> object:
+        if value != "off" and not isinstance(value, (dict, BreakerTable)):
+            raise ValueError('use "off", or { calls_min = 10, open_s = 5 } for terms of your own')
+        return value
 
     @field_validator("name")
     @classmethod
@@ -149,6 +175,16 @@ class Upstream(Table):
             raise ValueError("give exactly one of `command` and `url`")
         if self.command is not None and not self.command:
             raise ValueError("command: name the program to start")
+        if self.share != "session":
+            if self.sessions_max is not None:
+                raise ValueError('sessions_max: this is for share = "session"; add that')
+            if self.idle_s is not None and self.command is None:
+                raise ValueError('idle_s: this is for `command`, or share = "session"')
+        if self.command is not None and (self.allow_private or self.allow_networks or self.auth):
+            raise ValueError("allow_private, allow_networks and auth are for a `url`; remove them")
+        has_header = "authorization" in {*map(str.lower, (*self.headers, *self.headers_from))}
+        if self.auth is not None and has_header and self.auth.kind != "forward":
+            raise ValueError("auth: there is an Authorization header as well; remove one of them")
         return self
 
 
@@ -206,7 +242,7 @@ class CacheTable(Table):
     repeatable: Flag = False
 
 
-class RuleTerms(Table):
+class RuleTerms(ContentTable):
     """How the calls of a rule may run."""
 
     allow: Flag = True
@@ -225,6 +261,7 @@ class RuleTerms(Table):
     cheaper: Name | None = None
     gate: GateTable | None = None
     cache: CacheTable | None = None
+    reads_only: Flag = False
 
     @field_validator("loops", mode="before")
     @classmethod
@@ -305,7 +342,7 @@ class BudgetTable(Table):
         return self
 
 
-class WebhookTable(Table):
+class WebhookTable(EgressTable):
     """Where notices are sent; what signs them comes from the environment."""
 
     url: str
@@ -315,8 +352,8 @@ class WebhookTable(Table):
     @field_validator("url")
     @classmethod
     def _is_url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("expected an http:// or https:// address")
+        if origin_of(value) is None:
+            raise ValueError("expected an http:// or https:// address without a user in it")
         return value
 
 
@@ -325,6 +362,7 @@ class Config(Table):
 
     listen: Listen = Listen()
     auth: Auth = Auth()
+    oauth: OAuthTable = OAuthTable()
     session: SessionTable = SessionTable()
     store: StoreTable = StoreTable()
     records: Records = Records()
@@ -336,6 +374,8 @@ class Config(Table):
     upstream: tuple[Upstream, ...] = ()
     rule: tuple[Rule, ...] = ()
     default: RuleTerms = RuleTerms()
+    access: tuple[AccessTable, ...] = ()
+    redaction: Annotated[tuple[RedactionTable, ...], Field(max_length=100)] = ()
     tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
     webhook: WebhookTable | None = None
@@ -355,12 +395,30 @@ class Config(Table):
         _check_unique(
             upstream=[entry.name for entry in self.upstream],
             rule=[entry.name for entry in self.rule],
+            access=[entry.name for entry in self.access],
+            redaction=[entry.name for entry in self.redaction],
             budget=[entry.id for entry in self.budget],
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
         )
+        if self.oauth.server and self.auth.mode == "none":
+            raise ValueError('oauth.server: nobody shows a token with auth.mode = "none"')
+        callers_own = {"token_exchange", "forward"}
+        for number, upstream in enumerate(self.upstream):
+            if (
+                upstream.auth is not None
+                and upstream.auth.kind in callers_own
+                and not self.oauth.server
+            ):
+                raise ValueError(
+                    f"upstream[{number}].auth: no caller has a token of its own without an "
+                    "[[oauth.server]] that issues them"
+                )
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
+        unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)
+        if unknown:
+            raise ValueError(f"redact_results: no [[redaction]] is called {min(unknown)!r}")
         providers = {entry.name for entry in self.provider}
         check_names(
             self.contention,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from runtime.configuration.content import ContentTable
 from runtime.configuration.table import Table
 from tool_gateway.discovery.listing import ListRule, ListTerms
 
@@ -20,8 +21,11 @@ class ListRuleTable(Table):
     list_tokens_max: _Tokens | None = None
 
 
-class ToolsTable(Table):
-    """How much of a model's context the list of tools may take, and what stays in it."""
+class ToolsTable(ContentTable):
+    """How much of a model's context the list of tools may take, and what stays in it.
+
+    What it says of the content of calls goes for every rule that does not say it itself.
+    """
 
     list_tokens_max: _Tokens | None = None
     keep: Annotated[tuple[_Pattern, ...], Field(max_length=100)] = ("memory_read", "governor_*")

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
+from governor.content import USUAL, ContentTerms
 from governor.errors import GovernorError
 from governor.gate import GateTerms
 from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
@@ -20,6 +21,11 @@ from governor.tiers import ModelTier, TierRule
 from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
+from runtime.configuration.access import access_of
+from runtime.configuration.care import care_of
+from runtime.configuration.content import content_of
+from runtime.configuration.credentials import auth_of
+from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.model import (
     BudgetTable,
@@ -41,7 +47,14 @@ from runtime.settings import scripts_directory, secret_from_environment
 from runtime.webhook import Webhook
 from runtime.windows import window_of
 from tool_gateway.shell import SHELL_RUN
-from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, Transport, UpstreamSpec
+from tool_gateway.upstreams.spec import (
+    SESSIONS_MAX,
+    HttpSpec,
+    Share,
+    StdioSpec,
+    Transport,
+    UpstreamSpec,
+)
 
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
@@ -56,7 +69,11 @@ def policy_of(config: Config) -> Policy:
     Raises:
         ConfigError: a rule contradicts itself.
     """
-    rules = [_rule(rule, f"rule {rule.name}", _match(rule), name=rule.name) for rule in config.rule]
+    usual = content_of(config.tools)
+    rules = [
+        _rule(rule, f"rule {rule.name}", _match(rule), name=rule.name, usual=usual)
+        for rule in config.rule
+    ]
     # A pattern such as "*" is about tools in general and must not switch local commands on by
     # the way. So the rules for shell_run come first, then the one that switches it off, then
     # the others. The first two parts cover shell_run alone: which rule governs any other tool
@@ -68,12 +85,13 @@ def policy_of(config: Config) -> Policy:
     return Policy(
         version=config_version(config),
         rules=(*shell, off, *others),
-        fallback=_rule(config.default, "default", Match(), name="default"),
+        fallback=_rule(config.default, "default", Match(), name="default", usual=usual),
         unified=UnifiedPrices(
             tool_call_microusd=config.unified_cost.tool_call_microusd,
             cpu_second_microusd=config.unified_cost.cpu_second_microusd,
         ),
         milliwatts_per_core=_milliwatts(config.energy.watts_per_core),
+        access=access_of(config.access),
     )
 
 
@@ -223,7 +241,7 @@ def webhook_of(config: Config) -> Webhook | None:
     if table is None:
         return None
     secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
-    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms)
+    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms, reach=table.reach())
 
 
 def retention_ms_of(config: Config) -> int:
@@ -252,7 +270,9 @@ def _narrowed(rule: ToolRule) -> ToolRule:
     return replace(rule, match=replace(rule.match, tool=SHELL_RUN))
 
 
-def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
+def _rule(
+    terms: RuleTerms, where: str, match: Match, *, name: str, usual: ContentTerms = USUAL
+) -> ToolRule:
     try:
         return ToolRule(
             name=name,
@@ -273,6 +293,8 @@ def _rule(terms: RuleTerms, where: str, match: Match, *, name: str) -> ToolRule:
             cheaper=terms.cheaper,
             gate=_gate(terms.gate),
             cache=_cache(terms.cache),
+            content=content_of(terms, usual),
+            reads_only=terms.reads_only,
         )
     except GovernorError as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -353,11 +375,17 @@ def _upstream(table: Upstream) -> UpstreamSpec:
             name=name,
             url=table.url,
             headers={**table.headers, **secrets},
+            reach=table.reach(),
+            auth=auth_of(table.auth, where=f"upstream {name}.auth"),
             transport=Transport(table.transport),
             prefixed=prefixed,
             start_ms_max=table.start_ms_max,
             trust_reported_cost=table.trust_reported_cost,
             share=Share(table.share),
+            idle_ms=_idle_ms(table),
+            health=None if table.health is None else health_of(table.health),
+            sessions_max=table.sessions_max or SESSIONS_MAX,
+            care=care_of(table),
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
@@ -373,7 +401,15 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         start_ms_max=table.start_ms_max,
         trust_reported_cost=table.trust_reported_cost,
         share=Share(table.share),
+        idle_ms=_idle_ms(table),
+        health=health_of(table.health or HealthTable()),
+        sessions_max=table.sessions_max or SESSIONS_MAX,
+        care=care_of(table),
     )
+
+
+def _idle_ms(table: Upstream) -> int | None:
+    return None if table.idle_s is None else table.idle_s * 1000
 
 
 def _program(name: str) -> str:

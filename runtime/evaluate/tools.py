@@ -16,6 +16,7 @@ from typing import Any
 
 from governor.ids import SessionId, TenantId
 from governor.retrieval.fields import FieldTerms, WeightedFields
+from governor.retrieval.vectors import StaticVectors
 from runtime.evaluate.tools_files import Corpus, Step
 from tool_gateway.discovery.definitions import LIMIT_DEFAULT
 from tool_gateway.discovery.finder import FITTING_WEIGHT, USUAL_WEIGHT
@@ -96,19 +97,21 @@ def interval(values: Sequence[float], *, seed: int) -> Interval:
     return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
-def own_search(corpus: Corpus) -> Search:
+def own_search(corpus: Corpus, *, vectors: StaticVectors | None = None) -> Search:
     """Return the search that `tools_search` does, without past use."""
-    index = ToolIndex(corpus.texts)
+    index = ToolIndex(corpus.texts, vectors=vectors)
     return lambda request: [corpus.ids[hit.number] for hit in index.search(request, limit=DEPTH)]
 
 
-def learned_recalls(corpus: Corpus, steps: Sequence[Step]) -> Measured:
+def learned_recalls(
+    corpus: Corpus, steps: Sequence[Step], *, vectors: StaticVectors | None = None
+) -> Measured:
     """Return how the search does on each line once the other lines have been worked on.
 
     What is learned of a step is what the sidecar would learn: that a search was answered, and
     that one of the tools it showed was then called with success.
     """
-    index, by_line = ToolIndex(corpus.texts), defaultdict[int, list[Step]](list)
+    index, by_line = ToolIndex(corpus.texts, vectors=vectors), defaultdict[int, list[Step]](list)
     for step in steps:
         by_line[step.line].append(step)
     shown = {step.request: _shown(index, corpus, step.request) for step in steps}

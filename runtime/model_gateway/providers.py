@@ -115,7 +115,11 @@ class ProviderPool:
 
 
 def _client(spec: ProviderSpec, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",  # what is counted must be what is read
+    }
     if spec.api_key is not None:
         headers["Authorization"] = f"Bearer {spec.api_key.get_secret_value()}"
     return httpx.AsyncClient(
@@ -136,6 +140,8 @@ def _client(spec: ProviderSpec, transport: httpx.AsyncBaseTransport | None) -> h
 async def _post(client: httpx.AsyncClient, content: bytes) -> ProviderAnswer:
     received = bytearray()
     async with client.stream("POST", "/chat/completions", content=content) as response:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ProviderFailedError("The model provider's answer is compressed, unasked.")
         async for chunk in response.aiter_bytes():
             received += chunk
             if len(received) > ANSWER_BYTES_MAX:

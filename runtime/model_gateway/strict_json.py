@@ -14,7 +14,7 @@ def object_in(content: bytes) -> dict[str, Any]:
         ValueError: it is not JSON, not an object, or nested deeper than `DEPTH_MAX`.
     """
     try:
-        value = json.loads(content, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(value, dict):

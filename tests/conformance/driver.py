@@ -17,7 +17,7 @@ from mcp import Client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from sidecar import sidecar_before
+from sidecar import sidecar_before, sidecar_with
 
 VERSION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION")
 MODE: Any = "auto" if VERSION in MODERN_PROTOCOL_VERSIONS else "legacy"
@@ -107,6 +107,37 @@ SCENARIOS: dict[str, Callable[[Client], Coroutine[Any, Any, None]]] = {
 }
 
 
+AUTH = "auth/"
+
+
+def upstream_with_auth(url: str, folder: Path) -> str:
+    """Return the table of an upstream that is sent tokens, as an operator would write it."""
+    told = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    kind, named = "client_credentials", "client_secret_file"
+    secret = told.get("client_secret") or "none"
+    if "private_key_pem" in told:
+        named, secret = "private_key_file", told["private_key_pem"]
+    elif "valid_jwt" in told:
+        kind, named, secret = "workload_identity", "assertion_file", told["valid_jwt"]
+    (folder / "secret").write_text(secret)
+    issuer = told.get("issuer")
+    found = "discover = true" if issuer is None else f"issuer = {json.dumps(issuer)}"
+    return f"""
+[[upstream]]
+name = "sole"
+url = {json.dumps(url)}
+prefix = "none"
+
+[upstream.auth]
+kind = "{kind}"
+client_id = {json.dumps(told.get("client_id") or "flyball")}
+{named} = {json.dumps(str(folder / "secret"))}
+{found}
+# The suite's servers are all on this machine.
+allow_networks = ["127.0.0.1", "::1"]
+"""
+
+
 async def play(url: str, scenario: str) -> None:
     """Play a scenario as a client of the era that its server speaks."""
     async with Client(
@@ -117,17 +148,20 @@ async def play(url: str, scenario: str) -> None:
         list_roots_callback=roots,
         cache=None,
     ) as client:
-        await SCENARIOS[scenario](client)
+        await SCENARIOS.get(scenario, call_all)(client)
 
 
 def main() -> None:
     """Put a sidecar before the suite's server and play the scenario through it."""
-    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
-    with (
-        tempfile.TemporaryDirectory(prefix="flyball-conformance-") as folder,
-        sidecar_before(sys.argv[-1], Path(folder)) as url,
-    ):
-        anyio.run(play, url, scenario)
+    scenario, server = os.environ["MCP_CONFORMANCE_SCENARIO"], sys.argv[-1]
+    with tempfile.TemporaryDirectory(prefix="flyball-conformance-") as made:
+        folder = Path(made)
+        if scenario.startswith(AUTH):
+            before = sidecar_with(upstream_with_auth(server, folder), folder)
+        else:
+            before = sidecar_before(server, folder)
+        with before as url:
+            anyio.run(play, url, scenario)
 
 
 if __name__ == "__main__":

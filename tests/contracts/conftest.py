@@ -1,6 +1,10 @@
-"""The three ledgers that the contract holds for, each with a way to set its stage."""
+"""The ledgers that the contract holds for, each with a way to set its stage.
+
+The one of a worker is reached over a socket, as between two processes.
+"""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +23,11 @@ from memory_store.errors import AlreadyExistsError
 from memory_store.ledger import SqlLedger
 from memory_store.store import Store, open_store
 from memory_store.testing import MemoryLedger
+from runtime.clock import SystemClock
+from runtime.link.books import OPERATIONS, books_of, remote_store
+from runtime.link.client import Link
+from runtime.link.house import House
+from runtime.link.server import LinkServer
 
 ADMIN = Actor(name="root")
 
@@ -98,11 +107,41 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@dataclass
+class WorkerStage(SqlStage):
+    """What a worker does, beside the process that has the store."""
+
+    at_worker: SqlLedger
+
+    @property
+    def ledger(self) -> SqlLedger:
+        return self.at_worker
+
+
+@asynccontextmanager
+async def worker_stage(store: Store, folder: Path) -> AsyncIterator[WorkerStage]:
+    house = House(clock=SystemClock(), idle_ms=1, gate=None)
+    path = folder / "keeper.sock"
+    async with LinkServer(OPERATIONS, books_of(store, house)).listening(path):
+        link = Link(path, OPERATIONS, worker=1)
+        async with link.connected():
+            ledger = remote_store(link, bulk=link).ledger
+            # Workers end no holds of others; whoever has the store does.
+            ledger.expire_due = store.ledger.expire_due  # type: ignore[method-assign]
+            yield WorkerStage(store, ledger)
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", "worker", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
 async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
     if request.param == "memory":
         yield MemoryStage(MemoryLedger())
         return
     url = request.getfixturevalue("database") if request.param == "postgresql" else None
     async with open_store(tmp_path / "state", url=url, durability=Durability.PROCESS) as store:
-        yield SqlStage(store)
+        if request.param != "worker":
+            yield SqlStage(store)
+            return
+        async with worker_stage(store, tmp_path) as at_worker:
+            yield at_worker

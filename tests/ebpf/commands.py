@@ -53,6 +53,72 @@ def python(source: str) -> Command:
 DAEMON = "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > {to}; exec sleep 1000' &)"
 
 
+# What servers do to outlive whoever starts them: children, children that left their session,
+# their parent and their environment, wrappers that wait; none of them ends when asked to.
+HOSTILE_CHILDREN = """
+trap '' TERM HUP INT
+sleep {token} &
+(setsid sleep {token} &)
+(setsid env -i PATH="$PATH" sh -c 'trap "" TERM HUP; (setsid sleep {token} &); sleep {token}' &)
+sh -c 'trap "" TERM; sh -c "sleep {token} & wait"' &
+(while :; do setsid sleep 0.05; done) &
+"""
+HOSTILE = HOSTILE_CHILDREN + "echo ready > {to}; exec sleep {token}"
+HOSTILE_SLEEPERS = 6
+
+
+def sleepers(token: str) -> int:
+    """Return how many of a hostile tree's processes live."""
+    found = 0
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = process.info["cmdline"] or []
+        found += line == ["sleep", token] and process.info["status"] != psutil.STATUS_ZOMBIE
+    return found
+
+
+async def until_sleeping(token: str, count: int) -> None:
+    """Return when exactly so many of a hostile tree's processes live."""
+    while await anyio.to_thread.run_sync(sleepers, token) != count:
+        await anyio.sleep(0.02)
+
+
+# A sidecar of its own with one server, to be ended in many ways; SIGUSR1 has it eat memory.
+SERVER_OWNER = """
+import signal, sys
+from pathlib import Path
+import anyio
+from ebpf.capability import probe_host
+from ebpf.executor import LocalExecutor
+held = []
+signal.signal(signal.SIGUSR1, lambda *_: [held.append(bytearray(1 << 20)) for _ in range(4096)])
+async def main():
+    host = probe_host(force_rlimit=sys.argv[3] == "rlimit")
+    executor = LocalExecutor(host=host, state_dir=Path(sys.argv[1]), user="nobody")
+    async with executor.guarded():
+        argv = executor.servers.wrap("files", ("/bin/sh", "-c", sys.argv[2]))
+        async with await anyio.open_process(argv, start_new_session=True) as server:
+            executor.servers.started("files", server.pid)
+            await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+async def start_server_owner(
+    state_dir: Path, script: str, *, backend: str, enter: Path | None = None
+) -> Process:
+    """Start another sidecar with a server that runs `script`; it may enter a group before."""
+    owner = [sys.executable, "-c", SERVER_OWNER, str(state_dir), script, backend]
+    if enter is not None:
+        owner = ["/bin/sh", "-c", f'echo $$ > {enter}/cgroup.procs; exec "$@"', "sh", *owner]
+    return await anyio.open_process(
+        owner,
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "PATH": PATH},
+        cwd=ROOT,
+        stdout=None,
+        stderr=None,
+    )
+
+
 # A sidecar of its own, to be killed while it runs a command.
 OWNER = """
 import sys

@@ -27,6 +27,7 @@ from tests.ebpf.commands import (
     python,
     shell,
     start_owner,
+    wait_until_gone,
 )
 
 pytestmark = pytest.mark.anyio
@@ -258,13 +259,31 @@ async def test_two_calls_cannot_share_a_name(executor: LocalExecutor, pipe: Pipe
             await pipe.send("")
 
 
-async def test_a_sweep_kills_what_a_killed_sidecar_left(
+@pytest.mark.requirement("process.none-outlives-sidecar")
+async def test_a_daemon_that_left_everything_dies_with_its_killed_sidecar(
+    state_dir: Path, pipe: Pipe
+) -> None:
+    daemon = DAEMON.format(to=pipe.path).replace("setsid", "env -i /usr/bin/setsid")
+    async with await start_owner(state_dir, daemon, backend="rlimit") as owner:
+        with anyio.fail_after(20):
+            pid = int(await pipe.receive())
+        owner.kill()
+
+    # No sweep: its keeper ends it.
+    await wait_until_gone(pid)
+
+
+async def test_a_sweep_kills_what_a_sidecar_left_that_was_killed_with_its_keepers(
     executor: LocalExecutor, state_dir: Path, pipe: Pipe
 ) -> None:
     script = DAEMON.format(to=pipe.path)
     async with await start_owner(state_dir, script, backend="rlimit") as owner:
         with anyio.fail_after(20):
             pid = int(await pipe.receive())
+        keepers = psutil.Process(owner.pid).children()
+        owner.send_signal(signal.SIGSTOP)  # it must not notice, and tidy up
+        for keeper in keepers:
+            keeper.kill()
         owner.kill()
     assert is_running(pid)
 
@@ -294,7 +313,7 @@ async def test_a_server_keeps_its_streams_and_its_tree_ends_with_it(
     executor: LocalExecutor, pipe: Pipe
 ) -> None:
     script = DAEMON.format(to=pipe.path) + "; cat"
-    argv = executor.wrap_server("files", ("/bin/sh", "-c", script))
+    argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
     async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -304,13 +323,13 @@ async def test_a_server_keeps_its_streams_and_its_tree_ends_with_it(
             assert await server.stdout.receive() == b"hello"
             assert is_running(daemon)
 
-            await executor.end_server("files")
+            await executor.servers.end("files")
             await server.wait()
 
     assert not is_running(daemon)
 
 
 async def test_ending_an_unknown_server_does_nothing(executor: LocalExecutor) -> None:
-    await executor.end_server("never-started")
+    await executor.servers.end("never-started")
 
     assert psutil.pid_exists(os.getpid())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.retrieval.fields import FieldTerms, WeightedFields
-from governor.retrieval.fusion import added, fused
+from governor.retrieval.fusion import added, fused, measured
 from governor.retrieval.stemmer import stem
 from governor.retrieval.terms import terms_of, words_of
 from governor.retrieval.thesaurus import CONCEPTS
@@ -147,3 +147,5 @@ def test_scorings_are_measured_by_their_best_before_they_are_added() -> None:
     assert fused([(words, 1.0), (fragments, 0.7)]) == pytest.approx({1: 1.0, 2: 1.2})
     assert added([(words, 1.0), (fragments, 0.7)]) == pytest.approx({1: 10.0, 2: 5.07})
     assert fused([({}, 1.0), ({3: 0.0}, 1.0)]) == {}
+    assert measured({1: 0.3, 2: 0.1}) == {1: 1.0, 2: pytest.approx(1 / 3)}
+    assert measured({}) == measured({3: 0.0}) == {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebpf.capability import BackendKind, Host, probe_host
+from ebpf.domains.hybrid import HybridDomains
 from ebpf.executor import LocalExecutor
 from tests.ebpf.commands import Pipe
 
@@ -50,9 +51,9 @@ def executor(host: Host, state_dir: Path) -> LocalExecutor:
 
 
 @pytest.fixture
-def groups(host: Host, executor: LocalExecutor) -> Iterator[Callable[[str], list[Path]]]:
+def groups(executor: LocalExecutor) -> Iterator[Callable[[str], list[Path]]]:
     """Yield a search for the executor's control groups, and see that none is left behind."""
-    base = executor._domains._base
-    places = {hierarchy.own / base for hierarchy in host.hierarchies.values()}
+    assert isinstance(executor._domains, HybridDomains)
+    places = executor._domains.groups
     yield lambda name: [place / name for place in places if (place / name).exists()]
     assert not [place for place in places if place.exists()]

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from ebpf.capability import Host
 from ebpf.executor import LocalExecutor
 from tests.ebpf.commands import ROOT, Pipe, limits, shell
+from tests.kernel.other_user import interpreter_for, run_as
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
@@ -132,35 +132,9 @@ async def test_a_command_cannot_raise_its_resource_limits(executor: LocalExecuto
     assert await code(executor, "ulimit -H -c 1 2>/dev/null")
 
 
-def interpreter_for(user: int) -> str | None:
-    """Return a Python that another user can run and that finds what the tests need."""
-    check = "import sys, anyio, psutil, pytest, hypothesis; sys.exit(sys.version_info < (3, 11))"
-    for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        if Path(path).exists() and run_as(user, [path, "-c", check]) == 0:
-            return path
-    return None
-
-
-def run_as(user: int, argv: list[str]) -> int:
-    """Return the exit code of a command that another user runs in the repository."""
-    site = next((path for path in sys.path if path.endswith("site-packages")), "")
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": site, "PYTHONDONTWRITEBYTECODE": "1"}
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
-            os.chdir(ROOT)
-            os.execve(argv[0], argv, env)
-        finally:
-            os._exit(126)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 @pytest.mark.usefixtures("host")
 def test_the_whole_suite_of_observed_domains_passes_for_a_sidecar_that_is_not_root() -> None:
-    python = interpreter_for(65534)
+    python = interpreter_for(65534, "pytest", "hypothesis")
     if python is None:
         pytest.skip("no Python 3.11 that another user can run finds the test tools")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not kernel"]

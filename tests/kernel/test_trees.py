@@ -181,7 +181,7 @@ async def test_a_server_runs_in_its_domain_and_its_tree_ends_with_it(
     executor: LocalExecutor, groups: Groups, pipe: Pipe
 ) -> None:
     script = DAEMON.format(to=pipe.path) + "; cat /proc/self/cgroup; cat"
-    argv = executor.wrap_server("files", ("/bin/sh", "-c", script))
+    argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
     async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -190,7 +190,7 @@ async def test_a_server_runs_in_its_domain_and_its_tree_ends_with_it(
             placed = await server.stdout.receive()
             await server.stdin.send(b"hello")
             answered = await server.stdout.receive()
-            await executor.end_server("files")
+            await executor.servers.end("files")
             await server.wait()
 
     assert placed.count(b"/files\n") == 5
@@ -200,32 +200,32 @@ async def test_a_server_runs_in_its_domain_and_its_tree_ends_with_it(
 
 
 async def test_a_servers_environment_is_what_its_client_gave(executor: LocalExecutor) -> None:
-    argv = executor.wrap_server("env", ("/usr/bin/env",))
+    argv = executor.servers.wrap("env", ("/usr/bin/env",))
 
     async with await anyio.open_process(argv, env={"ONLY": "this"}) as server:
         assert server.stdout is not None
         with anyio.fail_after(30):
             seen = await server.stdout.receive()
-    await executor.end_server("env")
+    await executor.servers.end("env")
 
     assert seen == b"ONLY=this\n"
 
 
 async def test_a_server_can_be_started_again_under_its_name(executor: LocalExecutor) -> None:
-    argv = executor.wrap_server("again", ("/bin/true",))
+    argv = executor.servers.wrap("again", ("/bin/true",))
 
     for _ in range(2):
         async with await anyio.open_process(argv) as server:
             with anyio.fail_after(30):
                 assert await server.wait() == 0
-    assert executor.wrap_server("again", ("/bin/true",)) == argv
-    await executor.end_server("again")
+    assert executor.servers.wrap("again", ("/bin/true",)) == argv
+    await executor.servers.end("again")
 
 
 async def test_a_server_whose_command_is_missing_says_so_and_ends_as_in_a_shell(
     executor: LocalExecutor,
 ) -> None:
-    argv = executor.wrap_server("missing", ("no-such-server",))
+    argv = executor.servers.wrap("missing", ("no-such-server",))
 
     async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
         assert server.stderr is not None
@@ -235,4 +235,4 @@ async def test_a_server_whose_command_is_missing_says_so_and_ends_as_in_a_shell(
 
     assert code == 127
     assert b"no-such-server" in said
-    await executor.end_server("missing")
+    await executor.servers.end("missing")

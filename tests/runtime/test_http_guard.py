@@ -67,6 +67,18 @@ async def get(app: ASGIApp, **headers: str) -> httpx.Response:
         return await client.get("/mcp", headers=headers)
 
 
+@pytest.mark.requirement("input.broken-requests")
+@pytest.mark.parametrize("codings", [[b"gzip"], [b"identity", b"br"], [b"gzip, identity"]])
+async def test_a_body_that_is_coded_is_not_read(codings: list[bytes]) -> None:
+    inner, wire = Inner(), Wire([part(b"x", more=False)])
+    headers = [(b"content-encoding", coding) for coding in codings]
+    scope = {"type": "http", "path": "/mcp", "headers": headers}
+
+    await BodyLimit(inner, bytes_max=LIMIT)(scope, wire.receive, wire.send)
+
+    assert (wire.status, wire.taken, inner.bodies) == (415, 0, [])
+
+
 @pytest.mark.parametrize(
     "host",
     [

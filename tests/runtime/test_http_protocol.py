@@ -1,14 +1,20 @@
 """What a listener's parser takes before it gives a connection up."""
 
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
 import uvicorn
+from anyio.abc import SocketStream
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from runtime.http_protocol import HEAD_BYTES_MAX, BoundedHttp
+from runtime import connections
+from runtime.connections import Wait
+from runtime.http_protocol import HEAD_BYTES_MAX, HEADERS_MAX, ROOM, BoundedHttp
 
 pytestmark = pytest.mark.anyio
 
@@ -17,6 +23,17 @@ async def told(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer with the header `x` of the request."""
     value = dict(scope["headers"]).get(b"x", b"none")
     await PlainTextResponse(b"<" + value + b">")(scope, receive, send)
+
+
+async def waiting_for_the_body(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer once the whole body has come."""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return
+        if not message.get("more_body", False):
+            break
+    await told(scope, receive, send)
 
 
 async def answered(*parts: bytes) -> bytes:
@@ -42,7 +59,7 @@ async def test_headers_without_an_end_are_given_up(line: bytes) -> None:
     said = await answered(b"GET / HTTP/1.1\r\nhost: a\r\nx: ", endless)
 
     assert said.startswith(b"HTTP/1.1 400")
-    assert b"headers are larger" in said
+    assert b"headers" in said
 
 
 async def test_a_large_body_is_no_large_head() -> None:
@@ -57,3 +74,148 @@ async def test_white_space_around_a_value_is_no_part_of_it() -> None:
     said = await answered(b"GET / HTTP/1.1\r\nhost: a\r\nx: \t a b \t \r\n\r\n")
 
     assert said.endswith(b"<a b>")
+
+
+@pytest.mark.requirement("input.endless-headers")
+async def test_headers_that_come_all_at_once_are_bounded_too() -> None:
+    large = b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * HEAD_BYTES_MAX + b"\r\n\r\n"
+    many = b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x: y\r\n" * HEADERS_MAX + b"\r\n"
+    long = b"GET /" + b"a" * HEAD_BYTES_MAX + b" HTTP/1.1\r\nhost: a\r\n\r\n"
+
+    assert b"headers are larger" in await answered(large)
+    assert b"more than 256 headers" in await answered(many)
+    assert b"headers are larger" in await answered(long)
+
+
+class Crowd:
+    """Connections to one server with the bounded protocol, whose waits are short."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.opened: list[SocketStream] = []
+
+    async def open(self, sent: bytes = b"") -> SocketStream:
+        stream = await anyio.connect_tcp(*self.address)
+        self.opened.append(stream)
+        if sent:
+            await stream.send(sent)
+        return stream
+
+
+@asynccontextmanager
+async def a_crowd(app: Any = told, **more: Any) -> AsyncIterator[Crowd]:
+    server = uvicorn.Server(uvicorn.Config(app, http=BoundedHttp, log_config=None, **more))
+    with anyio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            crowd = Crowd(listener.getsockname())
+            try:
+                yield crowd
+            finally:
+                for stream in crowd.opened:
+                    await anyio.aclose_forcefully(stream)
+                server.should_exit = server.force_exit = True
+
+
+async def all_of(stream: SocketStream) -> bytes:
+    """Return what a connection is told until it is closed."""
+    said = b""
+    async with stream:
+        try:
+            while True:
+                said += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return said
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(connections, "SECONDS_MAX", dict.fromkeys(Wait, 0.3))
+
+
+HEAD = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n"
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (b"", b""),
+        (b"\r\n\r\n", b""),
+        (HEAD[:-3], b"408"),
+        (HEAD + b"12345", b"408"),
+        (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" + HEAD[:-3], b"408"),
+    ],
+)
+async def test_who_says_nothing_more_is_given_up(sent: bytes, says: bytes) -> None:
+    async with a_crowd(waiting_for_the_body) as crowd:
+        said = await all_of(await crowd.open(sent))
+
+    assert says in said
+    assert (said == b"") is (says == b"")
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+async def test_who_trickles_is_given_up_as_well() -> None:
+    async with a_crowd() as crowd:
+        stream = await crowd.open(HEAD[:-3])
+        sent = 0
+        try:
+            while sent < 200:
+                await stream.send(b"x")
+                sent += 1
+                await anyio.sleep(0.01)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+
+    assert sent < 200
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+async def test_who_does_not_read_is_given_up() -> None:
+    ended = anyio.Event()
+
+    async def endless(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(10_000):
+                await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        finally:
+            ended.set()
+
+    async with a_crowd(endless) as crowd:
+        await crowd.open(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        await ended.wait()
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+async def test_a_call_that_takes_long_is_nobody_who_waits() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.sleep(1)
+        await told(scope, receive, send)
+
+    async with a_crowd(slow) as crowd:
+        stream = await crowd.open(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        said = await all_of(stream)
+
+    assert said.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.requirement("input.slow-clients")
+async def test_where_there_is_no_room_who_rested_longest_gives_way() -> None:
+    async with a_crowd(limit_concurrency=ROOM + 3) as crowd:
+        first = await crowd.open()
+        kept = [await crowd.open() for _ in range(2)]
+        fourth = await crowd.open(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        answer = await fourth.receive()
+        assert await all_of(first) == b""
+        await kept[1].send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        other = await kept[1].receive()
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert other.startswith(b"HTTP/1.1 200")

@@ -84,6 +84,7 @@ class Executor:
         self._ending = ending
         self.ran: list[tuple[str, DomainCommand, ExecutionLimits]] = []
         self.asked_cwd: list[str | None] = []
+        self.started_servers: list[tuple[str, int]] = []
         self.ended_servers: list[str] = []
         self.frozen_at_start: list[bool] = []
         self.unmeasurable = {Unit.EGRESS_BYTES: "nobody counts it"}
@@ -116,11 +117,28 @@ class Executor:
         self.asked_cwd.append(cwd)
         return FENCED
 
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+    @property
+    def servers(self) -> "Servers":
+        return Servers(self)
+
+
+class Servers:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def wrap(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         return ("enter", name, *argv)
 
-    async def end_server(self, name: str) -> None:
-        self.ended_servers.append(name)
+    def started(self, name: str, pid: int) -> None:
+        self._executor.started_servers.append((name, pid))
+
+    async def processes(self, name: str) -> tuple[int, ...]:
+        if name == "gone":
+            raise DomainError
+        return (7, 8)
+
+    async def end(self, name: str) -> None:
+        self._executor.ended_servers.append(name)
 
 
 def commands(
@@ -289,9 +307,13 @@ async def test_a_server_is_started_and_ended_in_a_domain_of_its_own() -> None:
     local, executor = commands(ended())
 
     argv = local.wrap_server("git", ["mcp-server-git"])
+    local.server_started("git", 7)
+    found = await local.server_processes("git"), await local.server_processes("gone")
     await local.end_server("git")
 
     assert argv == ("enter", "git", "mcp-server-git")
+    assert executor.started_servers == [("git", 7)]
+    assert found == ((7, 8), ())
     assert executor.ended_servers == ["git"]
 
 

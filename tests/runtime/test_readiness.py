@@ -4,14 +4,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from governor.breaker import BreakerTerms
 from governor.ids import UpstreamName
 from memory_store.errors import StoreError, StoreOverloadedError, StoreUnavailableError
 from runtime.readiness import Readiness
-from tool_gateway.upstreams.connection import UpstreamState
+from tests.tool_gateway.makers import FakeClock
+from tool_gateway.breakers import Breakers
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
+from tool_gateway.upstreams.vitals import EndCause, Vitals
 
 TIME = StdioSpec(name=UpstreamName("time"), command=("mcp-server-time",))
 NOTES = HttpSpec(name=UpstreamName("notes"), url="http://notes.test/mcp")
+
+
+RESTING = {"problem": None, "pid": None, "started_at_ms": None, "restarts": 0}
 
 
 class CheckedStore:
@@ -28,6 +35,8 @@ class CheckedStore:
 def connection(
     spec: UpstreamSpec, *, state: UpstreamState, problem: str = "", tools: int = 0
 ) -> SimpleNamespace:
+    vitals = Vitals(name=spec.name)
+    vitals.stderr.feed(b"token=hush-hush\n")
     return SimpleNamespace(
         name=spec.name,
         spec=spec,
@@ -35,12 +44,28 @@ def connection(
         problem=problem,
         protocol_version="2025-11-25" if tools else None,
         entries=[object()] * tools,
+        vitals=vitals,
+        placed_as=spec.name,
     )
 
 
+class Placement:
+    """Knows the processes of servers."""
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        return (7, 8, 9) if name == "time" else ()
+
+
 def readiness(*connections: SimpleNamespace, store_error: StoreError | None = None) -> Readiness:
-    fleet = SimpleNamespace(connections=connections)
-    return Readiness(store=CheckedStore(store_error), fleet=fleet)
+    relays = {one.name: SimpleNamespace(own_connections=connections[1:]) for one in connections}
+    fleet = SimpleNamespace(connections=connections, relays=relays)
+    return Readiness(
+        store=CheckedStore(store_error),
+        fleet=fleet,
+        breakers=Breakers({"time": BreakerTerms()}, clock=FakeClock()),
+        placement=Placement(),
+        now_ms=lambda: 1_700_000_000_000,
+    )
 
 
 @pytest.mark.anyio
@@ -84,17 +109,55 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
         {
             "name": "time",
             "kind": "stdio",
-            "state": "ready",
-            "problem": None,
             "protocol_version": "2025-11-25",
             "tools": 2,
+            **RESTING,
+            "state": "ready",
+            "breaker": {"phase": "closed", "failed": 0, "ended": 0, "retry_after_ms": None},
         },
         {
             "name": "notes",
             "kind": "http",
-            "state": "down",
-            "problem": "connection refused",
             "protocol_version": None,
             "tools": 0,
+            **RESTING,
+            "state": "down",
+            "problem": "connection refused",
+            "breaker": None,
         },
     ]
+
+
+@pytest.mark.anyio
+async def test_an_upstream_is_told_whole_with_its_processes_its_end_and_its_words() -> None:
+    up = connection(TIME, state=UpstreamState.READY)
+    own = connection(TIME, state=UpstreamState.STARTING)
+    up.vitals.ready()
+    up.vitals.blame(EndCause.UNHEALTHY, "it hung")
+    up.vitals.exited(-9)
+    up.vitals.end(otherwise="lost")
+    up.vitals.started(7)
+    up.vitals.ready()
+
+    asked = readiness(up, own)
+    told, unknown = await asked.upstream("time"), await asked.upstream("other")
+
+    assert unknown is None
+    assert told is not None
+    assert (told["pid"], told["pids"], told["restarts"]) == (7, [7, 8, 9], 1)
+    assert told["started_at_ms"] == pytest.approx(1_700_000_000_000, abs=5_000)
+    ended = told["last_end"]
+    assert isinstance(ended, dict)
+    assert (ended["cause"], ended["why"], ended["exit_code"], ended["signal"]) == (
+        "unhealthy",
+        "it hung",
+        None,
+        9,
+    )
+    assert told["stderr"] == ["token=[redacted]"]
+    assert told["sessions"] == [{**RESTING, "state": "starting"}]
+    assert told["health"] == {
+        "every_s": 30,
+        "failed": 0,
+        "answered_at_ms": pytest.approx(told["started_at_ms"], abs=5),
+    }

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -10,7 +10,7 @@ from governor.account import Balance, Booking
 from governor.admission import admit
 from governor.amounts import Unit
 from governor.approval import Approval, ApprovalState, denial_of
-from governor.denial import DenialReason, Denied, RemedyAction
+from governor.denial import DenialReason, Denied, RemedyAction, TooLarge
 from governor.flow.policy import Stopped, Then
 from governor.gate import GateTerms
 from governor.ids import ApprovalId, CallId, ReservationId, ToolName
@@ -25,7 +25,9 @@ from runtime.model_gateway.job import Job, unpriced
 from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
 from tests.tool_gateway.makers import FakeClock
 from tool_gateway.denials import (
+    access_denied,
     advised,
+    arguments_too_large,
     denial_json,
     flow_denied,
     isolation_unavailable,
@@ -33,6 +35,9 @@ from tool_gateway.denials import (
     loop_detected,
     overloaded,
     policy_denied,
+    quarantined,
+    read_only,
+    upstream_unavailable,
 )
 from tool_gateway.guards.gate import ReasoningGate
 
@@ -96,10 +101,8 @@ def of_an_approval(state: ApprovalState) -> Denied:
 
 
 def at_a_gate() -> Denied:
-    rule = SimpleNamespace(name="any", gate=GateTerms())
-    call = SimpleNamespace(chain=CHAIN)
-    job = SimpleNamespace(rule=rule, call=call, backend=SimpleNamespace(name="files"))
-    denied = ReasoningGate(key=b"k" * 32, clock=FakeClock()).checked(cast("Any", job))
+    gate = ReasoningGate(key=b"k" * 32, clock=FakeClock())
+    denied = gate.asked(GateTerms(), CHAIN.agent, rule="any")
     assert denied is not None
     return denied
 
@@ -134,6 +137,10 @@ DENIED = {
     "closed": (short(session=SessionState.CLOSED), "new session"),
     "frozen": (session_frozen(), "resume"),
     "policy": (policy_denied("none", "t"), "another tool"),
+    "access": (access_denied("interns", "t"), "another tool"),
+    "quarantined": (quarantined("t", upstream="u"), "Ask an administrator to look at it"),
+    "read only": (read_only("t", why="you may only read"), "Use tools that only read"),
+    "size": (arguments_too_large("t", TooLarge(limit=10, got=12)), "Send less"),
     "isolation": (isolation_unavailable("no cgroup"), "flyball doctor"),
     "ledger": (ledger_unavailable(), "Try again"),
     "overloaded": (overloaded(1_000), "Try again"),
@@ -152,12 +159,13 @@ DENIED = {
         "what the user asked for",
     ),
     "gate": (at_a_gate(), "Solve this puzzle"),
+    "broken": (upstream_unavailable("It failed.", retry_after_ms=4_100), "again in 5 s"),
     "unpriced": (of_an_unpriced_tier(), "input_usd_per_mtok"),
 }
 
 
 NO_CHEAPER = ["clock", "slots", "rate", "calls", "turn", "closed", "frozen", "ledger"]
-NO_CHEAPER += ["overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
+NO_CHEAPER += ["broken", "overloaded", "paused", "asked", "refused", "unanswered", "used", "turns"]
 
 
 def test_every_reason_is_among_those_that_are_looked_at() -> None:
@@ -179,7 +187,7 @@ def test_each_remedy_names_something_to_do(denied: Denied, word: str) -> None:
 def test_whom_to_ask_is_named_where_a_person_can_help(name: str, denied: Denied) -> None:
     remedy = advised(denied, cheaper=None, contact="ops@acme.test").remedy
 
-    asks = name not in ("gate", "turn")
+    asks = name not in ("gate", "turn", "size")
     assert remedy.text.endswith("Whom to ask: ops@acme.test.") is asks
     assert remedy.contact == ("ops@acme.test" if asks else None)
 

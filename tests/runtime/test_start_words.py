@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.wiring import _counted
+from runtime.ground import _counted
 
 
 @pytest.mark.parametrize(

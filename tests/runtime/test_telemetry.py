@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from prometheus_client.parser import text_string_to_metric_families
 
+from governor.breaker import BreakerTerms, Permit, Sign
 from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.target import CallKind
@@ -19,12 +20,16 @@ from runtime.configuration.model import Config
 from runtime.serving import serving
 from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
+from tests.tool_gateway.makers import FakeClock
 from tool_gateway import telemetry
+from tool_gateway.breakers import UpstreamBreaker
 
 # Every label that one of our metrics may have; a new one is a decision.
 LABELS = {"kind", "backend", "status", "reason", "where", "le"}
 # Of an approval, a tool's answer, a session's outcome: words of ours, a few each.
-LABELS |= {"state", "brought", "success"}
+LABELS |= {"state", "brought", "success", "outcome", "which"}
+# A detector of secrets is one of the configured ones.
+LABELS |= {"detector"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
@@ -48,6 +53,19 @@ def value_of(name: str, **labels: str) -> float:
         for found, having, value in ours()
         if found == name and labels.items() <= having.items()
     )
+
+
+def test_a_breaker_is_shown_where_it_stands_and_its_changes_are_counted() -> None:
+    breaker = UpstreamBreaker("telemetry-breaker", BreakerTerms(calls_min=1), clock=FakeClock())
+    permit = breaker.let_through()
+    assert isinstance(permit, Permit)
+    closed = value_of("flyball_breaker", backend="telemetry-breaker")
+
+    breaker.ended(permit, Sign.ILL)
+
+    assert (closed, value_of("flyball_breaker", backend="telemetry-breaker")) == (0, 2)
+    labels = {"backend": "telemetry-breaker", "state": "open"}
+    assert value_of("flyball_breaker_changes_total", **labels) == 1
 
 
 def test_an_ended_call_is_counted_and_timed() -> None:

@@ -19,7 +19,9 @@ from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
-from runtime.webhook import Webhook, deliver_for_ever
+from runtime.webhook import Webhook, deliver_for_ever, deliver_once
+from tool_gateway.errors import EgressDeniedError
+from tool_gateway.upstreams.fetching import Fetcher
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret"
@@ -151,3 +153,13 @@ async def test_what_was_not_taken_is_sent_after_a_restart(tmp_path: Path) -> Non
         await taken(store)
 
     assert there.seqs() == [[1, 2]]
+
+
+@pytest.mark.requirement("egress.checked-addresses")
+async def test_notices_go_to_no_private_address_that_a_name_leads_to(store: Store) -> None:
+    # To the system's resolver this is 127.0.0.1, which the operator did not write.
+    webhook = Webhook(url="http://2130706433:9/hook", secret=SecretStr(SECRET))
+    await cross(store)
+
+    with pytest.raises(EgressDeniedError, match=r"leads to 127\.0\.0\.1, a loopback address"):
+        await deliver_once(store.notices, SystemClock(), webhook, Fetcher())

@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 WORKER = Path(__file__).parent / "worker_server.py"
-START_SECONDS_MAX = 40
+START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 40
 
 
@@ -28,8 +28,12 @@ class SidecarProcess:
 
     folder: Path
     extra: str = ""
+    workers: int = 1
     urls: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
+    python: tuple[str, ...] = (sys.executable,)
+    user: int | None = None
+    env: Mapping[str, str] | None = None
 
     @property
     def state(self) -> Path:
@@ -46,7 +50,7 @@ body_bytes_max = 100000
 
 [[upstream]]
 name = "worker"
-command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
+command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
 
 {self.extra}
 """,
@@ -55,9 +59,14 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
         with (self.folder / "stderr.log").open("a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "runtime", "up", "--json"),
+                    *(*self.python, "-m", "runtime", "up", "--json"),
                     *("--config", str(config), "--state", str(self.state)),
+                    *("--workers", str(self.workers)),
                 ],
+                env=self.env,
+                user=self.user,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -94,7 +103,12 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
 
     @asynccontextmanager
     async def agent(
-        self, session: str | None = None, *, mode: str = "auto", token: str | None = None
+        self,
+        session: str | None = None,
+        *,
+        mode: str = "auto",
+        token: str | None = None,
+        **more: Any,
     ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token or self.token('agent')}"}
         if session is not None:
@@ -105,6 +119,7 @@ command = [{json.dumps(sys.executable)}, {json.dumps(str(WORKER))}]
                 streamable_http_client(self.urls["agents"], http_client=http),
                 mode=mode,
                 cache=None,
+                **more,
             ) as client,
         ):
             # The SDK's client lists the tools after its first call, if it has not before.
@@ -159,6 +174,18 @@ def descendants(pid: int) -> set[int]:
         frontier = {child for child, parent in parents.items() if parent in frontier}
         found |= frontier
     return found
+
+
+def servers_below(pid: int) -> set[int]:
+    """Return every process below a sidecar but its warden, which stays as long as it."""
+    return {one for one in descendants(pid) if b"launcher.warden" not in command_line_of(one)}
+
+
+def command_line_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 async def appears(path: Path) -> None:

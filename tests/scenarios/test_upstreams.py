@@ -74,6 +74,11 @@ async def test_an_upstream_that_dies_mid_call_is_settled_and_comes_back(
     assert set((await held(sidecar)).values()) == {0}
     assert await used(sidecar, "tool_calls") == 2
     assert await used(sidecar, "cost_microusd") == 20
+    async with sidecar.admin() as admin:
+        told = (await admin.get("upstreams/worker")).json()
+    assert told["pid"] in told["pids"]
+    assert told["restarts"] == 1
+    assert (told["last_end"]["cause"], told["last_end"]["exit_code"]) == ("exited", 3)
 
 
 @pytest.mark.requirement("input.upstream-never-answers")

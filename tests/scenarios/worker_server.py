@@ -32,6 +32,15 @@ def sleep(seconds: float, started: str) -> str:
 
 
 @server.tool(structured_output=False)
+def hold(started: str, until: str) -> str:
+    """Write to the file `started`, then wait for the file `until`."""
+    _touch(started)
+    while not Path(until).exists():
+        time.sleep(0.02)
+    return "held"
+
+
+@server.tool(structured_output=False)
 def die() -> str:
     """End the whole server."""
     os._exit(3)

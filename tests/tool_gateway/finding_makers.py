@@ -11,7 +11,7 @@ from tool_gateway.builtin import BUILTIN, ENTRIES, Builtins
 from tool_gateway.catalog import ToolEntry, exposed_name
 from tool_gateway.discovery import definitions
 from tool_gateway.discovery.answers import Answers
-from tool_gateway.discovery.finder import Finder
+from tool_gateway.discovery.finder import Finder, VectorSource
 from tool_gateway.discovery.listing import WHOLE_LIST, ListTerms
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller
@@ -70,6 +70,7 @@ def a_finder(
     house: House | None = None,
     policy: Policy = EVERYTHING,
     clock: Clock | None = None,
+    vectors: VectorSource = lambda: None,
     terms: ListTerms = WHOLE_LIST,
 ) -> Finder:
     """Return a finder over the tools above, or over `stock`."""
@@ -80,6 +81,7 @@ def a_finder(
         stock=stock,
         policy=(lambda: policy) if house is None else (lambda: house.policy),
         clock=clock or (FakeClock() if house is None else house.clock),
+        vectors=vectors,
         terms=terms,
     )
 

@@ -8,6 +8,7 @@ import anyio
 
 from governor.admission import AdmissionRequest, admit
 from governor.amounts import Amounts, Unit
+from governor.breaker import BreakerTerms
 from governor.budget import Budget
 from governor.call import CallRecord, Idempotency, Isolated, ToolCall
 from governor.denial import Denied
@@ -39,16 +40,19 @@ from tests.governor.makers import Books as FoldedBooks
 from tests.tool_gateway.turn_makers import FakeTurnStore, a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.breakers import Breakers
+from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.contention import Contention
 from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
     LedgerUnavailableError,
 )
+from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.guards.secrets import Detector, built_in
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -56,6 +60,7 @@ from tool_gateway.ports import ApprovalDesk, Archived, Clock, FlowKnown, Ledger,
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
+from tool_gateway.schemas import ToolSchemas
 from tool_gateway.turnstile import PressureGauge, Turnstile
 
 CHAIN = ScopeChain(tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ada/one"))
@@ -329,11 +334,19 @@ class House:
         turn_store: FakeTurnStore | None = None,
         contention: Contention | None = None,
         pressure: PressureGauge | None = None,
+        breaker: BreakerTerms | None = None,
         flow: FlowPolicy | None = None,
         flow_store: FakeFlowStore | None = None,
+        detectors: Mapping[str, Detector] | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
-        self.turnstile = Turnstile(contention or Contention(), clock=self.clock, pressure=pressure)
+        self.breakers = Breakers({"files": breaker} if breaker else {}, clock=self.clock)
+        self.turnstile = Turnstile(
+            contention or Contention(),
+            clock=self.clock,
+            pressure=pressure,
+            breakers=self.breakers,
+        )
         self.ledger = ledger or FakeLedger(FoldedBooks(budgets))
         self.archive = archive or FakeArchive()
         self.backend = FakeBackend(behave)
@@ -342,22 +355,12 @@ class House:
         self.policy = Policy(version="v1", rules=(rule,), fallback=replace(rule, allow=False))
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
-        # Without a desk no rule may ask a person.
-        self.approver = Approver(
-            desk=desk,
-            books=self.books,
-            turns=self.turns,
-            clock=self.clock,
-            arguments_kept=kept,
-        )
+        self.approver = self._approver(desk, kept)
         self.flow_store = flow_store or FakeFlowStore()
-        self.flow = FlowGuard(
-            policy=flow,
-            approval=ApprovalTerms(wait_ms=0, ttl_ms=60_000),
-            store=self.flow_store,
-            clock=self.clock,
-        )
+        self.flow = self._flow(flow)
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
+        self.schemas = lambda: ToolSchemas(Catalog([self.entry]))
+        keeper = ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock)
         self.pipeline = Pipeline(
             gate=self.gate,
             cache=ResultCache(clock=self.clock),
@@ -365,7 +368,12 @@ class House:
             books=self.books,
             turns=self.turns,
             approver=self.approver,
-            keeper=ResultKeeper(archive=self.archive, ledger=self.ledger, clock=self.clock),
+            keeper=keeper,
+            answers=AnswerGuard(
+                schemas=self.schemas_now,
+                keeper=keeper,
+                detectors=detectors or built_in(),
+            ),
             clock=self.clock,
             policy=lambda: self.policy,
             running=self.running,
@@ -375,6 +383,28 @@ class House:
             admin_contact=contact,
             turnstile=self.turnstile,
         )
+
+    def _approver(self, desk: ApprovalDesk | None, kept: ArgumentsKept) -> Approver:
+        # Without a desk no rule may ask a person.
+        return Approver(
+            desk=desk,
+            books=self.books,
+            turns=self.turns,
+            clock=self.clock,
+            arguments_kept=kept,
+        )
+
+    def _flow(self, policy: FlowPolicy | None) -> FlowGuard:
+        return FlowGuard(
+            policy=policy,
+            approval=ApprovalTerms(wait_ms=0, ttl_ms=60_000),
+            store=self.flow_store,
+            clock=self.clock,
+        )
+
+    def schemas_now(self) -> ToolSchemas:
+        """Return the schemas in force, which a test may say otherwise."""
+        return self.schemas()
 
     async def run(self, call: ToolCall | None = None) -> ToolResult:
         return await self.pipeline.run(

@@ -48,9 +48,9 @@ async def test_a_stranger_is_served_after_the_puzzle_and_for_as_long_as_it_is_kn
     denied = await it.run()
     token = challenge_of(denied)
 
-    wrong = it.gate.take(ADA, challenge_of(await it.run()), "nonsense")
+    wrong = it.gate.taken(ADA, challenge_of(await it.run()), "nonsense")
     still = await it.run()
-    taken = it.gate.take(ADA, token, f" {solution(it.gate, token).upper()} ")
+    taken = it.gate.taken(ADA, token, f" {solution(it.gate, token).upper()} ")
     served = await it.run()
     it.clock.at_ms += 5_000
     again = await it.run()
@@ -71,7 +71,7 @@ async def test_who_calls_too_often_thinks_before_the_next_calls() -> None:
 
     calls = [await it.run() for _ in range(3)]
     token = challenge_of(calls[2])
-    assert it.gate.take(ADA, token, solution(it.gate, token)) is None
+    assert it.gate.taken(ADA, token, solution(it.gate, token)) is None
     more = [await it.run() for _ in range(3)]
 
     assert [passes(each) for each in calls] == [True, True, False]
@@ -84,8 +84,8 @@ async def test_a_challenge_takes_one_answer() -> None:
     token = challenge_of(await it.run())
     right = solution(it.gate, token)
 
-    first = it.gate.take(ADA, token, "nonsense")
-    second = it.gate.take(ADA, token, right)
+    first = it.gate.taken(ADA, token, "nonsense")
+    second = it.gate.taken(ADA, token, right)
 
     assert "wrong" in (first or "")
     assert "answered before" in (second or "")
@@ -98,12 +98,12 @@ async def test_a_challenge_is_for_one_agent_one_key_one_process_and_a_while() ->
     token = challenge_of(await it.run())
     right = solution(it.gate, token)
 
-    of_another = it.gate.take(PrincipalId("eve"), token, right)
-    elsewhere = ReasoningGate(key=b"other" * 8, clock=it.clock).take(ADA, token, right)
+    of_another = it.gate.taken(PrincipalId("eve"), token, right)
+    elsewhere = ReasoningGate(key=b"other" * 8, clock=it.clock).taken(ADA, token, right)
     later = FakeClock(at_ms=it.clock.at_ms + 10)
-    restarted = ReasoningGate(key=b"k" * 32, clock=later).take(ADA, token, right)
+    restarted = ReasoningGate(key=b"k" * 32, clock=later).taken(ADA, token, right)
     it.clock.at_ms += 1_000
-    late = it.gate.take(ADA, token, right)
+    late = it.gate.taken(ADA, token, right)
 
     assert "no challenge" in (of_another or "")
     assert "no challenge" in (elsewhere or "")
@@ -116,7 +116,7 @@ async def test_a_challenge_is_for_one_agent_one_key_one_process_and_a_while() ->
 def test_what_was_not_made_here_is_no_challenge(token: str) -> None:
     gate = ReasoningGate(key=b"k" * 32, clock=FakeClock())
 
-    assert "no challenge" in (gate.take(ADA, token, "bee") or "")
+    assert "no challenge" in (gate.taken(ADA, token, "bee") or "")
 
 
 async def test_a_changed_challenge_is_not_taken() -> None:
@@ -125,7 +125,7 @@ async def test_a_changed_challenge_is_not_taken() -> None:
 
     for place in range(0, len(token), 7):
         forged = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
-        assert it.gate.take(ADA, forged, "bee") is not None
+        assert it.gate.taken(ADA, forged, "bee") is not None
 
 
 @given(seed=st.binary(max_size=40), hops=st.integers(1, HOPS_MAX))
@@ -150,13 +150,13 @@ async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     it = house(ttl_ms=1_000)
     first, second = [challenge_of(await it.run()) for _ in range(2)]
 
-    it.gate.take(ADA, first, "nonsense")
-    full = it.gate.take(ADA, second, solution(it.gate, second))
+    it.gate.taken(ADA, first, "nonsense")
+    full = it.gate.taken(ADA, second, solution(it.gate, second))
     it.clock.at_ms += 1_000
     third = challenge_of(await it.run())
 
     assert "too many" in (full or "")
-    assert it.gate.take(ADA, third, solution(it.gate, third)) is None
+    assert it.gate.taken(ADA, third, solution(it.gate, third)) is None
 
 
 async def test_without_a_gate_nobody_has_to_think() -> None:

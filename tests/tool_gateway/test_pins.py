@@ -102,7 +102,7 @@ async def test_a_tool_that_comes_later_is_kept_out_until_it_is_approved() -> Non
         first = pinned.tools
         await pinned.call("grow")
         await pinned.offered("late")
-        grown = pinned.tools
+        grown, kept_out = pinned.tools, pinned.pins.kept_out(f"{LOCAL}__late")
         review = pinned.pins.review(LOCAL)
         assert review is not None
         await pinned.pins.approve(review, names=None, by="root")
@@ -112,6 +112,9 @@ async def test_a_tool_that_comes_later_is_kept_out_until_it_is_approved() -> Non
     assert grown == first
     assert approved == first | {"late"}
     assert review.quarantined == ("late",)
+    assert kept_out is not None
+    assert kept_out.is_kept_out
+    assert pinned.pins.kept_out(f"{LOCAL}__late") is None
     assert (store.kept[LOCAL].revision, store.kept[LOCAL].approved_by) == (2, "root")
 
 

@@ -5,7 +5,13 @@ import pytest
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import Catalog, ToolEntry
-from tool_gateway.schemas import ArgumentSchemas
+from tool_gateway.schema_bounds import (
+    DEPTH_MAX,
+    NODES_MAX,
+    PATTERN_CHARS_MAX,
+    PATTERNS_MAX,
+)
+from tool_gateway.schemas import ToolSchemas
 from tool_gateway.stock import Stock
 
 TOOL = ToolName("up__tool")
@@ -29,8 +35,8 @@ def entry(schema: object, name: ToolName = TOOL) -> ToolEntry:
     )
 
 
-def schemas(schema: object) -> ArgumentSchemas:
-    return ArgumentSchemas(Catalog([entry(schema)]))
+def schemas(schema: object) -> ToolSchemas:
+    return ToolSchemas(Catalog([entry(schema)]))
 
 
 def test_good_arguments_have_no_problem() -> None:
@@ -103,6 +109,83 @@ def test_a_malformed_schema_does_not_keep_the_neighbours_tools_out() -> None:
     stock.replace([entry({"$schema": 5}), entry(SCHEMA, good)])
 
     assert stock.catalog.find(good).exposed == good
+
+
+@pytest.mark.requirement("input.hostile-schema")
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"enum": list(range(NODES_MAX))}, "parts"),
+        ({"allOf": [{"pattern": "a"}] * (PATTERNS_MAX + 1)}, "patterns"),
+        ({"pattern": "a" * (PATTERN_CHARS_MAX + 1)}, "characters"),
+        ({"pattern": "(a{1000}){1000}"}, "no regular expression, or too large"),
+        ({"patternProperties": {"(": {}}}, "no regular expression"),
+    ],
+)
+def test_a_schema_that_asks_for_too_much_is_named_and_checks_nothing(
+    schema: dict[str, object], why: str
+) -> None:
+    compiled = schemas(schema)
+
+    assert why in compiled.faults[0].why
+    assert compiled.problem_with(TOOL, {"a": 1}) is None
+
+
+@pytest.mark.requirement("input.hostile-schema")
+def test_a_schema_that_is_nested_too_deeply_is_named() -> None:
+    schema: dict[str, object] = {}
+    for _ in range(DEPTH_MAX):
+        schema = {"not": schema}
+
+    assert "deep" in schemas(schema).faults[0].why
+
+
+@pytest.mark.requirement("input.hostile-schema")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("lead", ["", "(?=a)"])
+@pytest.mark.parametrize("has_reference", [True, False])
+def test_no_pattern_takes_long_to_say_that_nothing_matches(
+    lead: str, *, has_reference: bool
+) -> None:
+    properties: dict[str, object] = {"a": {"pattern": f"^{lead}(a+)+$"}}
+    schema: dict[str, object] = {"properties": properties}
+    if has_reference:
+        properties["b"] = {"$ref": "#/$defs/c"}
+        schema["$defs"] = {"c": {"patternProperties": {f"^{lead}(b+)+$": {}}}}
+
+    problem = schemas(schema).problem_with(TOOL, {"a": "a" * 40 + "!", "b": {"b" * 40 + "!": 1}})
+
+    assert problem is not None
+    assert problem.startswith("arguments['a']")
+
+
+@pytest.mark.requirement("input.hostile-schema")
+@pytest.mark.timeout(20)
+def test_references_that_double_at_each_step_are_given_up() -> None:
+    doubling = {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}
+    schema = {**doubling, "$defs": {"a": {"properties": {"x": doubling}}}}
+    deep: dict[str, object] = {}
+    for _ in range(30):
+        deep = {"x": deep}
+
+    problem = schemas(schema).problem_with(TOOL, deep)
+
+    assert problem is not None
+    assert "takes too long" in problem
+
+
+@pytest.mark.requirement("input.hostile-schema")
+@pytest.mark.timeout(20)
+def test_items_that_should_be_unique_are_compared_in_one_pass() -> None:
+    schema = {
+        "properties": {"l": {"uniqueItems": True}, "r": {"$ref": "#/$defs/r"}},
+        "$defs": {"r": {}},
+    }
+    many = [{"a": each} for each in range(20_000)]
+
+    assert schemas(schema).problem_with(TOOL, {"l": many}) is None
+    problem = schemas(schema).problem_with(TOOL, {"l": [*many, many[0]]})
+    assert problem == "arguments['l']: the items are not unique"
 
 
 @pytest.mark.requirement("nothing-leaves")

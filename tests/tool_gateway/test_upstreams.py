@@ -1,5 +1,6 @@
 """The fleet against real servers: processes over stdio, and HTTP on loopback."""
 
+import gzip
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -19,15 +20,18 @@ from governor.call import CallStatus, ToolCall
 from governor.ids import ToolName, UpstreamName
 from governor.usage import OF_THE_MACHINE
 from tests.tool_gateway.makers import LIMITS, a_call
+from tests.tool_gateway.protocol.stage import served
+from tool_gateway.egress.reach import NAMED
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Meter
 from tool_gateway.results import Outcome
 from tool_gateway.stock import Stock
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams import connection
-from tool_gateway.upstreams.connection import UpstreamState
 from tool_gateway.upstreams.fleet import UpstreamFleet
+from tool_gateway.upstreams.http import contained_client
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +56,12 @@ class Placement:
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)
+
+    def server_started(self, name: str, pid: int) -> None:
+        pass
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        return ()
 
     async def end_server(self, name: str) -> None:
         self.ended.append(name)
@@ -315,6 +325,24 @@ async def test_an_answer_that_breaks_off_fails_its_own_call_and_no_other(content
             remote.let_go.set()
 
     assert [outcome.result.sole_text for outcome in outcomes] == ["held to the end"]
+
+
+@pytest.mark.requirement("input.broken-requests")
+async def test_an_answer_that_is_compressed_unasked_is_not_inflated() -> None:
+    bomb = gzip.compress(b"0" * 50_000_000)
+
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bomb})
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    with anyio.fail_after(SECONDS_MAX):
+        async with served(app) as url, contained_client({}, reach=NAMED) as client:
+            answer = await client.post(url, json=message)
+
+    assert "compressed" in answer.json()["error"]["message"]
+    assert len(answer.content) < len(bomb)
 
 
 @pytest.mark.requirement("upstream.fault-is-contained")

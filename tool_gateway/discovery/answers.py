@@ -39,7 +39,12 @@ class Answers:
     async def _search(self, call: ToolCall) -> Outcome:
         asked = call.arguments.get("limit", definitions.LIMIT_DEFAULT)
         limit = int(asked) if isinstance(asked, (int, float)) else definitions.LIMIT_DEFAULT
-        found = await self._finder.search(call.chain, str(call.arguments["query"]), limit=limit)
+        found = await self._finder.search(
+            call.chain,
+            str(call.arguments["query"]),
+            limit=limit,
+            is_read_only=call.is_read_only,
+        )
         told = (
             "tools_describe shows the arguments in full; tools_call calls one that is not listed."
             if found
@@ -57,7 +62,7 @@ class Answers:
         tools: list[dict[str, object]] = []
         unknown, left_out, chars = [], [], 0
         for name in dict.fromkeys(str(name) for name in names):
-            definition = self._finder.described(call.chain, name)
+            definition = self._finder.described(call.chain, name, is_read_only=call.is_read_only)
             if definition is None:
                 unknown.append(name)
                 continue

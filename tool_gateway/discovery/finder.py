@@ -1,6 +1,6 @@
 """Finding tools for a caller: among those that the policy allows, by words and past use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -8,8 +8,10 @@ import anyio.to_thread
 
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.policy import Policy
+from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
+from tool_gateway.access import is_open, refusal_of
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.discovery import definitions
 from tool_gateway.discovery.index import ToolIndex
@@ -27,6 +29,9 @@ from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError, U
 from tool_gateway.ports import Clock, PastCall, PolicySource, UseHistory
 from tool_gateway.redaction import redact_text
 from tool_gateway.stock import Stock
+
+# Asked in a worker thread; None where there are no vectors, and words alone decide.
+VectorSource = Callable[[], StaticVectors | None]
 
 PAST_CALLS_MAX = 5_000
 # What led to a tool before can lift it by a third of the best match; how often it is used
@@ -54,12 +59,14 @@ class Finder:
         stock: Stock,
         policy: PolicySource,
         clock: Clock,
+        vectors: VectorSource,
         terms: ListTerms = WHOLE_LIST,
     ) -> None:
-        """Take the parts; the index is made when it is first needed."""
+        """Take the parts; the index is made when it is first needed, and vectors are read then."""
         self._stock = stock
         self._policy = policy
         self._clock = clock
+        self._vectors = vectors
         self._terms = terms
         self._uses = PastUses()
         self._trails = Trails()
@@ -107,7 +114,9 @@ class Finder:
         if self._terms.cuts_any:
             self._trails.note(session, redact_text(step))
 
-    async def search(self, chain: ScopeChain, request: str, *, limit: int) -> list[ToolEntry]:
+    async def search(
+        self, chain: ScopeChain, request: str, *, limit: int, is_read_only: bool = False
+    ) -> list[ToolEntry]:
         """Return the tools that fit the request best, of those that the caller may use."""
         shelf = await self._current()
         policy = self._policy()
@@ -116,7 +125,9 @@ class Finder:
             limit=limit,
             lifts=self._fitting(shelf, chain.tenant, request),
             nudges=self._usual(shelf, chain.tenant),
-            is_open=lambda number: self._is_findable(shelf.entries[number], chain, policy),
+            is_open=lambda number: _is_findable(
+                shelf.entries[number], chain, policy, is_read_only=is_read_only
+            ),
         )
         found = [shelf.entries[hit.number] for hit in hits]
         self._note_step(chain.session, request)
@@ -125,14 +136,25 @@ class Finder:
         )
         return found
 
-    def described(self, chain: ScopeChain, name: str) -> dict[str, object] | None:
+    def described(
+        self, chain: ScopeChain, name: str, *, is_read_only: bool = False
+    ) -> dict[str, object] | None:
         """Return a tool's definition; None of what does not exist or is not the caller's."""
         try:
             entry = self._stock.catalog.find(name)
         except UnknownToolError:
             return None
-        rule = self._policy().rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent)
-        if not rule.allow:
+        policy = self._policy()
+        rule = policy.rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent)
+        refusal = refusal_of(
+            entry,
+            rule,
+            policy=policy,
+            tenant=chain.tenant,
+            agent=chain.agent,
+            is_read_only=is_read_only,
+        )
+        if refusal is not None:
             return None
         return definition_of(entry, with_output_schema=not rule.drop_output_schema)
 
@@ -198,11 +220,6 @@ class Finder:
         known = self._uses.usual(tenant, now_ms=self._clock.now_ms())
         return _weighed(shelf, known, USUAL_WEIGHT)
 
-    def _is_findable(self, entry: ToolEntry, chain: ScopeChain, policy: Policy) -> bool:
-        if entry.exposed in definitions.NAMES:
-            return False
-        return policy.rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent).allow
-
     async def _current(self) -> _Shelf:
         """Return the index of the catalogue in force, made anew after that was swapped.
 
@@ -211,16 +228,30 @@ class Finder:
         async with self._making:
             catalog = self._stock.catalog
             if self._shelf is None or self._shelf.catalog is not catalog:
-                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog)
+                self._shelf = await anyio.to_thread.run_sync(_shelved, catalog, self._vectors)
             return self._shelf
 
 
-def _shelved(catalog: Catalog) -> _Shelf:
+def _is_findable(
+    entry: ToolEntry, chain: ScopeChain, policy: Policy, *, is_read_only: bool
+) -> bool:
+    if entry.exposed in definitions.NAMES:
+        return False
+    return is_open(
+        entry,
+        policy=policy,
+        tenant=chain.tenant,
+        agent=chain.agent,
+        is_read_only=is_read_only,
+    )
+
+
+def _shelved(catalog: Catalog, vectors: VectorSource) -> _Shelf:
     entries = tuple(catalog)
     return _Shelf(
         catalog=catalog,
         entries=entries,
-        index=ToolIndex([text_of(entry) for entry in entries]),
+        index=ToolIndex([text_of(entry) for entry in entries], vectors=vectors()),
         numbers={entry.exposed: number for number, entry in enumerate(entries)},
     )
 

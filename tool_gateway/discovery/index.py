@@ -4,9 +4,11 @@ The text of a tool is scored three ways, each BM25F over the same fields: by ste
 (a short hand-written thesaurus) and by fragments of words. Stems and concepts are added, for they
 share a scale; the fragments are fused with that sum, each measured by its best. A tool whose name
 is spelled out by the request is then lifted, because a name is the shortest description: its
-share of covered words, weighed by rarity, counts up to two and a half times. At last a second tool
-of the same name, on another server, stands back a little, so that a short list holds more
-different tools; it is never hidden.
+share of covered words, weighed by rarity, counts up to two and a half times. How near a tool lies
+to the request in meaning, by word vectors over the same fields, is fused with that: as much as a
+concept counts beside a stem. Without vectors the words decide alone. At last a second tool of the
+same name, on another server, stands back a little, so that a short list holds more different
+tools; it is never hidden.
 
 How the weights were chosen: names and first sentences above the rest, servers and parameters
 below, as principles; then the size of each step on requests other than those that
@@ -21,9 +23,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from governor.retrieval.fields import FieldTerms, WeightedFields
-from governor.retrieval.fusion import added, fused
+from governor.retrieval.fusion import added, fused, measured
+from governor.retrieval.similarity import TextVectors
 from governor.retrieval.terms import Terms, terms_of
 from governor.retrieval.thesaurus import CONCEPTS
+from governor.retrieval.vectors import StaticVectors
 from tool_gateway.discovery.texts import ToolText
 
 QUERY_CHARS_MAX = 2_000
@@ -39,6 +43,7 @@ _FIELDS = {
 _CONCEPTS_WEIGHT = 0.8
 _FRAGMENTS_WEIGHT = 0.7
 _NAME_WEIGHT = 1.5
+_MEANING_WEIGHT = 0.8
 # A word of the name that only its concept covers counts half.
 _NAME_BY_CONCEPT = 0.5
 _SAME_NAME = 0.8
@@ -52,7 +57,7 @@ _PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/[\w.+-]+(?:/[\w.+-]*)*|\b[A-Za-z]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A tool by its number in the index, and its score: 1 is the best of the words alone."""
+    """A tool by its number in the index, and its score: 1 is the best without past use."""
 
     number: int
     score: float
@@ -61,11 +66,12 @@ class Hit:
 class ToolIndex:
     """The tools of one catalogue, ready to be searched."""
 
-    def __init__(self, texts: Sequence[ToolText]) -> None:
+    def __init__(self, texts: Sequence[ToolText], *, vectors: StaticVectors | None = None) -> None:
         """Take every tool's text; their numbers are their places in `texts`."""
-        analysed = [
-            {name: terms_of(text) for name, text in tool.fields().items()} for tool in texts
-        ]
+        written = [tool.fields() for tool in texts]
+        analysed = [{name: terms_of(text) for name, text in tool.items()} for tool in written]
+        weights = {name: field.weight for name, field in _FIELDS.items()}
+        self._meanings = None if vectors is None else TextVectors(written, weights, vectors)
         self._stems = _indexed(analysed, lambda terms: terms.stems)
         self._concepts = _indexed(analysed, lambda terms: terms.concepts)
         self._fragments = _indexed(analysed, lambda terms: terms.fragments)
@@ -92,13 +98,14 @@ class ToolIndex:
         for number, nudge in (nudges or {}).items():
             if number in scores:
                 scores[number] += nudge
-        ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        offered = (Hit(number=n, score=score) for n, score in ordered if is_open(n))
+        ordered = sorted((-score, number) for number, score in scores.items())
+        offered = (Hit(number=number, score=-lost) for lost, number in ordered if is_open(number))
         return tuple(self._spread(islice(offered, limit + _SPARE)))[:limit]
 
     def scores(self, request: str) -> dict[int, float]:
         """Return the score of every tool that has to do with the request, 1 for the best."""
-        asked = terms_of(plain(request[:QUERY_CHARS_MAX]))
+        request = plain(request[:QUERY_CHARS_MAX])
+        asked = terms_of(request)
         by_words = added(
             [
                 (self._stems.scores(asked.stems), 1.0),
@@ -110,7 +117,8 @@ class ToolIndex:
         covered = self._names.covered(asked)
         for number in scores:
             scores[number] *= 1 + _NAME_WEIGHT * covered.get(number, 0.0)
-        return fused([(scores, 1.0)])
+        near = {} if self._meanings is None else self._meanings.scores(request)
+        return measured(fused([(scores, 1.0), (near, _MEANING_WEIGHT)]))
 
     def _spread(self, hits: Iterator[Hit]) -> list[Hit]:
         seen: dict[frozenset[str], int] = defaultdict(int)

@@ -13,6 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from governor.ids import SessionId
+from tool_gateway.bearer import Bearer
 from tool_gateway.exchange import ANSWER_SECONDS_MAX, AskRefusedError, Wishes
 from tool_gateway.results import OUR_META, Json
 
@@ -62,8 +63,8 @@ def connection_of(ctx: Context) -> Connection:
     return ctx.session._connection  # noqa: SLF001
 
 
-def wishes_of(ctx: Context) -> Wishes:
-    """Return what a request says beside its subject."""
+def wishes_of(ctx: Context, *, bearer: Bearer | None) -> Wishes:
+    """Return what a request says beside its subject; `bearer` is the token that it came with."""
     params = ctx.params or {}
     meta = params.get("_meta") or {}
     handed_on = {
@@ -81,6 +82,7 @@ def wishes_of(ctx: Context) -> Wishes:
         extras={key: params[key] for key in extras},
         retries_itself=is_modern(ctx),
         has_progress="progressToken" in meta,
+        bearer=bearer,
     )
 
 

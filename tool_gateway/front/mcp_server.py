@@ -34,6 +34,7 @@ from tool_gateway.front.parking import Parked, Parking, Subject
 from tool_gateway.front.sessions import WATCHED_PER_SESSION_MAX, ClientSessions
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller, read_context
+from tool_gateway.outcomes import OUTCOME_META
 from tool_gateway.redaction import payload_hash
 from tool_gateway.relaying import LISTINGS, TASKS_EXTENSION, Relaying
 from tool_gateway.results import DENIAL_META, Json
@@ -70,17 +71,19 @@ class McpServer:
         version: str,
         code_of: Callable[[Exception], int],
         caller_of: CallerOf,
+        place: str = "",
     ) -> None:
         """Build the server; `running` must be entered before the first request.
 
         `code_of` gives the JSON-RPC code of an error: the house has one table for that.
-        `caller_of` names who sent a request, and its headers.
+        `caller_of` names who sent a request, and its headers. `place` is this process's name in
+        what clients send back.
         """
         self._gateway = gateway
         self._relaying = relaying
         self._code_of = code_of
         self._caller_of = caller_of
-        self._parking = Parking()
+        self._parking = Parking(place=place)
         self._sessions = ClientSessions(relaying)
         self._listening = Listening(relaying)
         self.sdk: Server[Any] = Server(
@@ -191,11 +194,14 @@ class McpServer:
     async def _list_tools(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
         caller, _ = self._caller_of(ctx)
         context = self._context_of(ctx)
+        shown = await self._gateway.listed_for(caller, context)
         tools = [
             tool_for_client(listed.entry, with_output_schema=listed.with_output_schema)
-            for listed in await self._gateway.listed_for(caller, context)
+            for listed in shown
         ]
-        return self._noted(ctx, {"tools": tools})
+        outcome = self._gateway.outcome_of(caller, shown)
+        meta = {} if outcome is None else {"_meta": {OUTCOME_META: outcome}}
+        return self._noted(ctx, {"tools": tools, **meta})
 
     async def _list(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
         caller, exchange = self._plain(ctx)
@@ -280,7 +286,7 @@ class McpServer:
     ) -> Members:
         """Return the result of a request whose client may be asked something meanwhile."""
         caller, _ = self._caller_of(ctx)
-        wishes, sent = wishes_of(ctx), _bare(ctx)
+        wishes, sent = wishes_of(ctx, bearer=caller.bearer), _bare(ctx)
         session = self._session_of(ctx, caller)
         if not (wishes.retries_itself and wishes.can_be_asked):
             exchange = exchange_for(ctx, session=session, wishes=wishes)
@@ -312,14 +318,16 @@ class McpServer:
         """Return who sent a request, and an exchange without questions."""
         caller, _ = self._caller_of(ctx)
         session = self._session_of(ctx, caller)
-        return caller, exchange_for(ctx, session=session, wishes=wishes_of(ctx))
+        wishes = wishes_of(ctx, bearer=caller.bearer)
+        return caller, exchange_for(ctx, session=session, wishes=wishes)
 
     def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
         return self._gateway.session_of(caller, self._context_of(ctx))[1].session
 
     def _context_of(self, ctx: Context) -> CallContext:
-        _, headers = self._caller_of(ctx)
-        return read_context(headers, _mapping((ctx.params or {}).get("_meta")))
+        caller, headers = self._caller_of(ctx)
+        meta = _mapping((ctx.params or {}).get("_meta"))
+        return read_context(headers, meta, caller=caller)
 
     def _noted(self, ctx: Context, whole: Json) -> Members:
         """Return a result for the SDK to check, with what its client's era must find in it."""

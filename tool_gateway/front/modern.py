@@ -128,7 +128,7 @@ class ModernFront:
     async def _answered(self, caller: Caller, request: ModernRequest) -> tuple[bytes, int]:
         """Return the message that answers a request, and its HTTP status."""
         try:
-            context = read_context(request.headers, request.meta)
+            context = read_context(request.headers, request.meta, caller=caller)
             if request.method == CALL:
                 result = await self._called(caller, context, request)
             else:
@@ -144,6 +144,7 @@ class ModernFront:
             self._gateway.session_of(caller, context)[1].session,
             capabilities=request.capabilities,
             meta=request.meta,
+            bearer=caller.bearer,
         )
         result = await self._gateway.call(
             caller, context, tool=request.tool, arguments=request.arguments, exchange=exchange

@@ -21,6 +21,8 @@ from tool_gateway.front.exchanges import ClientExchange, Context
 from tool_gateway.results import Json
 from tool_gateway.telemetry import count_failure
 
+# Then the place, a name of the process that nobody can guess, and one of the request.
+STATE_PREFIX = "flyball."
 PARKED_MAX = 1_000
 PARKED_PER_OWNER_MAX = 32
 QUESTION_BYTES_MAX = 256 * 1024
@@ -126,10 +128,13 @@ class Parked:
 class Parking:
     """Every parked request of this process: bounded in number, in time and for each agent."""
 
-    def __init__(self) -> None:
-        """Start empty; `open` must be entered before the first request."""
+    def __init__(self, *, place: str = "") -> None:
+        """Start empty; `open` must be entered before the first request.
+
+        `place` stands in every state, so that a retry finds the way to this process.
+        """
         # Of this process alone: another one, or an upstream, has states of its own.
-        self._prefix = f"flyball.{secrets.token_hex(8)}."
+        self._prefix = f"{STATE_PREFIX}{place}.{secrets.token_hex(8)}."
         self._parked: dict[str, tuple[Parked, ClientExchange]] = {}
         self._owners: Counter[str] = Counter()
         self._tasks: TaskGroup | None = None

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from starlette.types import Scope
 
 from tool_gateway.exchange import QUESTIONS
+from tool_gateway.front.json_text import is_too_deep
 from tool_gateway.results import Json
 
 CALL = "tools/call"
@@ -101,6 +102,8 @@ def request_of(headers: Mapping[str, str], body: bytes) -> ModernRequest | None:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     params, meta = decoded.params, decoded.params.meta
+    if is_too_deep(body, [meta, params.arguments]):
+        return None
     if (
         decoded.method != headers[MCP_METHOD_HEADER]
         or meta.get(mcp_types.PROTOCOL_VERSION_META_KEY) != headers[MCP_PROTOCOL_VERSION_HEADER]

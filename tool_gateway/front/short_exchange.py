@@ -1,6 +1,7 @@
 """The exchange of a request on the short way in: its client is told and asked nothing meanwhile."""
 
 from governor.ids import SessionId
+from tool_gateway.bearer import Bearer
 from tool_gateway.exchange import AskRefusedError, Wishes
 from tool_gateway.front.exchanges import OF_THE_LEG
 from tool_gateway.results import OUR_META, Json
@@ -16,7 +17,9 @@ class ShortExchange:
 
     __slots__ = ("session", "wishes")
 
-    def __init__(self, session: SessionId, *, capabilities: Json, meta: Json) -> None:
+    def __init__(
+        self, session: SessionId, *, capabilities: Json, meta: Json, bearer: Bearer | None
+    ) -> None:
         """Take who is charged, and what the request says beside its subject."""
         self.session: SessionId | None = session
         handed_on = {
@@ -25,7 +28,11 @@ class ShortExchange:
             if key not in OF_THE_LEG and not key.startswith(OUR_META)
         }
         self.wishes = Wishes(
-            capabilities=capabilities, meta=handed_on, extras={}, retries_itself=True
+            capabilities=capabilities,
+            meta=handed_on,
+            extras={},
+            retries_itself=True,
+            bearer=bearer,
         )
 
     async def notify(self, method: str, params: Json) -> None:

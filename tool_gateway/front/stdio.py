@@ -1,10 +1,13 @@
 """MCP on standard input and output, for the one client that started this process."""
 
 from collections.abc import Callable
+from typing import cast
 
+import anyio
 from mcp.server.stdio import stdio_server
 
 from tool_gateway.front.mcp_server import McpServer
+from tool_gateway.front.standard_pipes import standard_pipes
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import Caller
 from tool_gateway.relaying import Relaying
@@ -34,5 +37,11 @@ class StdioFront:
     async def serve(self) -> None:
         """Serve until the client closes its end."""
         sdk = self._server.sdk
-        async with self._server.running(), stdio_server() as (reading, writing):
-            await sdk.run(reading, writing, sdk.create_initialization_options())
+        with standard_pipes() as (lines, text):
+            # Of what a file can do the SDK wants the lines of the one, and to write to the other.
+            stdin, stdout = cast(anyio.AsyncFile[str], lines), cast(anyio.AsyncFile[str], text)
+            async with (
+                self._server.running(),
+                stdio_server(stdin, stdout) as (reading, writing),
+            ):
+                await sdk.run(reading, writing, sdk.create_initialization_options())

@@ -66,6 +66,14 @@ class FlowGuard:
         self._flows: OrderedDict[SessionId, _Flow] = OrderedDict()
         self._roots: OrderedDict[SessionId, SessionId] = OrderedDict()
 
+    def adopt(self, policy: FlowPolicy | None, approval: ApprovalTerms) -> None:
+        """Go by other rules from now on.
+
+        Where there were none before, what sessions have seen until now is not known.
+        """
+        self._policy, self._approval = policy, approval
+        self._traits.clear()
+
     async def checked(self, job: Job) -> Job | Denied:
         """Return the job, with a question to a person where a rule asks for one, or a denial."""
         policy = self._policy

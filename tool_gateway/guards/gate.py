@@ -44,19 +44,43 @@ class ReasoningGate:
         self._arrivals: OrderedDict[tuple[PrincipalId, str], int] = OrderedDict()
         self._answered: OrderedDict[bytes, int] = OrderedDict()
 
-    def checked(self, job: Job) -> Denied | None:
-        """Return the challenge that stands before a call, None if it may pass."""
+    async def checked(self, job: Job) -> Denied | None:
+        """Return the challenge that stands before a call, None if it may pass.
+
+        Raises:
+            LedgerUnavailableError: nobody can say whether it may.
+        """
         terms = job.rule.gate
         if terms is None or job.backend.name == BUILTIN:
             return None
-        agent, now_ms = job.call.chain.agent, self._clock.now_ms()
-        if self._may_pass(terms, agent, job.rule.name, now_ms):
+        return await self.ask(terms, job.call.chain.agent, rule=job.rule.name)
+
+    async def ask(self, terms: GateTerms, agent: PrincipalId, *, rule: str) -> Denied | None:
+        """Return the challenge for an agent that comes to the gate of a rule, None to let it pass.
+
+        Raises:
+            LedgerUnavailableError: as above.
+        """
+        return self.asked(terms, agent, rule=rule)
+
+    async def take(self, agent: PrincipalId, challenge: str, answer: str) -> str | None:
+        """Take an answer; return why it is not taken, None if the agent may pass now.
+
+        Raises:
+            LedgerUnavailableError: nobody can say whether the challenge was used before.
+        """
+        return self.taken(agent, challenge, answer)
+
+    def asked(self, terms: GateTerms, agent: PrincipalId, *, rule: str) -> Denied | None:
+        """Return what `ask` does, of what this gate remembers."""
+        now_ms = self._clock.now_ms()
+        if self._may_pass(terms, agent, rule, now_ms):
             return None
         telemetry.count_gate("asked")
         return self._challenge(terms, agent, now_ms)
 
-    def take(self, agent: PrincipalId, challenge: str, answer: str) -> str | None:
-        """Take an answer; return why it is not taken, None if the agent may pass now.
+    def taken(self, agent: PrincipalId, challenge: str, answer: str) -> str | None:
+        """Return what `take` does, of what this gate remembers.
 
         A challenge is used up by its first answer, right or wrong.
         """

@@ -1,9 +1,9 @@
-"""The life of one upstream: connected, watched, reconnected with growing pauses."""
+"""The life of one upstream: connected, watched, put to rest, reconnected with growing pauses."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
+from functools import partial
 
 import anyio
 import mcp_types
@@ -14,21 +14,35 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from governor.ids import ToolName, UpstreamName
+from governor.manifest import Definition
+from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.changes import Change, ChangeKind
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.changes import Change
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
-from tool_gateway.results import Json
+from tool_gateway.results import IDEMPOTENCY_META, Json
 from tool_gateway.translate import entries_of, face_of, shaped
-from tool_gateway.upstreams.http import MARK, NOT_REACHED
+from tool_gateway.upstreams.backoff import Backoff
+from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT, Wrap
 from tool_gateway.upstreams.leg import Leg, said
-from tool_gateway.upstreams.listening import Listener, listed_tools
+from tool_gateway.upstreams.listening import Listener, listed_parts, listed_tools
+from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import WE, Era, opened
-from tool_gateway.upstreams.questions import Questions, Serving
-from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.presenting import PresentingTransport
+from tool_gateway.upstreams.questions import Questions, Serving, cause_of_sending
+from tool_gateway.upstreams.spec import HttpSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import Standing, UpstreamState
 from tool_gateway.upstreams.tool_calls import ToolCalls
+from tool_gateway.upstreams.vitals import EndCause, Vitals
+from tool_gateway.upstreams.watches import until_idle, until_unhealthy
 from tool_gateway.upstreams.wire import Wire, wire_to
 
 logger = logging.getLogger(__name__)
@@ -39,16 +53,7 @@ PAUSE_SECONDS_MAX = 30.0
 READY_SECONDS_MAX = 5.0
 # A connection that lasted this long was no crash loop: it is replaced without a pause.
 STEADY_SECONDS = 10.0
-END_SECONDS_MAX = 30.0
 ABOUT_CHARS_MAX = 2_000
-
-
-class UpstreamState(StrEnum):
-    """Where an upstream stands."""
-
-    STARTING = "starting"
-    READY = "ready"
-    DOWN = "down"
 
 
 class UpstreamConnection:
@@ -62,36 +67,50 @@ class UpstreamConnection:
         on_tools: Callable[[], None],
         publish: Callable[[Change], None],
         placed_as: str | None = None,
+        watching: Iterable[str] = (),
         era: Era = Era.ANY,
+        credentials: Credentials | None = None,
     ) -> None:
         """Take what to connect to; `on_tools` is called when the tools may have changed.
 
         `placed_as` names the domain of a server that is started, its own name if not given.
+        The resources of `watching` are watched from the first connection on.
+        `credentials` are what one that runs elsewhere is sent.
         """
         self.spec = spec
-        self.state = UpstreamState.STARTING
-        self.problem = ""
+        self.credentials = credentials
+        self.bearer: Bearer | None = None  # whose the connection is, where it is one caller's
+        self.standing = Standing(spec.name)
+        self.vitals = Vitals(name=spec.name)
         self.entries: tuple[ToolEntry, ...] = ()
+        self.parts: Mapping[str, Definition] = {}  # what of its manifest are no tools
         self.face: ServerFace | None = None
         self.protocol_version: str | None = None
-        self.listener = Listener(spec.name, publish=publish)
+        self.listener = Listener(spec.name, publish=publish, watching=watching)
         self._era = era
         self._placement = placement
-        self._placed_as = placed_as or spec.name
+        self.placed_as = placed_as or spec.name
         self._on_tools = on_tools
         self._publish = publish
         self._leg: Leg | None = None
         self._wire: Wire | None = None
         self._originals: dict[ToolName, str] = {}
-        self._stderr_tail = ""
-        self._settled = anyio.Event()  # set once READY or DOWN is known
         self._lost = anyio.Event()
-        self._told = ""
 
     @property
     def name(self) -> UpstreamName:
         """Return the upstream's configured name."""
         return self.spec.name
+
+    @property
+    def state(self) -> UpstreamState:
+        """Return where it stands."""
+        return self.standing.state
+
+    @property
+    def problem(self) -> str:
+        """Return what is wrong with it, empty where nothing is."""
+        return self.standing.problem
 
     @property
     def client(self) -> Client | None:
@@ -100,30 +119,35 @@ class UpstreamConnection:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a request is in flight."""
-        return self._leg is not None and self._leg.is_busy
+        """Tell whether a request is in flight, or waits until it can be."""
+        return self.standing.is_awaited or (self._leg is not None and self._leg.is_busy)
 
     async def settled(self) -> None:
         """Wait until the first attempt to connect has succeeded or failed."""
-        await self._settled.wait()
+        await self.standing.settled()
 
     async def run(self) -> None:
         """Connect, and connect again whenever the connection is lost."""
-        pause = 0.0
+        backoff = Backoff(
+            first_s=PAUSE_SECONDS_MIN, most_s=PAUSE_SECONDS_MAX, steady_s=STEADY_SECONDS
+        )
         while True:
             self._lost, self.listener.tools_changed = anyio.Event(), anyio.Event()
-            began, was_ready = anyio.current_time(), False
+            self.vitals.begin()
+            words = "the connection was lost"
             try:
                 async with self._connected() as client:
-                    was_ready = True
                     await self._keep_listed(client)
-                words = "the connection was lost"
             # A task's top: no fault of one upstream may end the others.
             except* Exception as group:  # noqa: BLE001
                 words = _first_words(group)
-            steady = was_ready and anyio.current_time() - began > STEADY_SECONDS
-            pause = 0.0 if steady else min(max(pause * 2, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
-            self._note_loss(words, soon_back=was_ready and pause < READY_SECONDS_MAX)
+            lived_s = self.vitals.lived_s
+            why = self.vitals.end(otherwise=words)
+            if await self.standing.rested():
+                backoff.reset()
+                continue
+            pause = backoff.after(lived_s=lived_s)
+            self._note_loss(why, soon_back=lived_s is not None and pause < READY_SECONDS_MAX)
             await anyio.sleep(pause)
 
     async def _keep_listed(self, client: Client) -> None:
@@ -131,6 +155,8 @@ class UpstreamConnection:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._list_on_change, client)
             tasks.start_soon(self.listener.listen, client)
+            tasks.start_soon(self._end_when_hung, client)
+            tasks.start_soon(self._end_when_idle)
             await self._lost.wait()
             tasks.cancel_scope.cancel()
 
@@ -145,9 +171,30 @@ class UpstreamConnection:
                 logger.warning("upstream %s: its tools cannot be listed: %s", self.name, error)
             else:
                 self._on_tools()
-                self._publish(Change(kind=ChangeKind.TOOLS))
             # Announcements come in bursts; what follows within the pause is seen by one list.
             await anyio.sleep(PAUSE_SECONDS_MIN)
+
+    async def _end_when_hung(self, client: Client) -> None:
+        if self.spec.health is not None:
+            await until_unhealthy(client, self.spec.health, self.vitals, lambda: self.is_busy)
+            self._lose()
+
+    async def _end_when_idle(self) -> None:
+        if self.spec.idle_ms is not None:
+            await until_idle(self.spec.idle_ms, self._rests_since)
+            self.vitals.blame(EndCause.IDLE, f"nothing used it for {self.spec.idle_ms} ms")
+            self.standing.rest()
+            self._leg = None
+            self._lost.set()
+
+    def _rests_since(self) -> float | None:
+        """Return since when nobody needs the connection, None where somebody does."""
+        rests_since = None if self._leg is None else self._leg.rests_since
+        started_at = self.vitals.started_at
+        is_needed = bool(self.listener.watched) or self.standing.is_awaited
+        if rests_since is None or started_at is None or is_needed:
+            return None
+        return max(rests_since, started_at)
 
     def original_of(self, tool: ToolName) -> str:
         """Return the upstream's own name for an exposed tool.
@@ -162,9 +209,17 @@ class UpstreamConnection:
         return original
 
     async def call(
-        self, tool: ToolName, arguments: Json, exchange: Exchange, patience: Patience
+        self,
+        tool: ToolName,
+        arguments: Json,
+        exchange: Exchange,
+        patience: Patience,
+        *,
+        key: str | None = None,
     ) -> Json:
         """Return the upstream's answer to a call of `tool`, given by its exposed name.
+
+        `key` tells a server that knows of such keys which calls are one and the same.
 
         Raises:
             TimeoutError: no answer came in time.
@@ -174,31 +229,23 @@ class UpstreamConnection:
         leg = await self._ready_leg()
         original = self.original_of(tool)
         params = {**exchange.wishes.extras, "name": original, "arguments": dict(arguments)}
+        if key is not None:
+            params["_meta"] = {IDEMPOTENCY_META: key}
         serving = Serving(exchange=exchange, patience=patience)
-        answer = await self._request(leg, "tools/call", params, serving)
-        if leg.is_short_for(exchange):
-            return answer  # held against the tool's schemas on its way
-        if "content" in answer and not answer.get("isError"):
-            try:
-                await leg.client.session.validate_tool_result(
-                    original, mcp_types.CallToolResult.model_validate(answer)
-                )
-            except RuntimeError as error:
-                # The SDK checks structured content against the declared schema.
-                message = f"{self.name} answered against its own output schema: {error}"
-                raise UpstreamFailedError(message) from error
-        return answer
+        return await self._request(leg, "tools/call", params, serving)
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self, method: str, params: Json, exchange: Exchange, patience: Patience
+    ) -> Json:
         """Return the upstream's answer to a request.
 
         Raises:
-            TimeoutError: no answer came within `wall_ms`.
+            TimeoutError: no answer came in time.
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed after the request was sent.
         """
         leg = await self._ready_leg()
-        serving = Serving(exchange=exchange, patience=Patience(wall_ms))
+        serving = Serving(exchange=exchange, patience=patience)
         return await self._request(leg, method, params, serving)
 
     async def _request(self, leg: Leg, method: str, params: Json, serving: Serving) -> Json:
@@ -208,46 +255,44 @@ class UpstreamConnection:
             raise self._explained(error) from error
 
     async def _ready_leg(self) -> Leg:
-        if self.state is UpstreamState.STARTING:
-            with anyio.move_on_after(READY_SECONDS_MAX):
-                await self._settled.wait()
+        if self._leg is not None:
+            return self._leg
+        self.standing.wake()
+        start_s = self.spec.start_ms_max / 1000
+        with anyio.move_on_after(start_s if self.standing.is_waking else READY_SECONDS_MAX):
+            await self.standing.settled()
         if self._leg is None:
             message = f"upstream {self.name} is {self.state} ({self.problem or 'no reason given'})"
-            raise UpstreamNotReachedError(message)
+            raise UpstreamDownError(message)
         return self._leg
 
     def _explained(self, error: MCPError) -> Exception:
         # Whatever an upstream can say itself is never a reason to release its call.
         if error.code == NOT_REACHED and error.data == MARK:
-            return UpstreamNotReachedError(f"upstream {self.name}: {error.message}")
+            return UpstreamRefusedError(f"upstream {self.name}: {error.message}")
         if error.data == MARK:
-            return UpstreamFailedError(f"upstream {self.name}: {error.message}")
+            kind = UpstreamFailedError if error.code == UNFIT else UpstreamLostError
+            return kind(f"upstream {self.name}: {error.message}")
         if error.code == mcp_types.CONNECTION_CLOSED and self._lost.is_set():
-            return UpstreamFailedError(f"upstream {self.name} died before it answered")
+            why = f": {self.vitals.why}" if self.vitals.why else ""
+            return UpstreamLostError(f"upstream {self.name} died before it answered{why}")
         if error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated":
             self._lose()
-            return UpstreamFailedError(f"upstream {self.name} had ended the session")
+            return UpstreamLostError(f"upstream {self.name} had ended the session")
         return said(self.name, error)
 
     def _lose(self) -> None:
         """Send no further call over this connection; the next ones wait for its successor."""
         if self.state is UpstreamState.READY:
-            self.state, self._settled, self._leg = UpstreamState.STARTING, anyio.Event(), None
+            self.standing.start()
+            self._leg = None
         self._lost.set()
 
-    def _note_loss(self, words: str, *, soon_back: bool) -> None:
-        self.problem = f"{words}; it wrote: {self._stderr_tail}" if self._stderr_tail else words
-        if soon_back:
-            self.state = UpstreamState.STARTING
-            if self._settled.is_set():  # else calls wait on it already
-                self._settled = anyio.Event()
-        else:
-            self.state = UpstreamState.DOWN
-            self._settled.set()
-        # One that stays down is tried again and again, and told once.
-        if self.problem != self._told:
-            self._told = self.problem
-            logger.warning("upstream %s is %s: %s", self.name, self.state, self.problem)
+    def _note_loss(self, why: str, *, soon_back: bool) -> None:
+        wrote = self.vitals.stderr.tail()
+        self.standing.down(f"{why}; it wrote: {wrote}" if wrote else why, soon_back=soon_back)
+        if not soon_back:
+            self._on_tools()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Client]:
@@ -257,13 +302,14 @@ class UpstreamConnection:
             with anyio.fail_after(self.spec.start_ms_max / 1000) as starting:
                 async with opened(
                     self.spec,
-                    placed_as=self._placed_as,
+                    placed_as=self.placed_as,
                     placement=self._placement,
                     questions=questions,
                     on_message=self._on_message(questions),
                     on_lost=self._lose,
-                    on_stderr=self._note_stderr,
+                    vitals=self.vitals,
                     era=self._era,
+                    wrap=self._wrap,
                 ) as client:
                     leg = Leg(self.name, client, questions)
                     self._wire = self._wire_of(client)
@@ -272,8 +318,8 @@ class UpstreamConnection:
                     self._leg = leg
                     self.face = face_of(client)
                     self.protocol_version = client.protocol_version
-                    self.state, self.problem, self._told = UpstreamState.READY, "", ""
-                    self._settled.set()
+                    self.vitals.ready()
+                    self.standing.ready()
                     self._on_tools()
                     yield client
         finally:
@@ -281,9 +327,23 @@ class UpstreamConnection:
             if self._wire is not None:
                 self._wire.close()
                 self._wire = None
-            if isinstance(self.spec, StdioSpec):
-                with anyio.move_on_after(END_SECONDS_MAX, shield=True):
-                    await self._placement.end_server(self._placed_as)
+
+    @property
+    def _wrap(self) -> Wrap | None:
+        """Return what adds the credentials to the requests of the SDK's client."""
+        if self.credentials is None or not isinstance(self.spec, HttpSpec):
+            return None
+        return partial(
+            PresentingTransport,
+            credentials=self.credentials,
+            url=self.spec.url,
+            bearer_of=self._sender,
+        )
+
+    def _sender(self) -> Bearer | None:
+        """Return with whose token the running task sends: its caller's, or the connection's."""
+        cause = cause_of_sending()
+        return self.bearer if cause is None else cause.exchange.wishes.bearer
 
     def _wire_of(self, client: Client) -> Wire | None:
         """Return the short way for calls, where the server's era and address have one."""
@@ -299,16 +359,15 @@ class UpstreamConnection:
                 mcp_types.CLIENT_INFO_META_KEY: shaped(WE),
                 mcp_types.CLIENT_CAPABILITIES_META_KEY: {},
             },
+            credentials=self.credentials,
         )
 
     async def _take_tools(self, client: Client, leg: Leg | None) -> None:
+        self.parts = await listed_parts(client, instructions=client.instructions)
         self.entries = await self._list_tools(client)
         self._originals = {entry.exposed: entry.original for entry in self.entries}
         if leg is not None and self._wire is not None:
             leg.calls = ToolCalls(self._wire, self.entries)
-
-    def _note_stderr(self, tail: str) -> None:
-        self._stderr_tail = tail
 
     def _on_message(self, questions: Questions) -> MessageHandlerFnT:
         async def on_message(message: IncomingMessage) -> None:

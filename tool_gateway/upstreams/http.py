@@ -7,19 +7,27 @@ answered here, as the JSON-RPC error of its own request.
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 import httpx2
+
+from tool_gateway.egress.reach import Reach
+from tool_gateway.egress.ways import Ways
+from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.upstreams.bodies import SparingTransport
+from tool_gateway.upstreams.guarded import GuardedTransport
+from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
 
 # Codes that no server uses (outside the range that the specification reserves); they carry
 # to the caller whether anything of the request can have reached the upstream.
 NOT_REACHED = -31_001
 BROKE_OFF = -31_002
+UNFIT = -31_003
 # An upstream may send these codes too; only this process can send the mark beside them.
 MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
-JSON_BYTES_MAX = 64 * 1024 * 1024
+JSON_BYTES_MAX = ANSWER_BYTES_MAX
 
 
 class FaultContainingTransport(httpx2.AsyncBaseTransport):
@@ -34,29 +42,41 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
         request_id = _request_id(request)
         try:
             response = await self._inner.handle_async_request(request)
-            if _is_compressed(response):
-                await response.aclose()
-                return _answer(request, request_id, BROKE_OFF, "compressed against our request")
-            if request_id is not None and _is_json(response):
-                return await _read_whole(request, response, request_id)
+            return await _contained(request, response, request_id)
+        except UpstreamNotReachedError as error:
+            return _answer(request, request_id, NOT_REACHED, str(error))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             return _answer(request, request_id, NOT_REACHED, f"cannot connect: {error}")
         except httpx2.TransportError as error:
             return _answer(request, request_id, BROKE_OFF, f"{type(error).__name__}: {error}")
-        return response
 
     async def aclose(self) -> None:
         """Close the wrapped transport."""
         await self._inner.aclose()
 
 
-def contained_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+# What wraps the connections of one upstream, to add what only it may be sent.
+Wrap = Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport]
+
+
+def guarded_transport(
+    *, reach: Reach, wrap: Wrap | None = None, spare_posts: bool = False
+) -> httpx2.AsyncBaseTransport:
+    """Return connections to checked addresses; bodies that nobody needs are not read."""
+    plain = SparingTransport(httpx2.AsyncHTTPTransport(retries=0), spare_posts=spare_posts)
+    guarded = GuardedTransport(plain, Ways(reach))
+    return guarded if wrap is None else wrap(guarded)
+
+
+def contained_client(
+    headers: Mapping[str, str], *, reach: Reach, wrap: Wrap | None = None
+) -> httpx2.AsyncClient:
     """Return an HTTP client for one upstream; the call's own time limit bounds the reading."""
     return httpx2.AsyncClient(
         # A few compressed bytes can be gigabytes; what is counted must be what is read.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX),
-        transport=FaultContainingTransport(httpx2.AsyncHTTPTransport(retries=0)),
+        transport=FaultContainingTransport(guarded_transport(reach=reach, wrap=wrap)),
         follow_redirects=False,
         trust_env=False,
     )
@@ -77,8 +97,29 @@ def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("application/json")
 
 
+def _is_fault(response: httpx2.Response) -> bool:
+    """Tell whether the server, or what stands before it, fails: no answer of the protocol."""
+    return response.is_server_error and not _is_json(response)
+
+
 def _is_compressed(response: httpx2.Response) -> bool:
     return response.headers.get("content-encoding", "identity").lower() != "identity"
+
+
+async def _contained(
+    request: httpx2.Request, response: httpx2.Response, request_id: object
+) -> httpx2.Response:
+    """Return the response as it may be read, or the error that its request ends with."""
+    if _is_compressed(response):
+        await response.aclose()
+        return _answer(request, request_id, UNFIT, "compressed against our request")
+    if request_id is not None and _is_fault(response):
+        await response.aclose()
+        message = f"the server answered with HTTP {response.status_code}"
+        return _answer(request, request_id, BROKE_OFF, message)
+    if request_id is not None and _is_json(response):
+        return await _read_whole(request, response, request_id)
+    return response
 
 
 async def _read_whole(
@@ -91,7 +132,7 @@ async def _read_whole(
             total += len(chunk)
             if total > JSON_BYTES_MAX:
                 message = f"the answer is larger than {JSON_BYTES_MAX} bytes"
-                return _answer(request, request_id, BROKE_OFF, message)
+                return _answer(request, request_id, UNFIT, message)
             chunks.append(chunk)
     finally:
         await response.aclose()

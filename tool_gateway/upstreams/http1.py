@@ -15,10 +15,18 @@ from typing import Any
 import anyio
 import httptools
 
-from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.egress.ways import Ways
+from tool_gateway.errors import (
+    UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.upstreams.origin import Origin
 
 CONNECT_SECONDS_MAX = 10.0
+# An address that does not answer must not use up the time of the next one.
+ADDRESS_SECONDS_MAX = 3.0
 CONNECTIONS_MAX = 1_024
 KEPT_MAX = 256
 # Servers commonly close after five seconds; a request that meets the closing is charged.
@@ -92,10 +100,11 @@ class Response:
 class ConnectionPool:
     """Connections to one server; what is not in use is kept for a while."""
 
-    def __init__(self, name: str, origin: Origin) -> None:
-        """Take the upstream's name, for messages, and where it is."""
+    def __init__(self, name: str, origin: Origin, ways: Ways | None = None) -> None:
+        """Take the upstream's name, for messages, where it is, and how names are resolved."""
         self._name = name
         self._origin = origin
+        self._ways = ways or Ways()
         self._context = ssl.create_default_context() if origin.is_tls else None
         self._kept: deque[tuple[_Connection, float]] = deque()
         self._open = self._opening = 0
@@ -136,18 +145,31 @@ class ConnectionPool:
 
     async def _opened(self) -> "_Connection":
         origin = self._origin
-        loop = asyncio.get_running_loop()
         try:
             with anyio.fail_after(CONNECT_SECONDS_MAX):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self._count), origin.host, origin.port, ssl=self._context
-                )
+                addresses = await self._ways.to(origin.host, origin.port)
+                for address in addresses[:-1]:
+                    with suppress(OSError), anyio.move_on_after(ADDRESS_SECONDS_MAX):
+                        return await self._connected(address)
+                return await self._connected(addresses[-1])
+        except UpstreamNotReachedError as error:
+            raise type(error)(f"upstream {self._name}: {error}") from error
         except TimeoutError as error:
             message = f"cannot connect within {CONNECT_SECONDS_MAX:.0f} s"
-            raise UpstreamNotReachedError(f"upstream {self._name}: {message}") from error
+            raise UpstreamRefusedError(f"upstream {self._name}: {message}") from error
         except OSError as error:  # a certificate's fault among them
             message = f"upstream {self._name}: cannot connect: {error}"
-            raise UpstreamNotReachedError(message) from error
+            raise UpstreamRefusedError(message) from error
+
+    async def _connected(self, address: str) -> "_Connection":
+        """Return a connection to exactly this address: no name is looked up again."""
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: _Connection(self._count),
+            address,
+            self._origin.port,
+            ssl=self._context,
+            server_hostname=self._origin.host if self._context is not None else None,
+        )
         return connection
 
     def keep(self, connection: "_Connection") -> None:
@@ -271,7 +293,7 @@ class _Connection(asyncio.Protocol):
             UpstreamFailedError: the connection has failed, so nothing more will.
         """
         if self._failed is not None:
-            raise UpstreamFailedError(self._failed)
+            raise UpstreamLostError(self._failed)
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()

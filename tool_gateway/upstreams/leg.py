@@ -43,6 +43,11 @@ class Leg:
         return self._questions.is_busy
 
     @property
+    def rests_since(self) -> float | None:
+        """Return when the last request ended, None while one is in flight."""
+        return None if self.is_busy else self._questions.used_at
+
+    @property
     def is_modern(self) -> bool:
         """Tell whether the upstream speaks the era without sessions."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -74,14 +79,15 @@ class Leg:
         raise UpstreamFailedError(message)
 
     def _as_sent(self, params: Json, meta: Json) -> dict[str, Any]:
-        sent = dict(params)
+        sent: dict[str, Any] = dict(params)
         if not self.is_modern:
             if sent.pop("requestState", None) is not None:
                 message = "this requestState is unknown or has expired; start again without it"
                 raise UpstreamNotReachedError(message)
             sent.pop("inputResponses", None)
             meta = {k: v for k, v in meta.items() if k != mcp_types.LOG_LEVEL_META_KEY}
-        return {**sent, "_meta": dict(meta)} if meta else sent
+        whole = {**sent.get("_meta", {}), **meta}
+        return {**sent, "_meta": whole} if whole else sent
 
     async def _sent(self, method: str, params: Mapping[str, Any], serving: Serving) -> Json:
         exchange = serving.exchange
@@ -109,7 +115,8 @@ class Leg:
             if method == _LOG:
                 await exchange.notify(method, told)
 
-        return await calls.sent({**params, "_meta": {**params.get("_meta", {}), **able}}, hear=hear)
+        sent = {**params, "_meta": {**params.get("_meta", {}), **able}}
+        return await calls.sent(sent, hear=hear, bearer=exchange.wishes.bearer)
 
     async def _answers_to(self, interim: Json, serving: Serving) -> dict[str, object]:
         """Ask the client everything that the upstream asks, side by side.

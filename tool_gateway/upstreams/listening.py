@@ -1,7 +1,7 @@
 """What an open upstream offers, and what it says has changed."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -10,14 +10,17 @@ from mcp import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from governor.ids import UpstreamName
+from governor.manifest import INSTRUCTIONS, Definition, prompt_part
 from tool_gateway.changes import Change, ChangeKind
 from tool_gateway.upstreams.whatever import sent_whole
 
 logger = logging.getLogger(__name__)
 
 TOOL_PAGES_MAX = 100
+PROMPT_PAGES_MAX = 20
 
 
 async def listed_tools(client: Client) -> list[Mapping[str, Any]]:
@@ -41,19 +44,54 @@ async def listed_tools(client: Client) -> list[Mapping[str, Any]]:
     return tools
 
 
+async def listed_parts(client: Client, *, instructions: str | None) -> dict[str, Definition]:
+    """Return what a manifest holds besides tools: prompts, and the server's words on itself.
+
+    Prompts that it does not list now are none: what cannot be compared is not exposed.
+    """
+    parts: dict[str, Definition] = {}
+    if instructions:
+        parts[INSTRUCTIONS] = {"description": instructions}
+    if client.server_capabilities.prompts is None:
+        return parts
+    params: dict[str, Any] = {}
+    try:
+        for _ in range(PROMPT_PAGES_MAX):
+            page = await sent_whole(client, "prompts/list", params)
+            parts |= {prompt_part(str(one["name"])): one for one in page["prompts"]}
+            if page.get("nextCursor") is None:
+                break
+            params = {"cursor": page["nextCursor"]}
+    except (MCPError, ValidationError) as error:
+        logger.warning("its prompts cannot be listed, so none is exposed: %s", error)
+    return parts
+
+
 class Listener:
     """Hears what one connection says has changed, in either era."""
 
-    def __init__(self, name: UpstreamName, *, publish: Callable[[Change], None]) -> None:
+    def __init__(
+        self,
+        name: UpstreamName,
+        *,
+        publish: Callable[[Change], None],
+        watching: Iterable[str] = (),
+    ) -> None:
         """Hear nothing yet; `publish` is told of each change but those of the tools.
 
-        Tools are listed again before anybody hears that they changed.
+        Tools are listed again before anybody hears that they changed. What is in `watching` is
+        watched from the first connection on.
         """
         self._name = name
         self._publish = publish
-        self._watched: set[str] = set()
+        self._watched = set(watching)
         self._rewatch = anyio.Event()
         self.tools_changed = anyio.Event()
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Return the resources that are watched."""
+        return frozenset(self._watched)
 
     def hear(self, message: object) -> None:
         """Take note of a notification of the upstream's."""
@@ -61,6 +99,8 @@ class Listener:
             case mcp_types.ToolListChangedNotification():
                 self.tools_changed.set()
             case mcp_types.PromptListChangedNotification():
+                # They are pinned beside the tools, and listed again with them.
+                self.tools_changed.set()
                 self._publish(Change(kind=ChangeKind.PROMPTS))
             case mcp_types.ResourceListChangedNotification():
                 self._publish(Change(kind=ChangeKind.RESOURCES))

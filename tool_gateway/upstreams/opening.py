@@ -3,21 +3,29 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import httpx2
 import mcp_types
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.session import MessageHandlerFnT
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tool_gateway.egress.reach import Reach
 from tool_gateway.ports import ServerPlacement
-from tool_gateway.upstreams.http import CONNECT_SECONDS_MAX, JSON_BYTES_MAX, contained_client
+from tool_gateway.upstreams.http import (
+    CONNECT_SECONDS_MAX,
+    JSON_BYTES_MAX,
+    Wrap,
+    contained_client,
+    guarded_transport,
+)
+from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.questions import Questions
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
-from tool_gateway.upstreams.stderr import StderrRing
+from tool_gateway.upstreams.vitals import Vitals
 from tool_gateway.upstreams.watched import watched
 
 # Its stream stays open while nobody calls.
@@ -41,12 +49,14 @@ async def opened(
     questions: Questions,
     on_message: MessageHandlerFnT,
     on_lost: Callable[[], None],
-    on_stderr: Callable[[str], None],
+    vitals: Vitals,
     era: Era = Era.ANY,
+    wrap: Wrap | None = None,
 ) -> AsyncIterator[Client]:
     """Yield a client that is connected to the upstream; `on_lost` is called at its end.
 
-    `placed_as` names the domain of a server that is started; `on_stderr` gets its last words.
+    `placed_as` names the domain of a server that is started; `vitals` is told of its life.
+    `wrap` adds credentials to what goes to one that runs elsewhere.
     """
     match spec:
         case HttpSpec(transport=Transport.SSE):
@@ -54,14 +64,14 @@ async def opened(
                 spec.url,
                 headers=dict(spec.headers),
                 sse_read_timeout=SSE_READ_SECONDS_MAX,
-                httpx_client_factory=_plain_client,
+                httpx_client_factory=partial(_plain_client, reach=spec.reach, wrap=wrap),
             )
             async with _client(
                 watched(transport, on_lost), questions, on_message, era=Era.SESSIONS
             ) as client:
                 yield client
         case HttpSpec():
-            async with contained_client(spec.headers) as http:
+            async with contained_client(spec.headers, reach=spec.reach, wrap=wrap) as http:
                 transport = streamable_http_client(
                     spec.url, http_client=http, max_sse_event_size=JSON_BYTES_MAX
                 )
@@ -70,19 +80,13 @@ async def opened(
                 ) as client:
                     yield client
         case StdioSpec():
-            with StderrRing(spec.name) as stderr:
-                command, *arguments = placement.wrap_server(placed_as, spec.command)
-                parameters = StdioServerParameters(
-                    command=command, args=arguments, env=dict(spec.env), cwd=spec.cwd
-                )
-                started = stdio_client(parameters, errlog=stderr.writer)
-                try:
-                    async with _client(
-                        watched(started, on_lost), questions, on_message, era=era
-                    ) as client:
-                        yield client
-                finally:
-                    on_stderr(stderr.tail())
+            transport = server_process(
+                spec, placed_as=placed_as, placement=placement, vitals=vitals
+            )
+            async with _client(
+                watched(transport, on_lost), questions, on_message, era=era
+            ) as client:
+                yield client
 
 
 def _client(
@@ -109,8 +113,16 @@ def _plain_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
+    *,
+    reach: Reach,
+    wrap: Wrap | None,
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of the old transport, whose answers come on one stream."""
     return httpx2.AsyncClient(
-        headers=headers, timeout=timeout or CONNECT_SECONDS_MAX, auth=auth, trust_env=False
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        timeout=timeout or CONNECT_SECONDS_MAX,
+        auth=auth,
+        # Answers come on the stream; those to posts only say that these were taken.
+        transport=guarded_transport(reach=reach, wrap=wrap, spare_posts=True),
+        trust_env=False,
     )

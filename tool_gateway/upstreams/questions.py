@@ -46,6 +46,7 @@ class Questions:
     """The callbacks of one connection."""
 
     _in_flight: set[Serving] = field(default_factory=set)
+    used_at: float = field(default_factory=anyio.current_time)
 
     @contextmanager
     def serving(self, serving: Serving) -> Iterator[None]:
@@ -57,6 +58,7 @@ class Questions:
         finally:
             _CAUSE.reset(token)
             self._in_flight.discard(serving)
+            self.used_at = anyio.current_time()
 
     @property
     def is_busy(self) -> bool:

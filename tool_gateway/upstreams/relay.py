@@ -1,6 +1,8 @@
 """One upstream as the middle uses it: its calls, its requests, its sessions."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -8,26 +10,52 @@ from mcp.shared.exceptions import MCPError
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated, ToolCall
-from governor.ids import UpstreamName
+from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from governor.usage import OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
-from tool_gateway.errors import UpstreamFailedError
+from tool_gateway.errors import (
+    UpstreamDownError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import Backend, Meter, ServerPlacement
-from tool_gateway.relays import ServerFace
+from tool_gateway.redaction import redact_text
+from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json, Outcome, text_result
 from tool_gateway.translate import result_of
+from tool_gateway.upstreams.attempts import Attempts, Below, half_of
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.leg import said
+from tool_gateway.upstreams.oauth.terms import is_per_caller
 from tool_gateway.upstreams.opening import Era
 from tool_gateway.upstreams.reported import reported_usage
 from tool_gateway.upstreams.sessions import SessionConnections
-from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec
+from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.standing import UpstreamState
 from tool_gateway.upstreams.twin import Twin
+from tool_gateway.upstreams.use import Use
 
+# What only reads can be asked again.
+_READING = frozenset(
+    {
+        "completion/complete",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "tasks/get",
+    }
+)
+_WELL = Presence(state=PresenceState.OK)
 _SHARED = "the upstream is one process that all its calls share"
 _ELSEWHERE = "the upstream runs outside of this sidecar"
+
+
+def _is_not(_: ToolName) -> bool:
+    return False
 
 
 class UpstreamRelay:
@@ -39,8 +67,19 @@ class UpstreamRelay:
         *,
         placement: ServerPlacement,
         publish: Callable[[Change], None],
+        below: Below = half_of,
+        is_repeatable: Callable[[ToolName], bool] = _is_not,
     ) -> None:
-        """Take the connection that all share, which also tells what the upstream offers."""
+        """Take the connection that all share, which also tells what the upstream offers.
+
+        `below` draws a number from 0 up to its argument. `is_repeatable` tells whether what was
+        approved of a tool says that it can be run twice.
+        """
+        self._below = below
+        self._is_repeatable = is_repeatable
+        self._use = Use()
+        self.successor: UpstreamRelay | None = None
+        self.is_retired = False
         self._shared = connection
 
         def twin() -> UpstreamConnection:
@@ -50,12 +89,21 @@ class UpstreamRelay:
                 on_tools=_nothing,
                 publish=_unheard,
                 era=Era.SESSIONS,
+                credentials=connection.credentials,
             )
 
         self._twin = Twin(twin)
         self._own: SessionConnections | None = None
-        if connection.spec.share is Share.SESSION:
-            self._own = SessionConnections(connection.spec, placement=placement, publish=publish)
+        spec = connection.spec
+        self._is_per_caller = isinstance(spec, HttpSpec) and is_per_caller(spec.auth)
+        if spec.share is Share.SESSION or self._is_per_caller:
+            self._own = SessionConnections(
+                spec,
+                placement=placement,
+                publish=publish,
+                placed_as=connection.placed_as,
+                credentials=connection.credentials,
+            )
 
     @property
     def name(self) -> UpstreamName:
@@ -63,14 +111,70 @@ class UpstreamRelay:
         return self._shared.name
 
     @property
+    def connection(self) -> UpstreamConnection:
+        """Return the connection that all share."""
+        return self._shared
+
+    @property
+    def spec(self) -> UpstreamSpec:
+        """Return what the operator says about it."""
+        return self._shared.spec
+
+    @property
     def is_prefixed(self) -> bool:
         """Tell whether clients see its names with its own name before them."""
-        return self._shared.spec.prefixed
+        return self.spec.prefixed
 
     @property
     def face(self) -> ServerFace | None:
         """Return what it said about itself, None before it was first connected."""
         return self._shared.face
+
+    @property
+    def own_connections(self) -> tuple[UpstreamConnection, ...]:
+        """Return the connections that belong to one session each."""
+        return () if self._own is None else self._own.connections
+
+    @property
+    def presence(self) -> Presence:
+        """Return whether it is connected, in words that are fit for clients."""
+        match self._shared.state:
+            case UpstreamState.READY | UpstreamState.IDLE:
+                return _WELL
+            case UpstreamState.STARTING:
+                return Presence(state=PresenceState.STARTING, why="it is not connected yet")
+            case UpstreamState.DOWN:
+                why = redact_text(self._shared.problem.partition("; it wrote: ")[0])
+                return Presence(state=PresenceState.DOWN, why=why)
+
+    @property
+    def current(self) -> "UpstreamRelay":
+        """Return what has taken its place by now, itself if nothing has.
+
+        Raises:
+            UpstreamDownError: it was taken out of the configuration.
+        """
+        relay = self
+        while relay.successor is not None:
+            relay = relay.successor
+        if relay.is_retired:
+            message = f"upstream {self.name} was taken out of the configuration"
+            raise UpstreamDownError(message)
+        return relay
+
+    def retune(self, spec: UpstreamSpec) -> None:
+        """Go by another word of the operator's that needs no other connection."""
+        self._shared.spec = spec
+        if self._own is not None:
+            self._own.spec = spec
+
+    def retire(self, successor: "UpstreamRelay | None") -> None:
+        """Take no further request; those to come go to `successor`, if there is one."""
+        self.is_retired, self.successor = True, successor
+
+    async def unused(self) -> None:
+        """Wait until no request is under way."""
+        await self._use.ended()
 
     def start_in(self, tasks: TaskGroup) -> None:
         """Keep the other connections to the upstream alive in `tasks`."""
@@ -86,15 +190,35 @@ class UpstreamRelay:
         """Return the connection that the exchange's requests go over.
 
         Raises:
-            UpstreamNotReachedError: its session cannot have one of its own.
+            UpstreamNotReachedError: its session cannot have one of its own, or its caller has no
+                token where the upstream is sent one.
         """
         has_sessions = not exchange.wishes.retries_itself
-        if self._own is not None and exchange.session is not None:
+        bearer = exchange.wishes.bearer
+        if self._is_per_caller and exchange.session is not None and bearer is None:
+            message = f"upstream {self.name} acts for its callers: come with an access token"
+            raise UpstreamNotReachedError(message)
+        if (
+            self._own is not None
+            and exchange.session is not None
+            and (
+                self._shared.spec.share is Share.SESSION
+                or self._has_session(of_client=has_sessions)
+            )
+        ):
             era = Era.SESSIONS if has_sessions and self._speaks_both else Era.ANY
-            return await self._own.connection_of(exchange.session, era)
+            return await self._own.connection_of(exchange.session, era, bearer=bearer)
         if has_sessions and exchange.session is not None and self._speaks_both:
             return await self._twin.connection() or self._shared
         return self._shared
+
+    def _has_session(self, *, of_client: bool) -> bool:
+        """Tell whether a request is part of a session of the server's, which is one caller's.
+
+        Only in the era without sessions does each request stand for itself.
+        """
+        face = self._shared.face
+        return of_client or face is None or face.has_sessions
 
     @property
     def _speaks_both(self) -> bool:
@@ -104,7 +228,7 @@ class UpstreamRelay:
         of what the first was told.
         """
         face = self._shared.face
-        is_remote = isinstance(self._shared.spec, HttpSpec)
+        is_remote = isinstance(self.spec, HttpSpec)
         return is_remote and face is not None and not face.has_sessions
 
     async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
@@ -114,12 +238,41 @@ class UpstreamRelay:
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed, did not answer in time, or answered with an error.
         """
-        connection = await self.connection_for(exchange)
-        try:
-            return await connection.request(method, params, exchange, wall_ms=wall_ms)
-        except TimeoutError as error:
-            message = f"{self.name} did not answer within {wall_ms} ms and was given up"
-            raise UpstreamFailedError(message) from error
+        relay = self.current
+        attempts = relay.attempts(wall_ms, is_repeatable=method in _READING)
+
+        async def send(patience: Patience) -> Json:
+            connection = await relay.connection_for(exchange)
+            return await connection.request(method, params, exchange, patience)
+
+        with relay.in_use():
+            try:
+                return await attempts.run(send)
+            except TimeoutError as error:
+                raise UpstreamLostError(_late(self.name, attempts)) from error
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep the upstream while the block runs, though it may be retired meanwhile."""
+        return self._use.entered()
+
+    def attempts(self, wall_ms: int, *, is_repeatable: bool) -> Attempts:
+        """Return the attempts at a request that may take `wall_ms` altogether."""
+        care = self.spec.care
+        return Attempts(
+            self.name,
+            care.retry,
+            wall_ms=wall_ms,
+            answer_ms_max=care.answer_ms_max,
+            is_repeatable=is_repeatable,
+            below=self._below,
+        )
+
+    def is_repeatable(self, tool: ToolName) -> bool:
+        """Tell whether to run a tool twice is to run it once.
+
+        A server's own word for it counts only as far as it was approved.
+        """
+        return self.spec.care.idempotent_by_key or self._is_repeatable(tool)
 
     async def watch(self, uri: str) -> None:
         """Have the upstream tell of changes to a resource.
@@ -127,15 +280,18 @@ class UpstreamRelay:
         Raises:
             UpstreamFailedError: it refuses.
         """
+        shared = self.current.connection
+        shared.standing.wake()
         try:
-            await self._shared.listener.watch(self._shared.client, uri)
+            await shared.listener.watch(shared.client, uri)
         except MCPError as error:
             raise said(self.name, error) from error
 
     async def unwatch(self, uri: str) -> None:
         """Let the upstream tell no more of a resource."""
+        shared = self.current.connection
         try:
-            await self._shared.listener.unwatch(self._shared.client, uri)
+            await shared.listener.unwatch(shared.client, uri)
         except MCPError as error:
             raise said(self.name, error) from error
 
@@ -147,7 +303,7 @@ class UpstreamBackend:
         """Take the upstream and how the client of its calls is reached."""
         self._relay = relay
         self._exchange = exchange
-        is_local = isinstance(relay._shared.spec, StdioSpec)  # noqa: SLF001 - the same module
+        is_local = isinstance(relay.spec, StdioSpec)
         self.unmeasurable: Mapping[Unit, str] = dict.fromkeys(
             OF_THE_MACHINE, _SHARED if is_local else _ELSEWHERE
         )
@@ -168,31 +324,45 @@ class UpstreamBackend:
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: it failed after the call was sent.
         """
-        connection = await self._relay.connection_for(self._exchange)
-        patience, began = Patience(limits.wall_ms), anyio.current_time()
+        relay, began = self._relay.current, anyio.current_time()
+        wall_ms = min(limits.wall_ms, call.urgency.deadline_ms or limits.wall_ms)
+        attempts = relay.attempts(wall_ms, is_repeatable=relay.is_repeatable(call.tool))
         try:
-            answer = await connection.call(call.tool, call.arguments, self._exchange, patience)
+            with relay.in_use():
+                answer = await attempts.run(partial(self._sent, relay, call))
         except TimeoutError:
-            text = f"{self.name} did not answer within {limits.wall_ms} ms and was given up"
+            text = _late(self.name, attempts)
             return Outcome(
-                result=text_result(text, is_error=True), status=CallStatus.TIMED_OUT, detail=text
+                result=text_result(text, is_error=True),
+                status=CallStatus.TIMED_OUT,
+                detail=f"{text}; {attempts.detail}" if attempts.detail else text,
             )
         finally:
-            meter.usage = _worked(began, patience)
+            meter.usage = _worked(began, attempts.asked_s)
         result = result_of(answer)
         status = CallStatus.TOOL_ERROR if result.is_error else CallStatus.OK
         return Outcome(
             result=result,
             status=status,
-            usage=_together(reported_usage(result, connection.spec), meter.usage),
+            usage=_together(reported_usage(result, relay.spec), meter.usage),
+            detail=attempts.detail,
         )
 
+    async def _sent(self, relay: UpstreamRelay, call: ToolCall, patience: Patience) -> Json:
+        connection = await relay.connection_for(self._exchange)
+        key = call.call_id if relay.spec.care.idempotent_by_key else None
+        return await connection.call(call.tool, call.arguments, self._exchange, patience, key=key)
 
-def _worked(began: float, patience: Patience) -> Usage | None:
+
+def _late(upstream: str, attempts: Attempts) -> str:
+    return f"{upstream} did not answer within {attempts.limit_ms} ms and was given up"
+
+
+def _worked(began: float, asked_s: float) -> Usage | None:
     """Return the time that the upstream took, where its client was asked in between."""
-    if not patience.asked_s:
+    if not asked_s:
         return None
-    wall_ms = round((anyio.current_time() - began - patience.asked_s) * 1000)
+    wall_ms = round((anyio.current_time() - began - asked_s) * 1000)
     return Usage(measured=Amounts({Unit.WALL_MS: max(0, wall_ms)}))
 
 

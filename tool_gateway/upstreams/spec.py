@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.ids import UpstreamName
+from governor.retrying import RetryTerms
+from tool_gateway.egress.reach import NAMED, Reach
+from tool_gateway.upstreams.oauth.terms import UpstreamAuth
 
 
 class Transport(StrEnum):
@@ -21,9 +24,42 @@ class Share(StrEnum):
     SESSION = "session"
 
 
+SESSIONS_MAX = 64
+# A result larger than this is refused, however it comes.
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How often an upstream is asked whether it answers, and when it counts as hung."""
+
+    every_ms: int = 30_000
+    timeout_ms: int = 10_000
+    failures_max: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How an upstream is treated that fails.
+
+    `answer_ms_max` is the longest that one attempt at a request may take, whatever the rule
+    of its tool allows it altogether. A server that is `idempotent_by_key` runs a call once
+    however often it comes with the same `_meta["flyball/idempotency_key"]`, which it is sent.
+    The tools of one that is `hidden_when_down` are listed only while it can be reached.
+    """
+
+    retry: RetryTerms = field(default_factory=RetryTerms)
+    answer_ms_max: int = 24 * 60 * 60 * 1000
+    idempotent_by_key: bool = False
+    hidden_when_down: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSpec:
-    """A server that the gateway starts; it gets a minimal environment and `env`, no more."""
+    """A server that the gateway starts; it gets a minimal environment and `env`, no more.
+
+    With `idle_ms` it is stopped when nothing used it for so long, and started for the next call.
+    """
 
     name: UpstreamName
     command: tuple[str, ...]
@@ -33,20 +69,31 @@ class StdioSpec:
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    idle_ms: int | None = None
+    health: Health | None = field(default_factory=Health)
+    sessions_max: int = SESSIONS_MAX
+    line_bytes_max: int = ANSWER_BYTES_MAX
+    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSpec:
-    """A server that runs elsewhere; `headers` go to it alone."""
+    """A server that runs elsewhere; `headers` go to it alone, `reach` bounds its addresses."""
 
     name: UpstreamName
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reach: Reach = NAMED
+    auth: UpstreamAuth | None = None
     transport: Transport = Transport.STREAMABLE
     prefixed: bool = True
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
+    idle_ms: int | None = None
+    health: Health | None = None
+    sessions_max: int = SESSIONS_MAX
+    care: Care = field(default_factory=Care)
 
 
 UpstreamSpec = StdioSpec | HttpSpec

@@ -1,16 +1,15 @@
-"""Calls of an upstream's tools over its wire, their answers held against what was declared."""
+"""Calls of an upstream's tools over its wire, their answers held against the protocol."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
-from jsonschema.exceptions import SchemaError
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 
+from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
-from tool_gateway.schemas import CheckedSchema
 from tool_gateway.upstreams.wire import Hear, Wire
 
 Members = dict[str, Any]
@@ -68,8 +67,6 @@ class _Interim(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
     mirrored: Mapping[tuple[str, ...], str]
-    output: CheckedSchema | None
-    output_fault: str | None = None
 
 
 class ToolCalls:
@@ -80,8 +77,10 @@ class ToolCalls:
         self._wire = wire
         self._tools = {entry.original: _tool_of(entry) for entry in entries}
 
-    async def sent(self, params: Mapping[str, Any], *, hear: Hear | None = None) -> Members:
-        """Return the upstream's result of a call with these parameters.
+    async def sent(
+        self, params: Mapping[str, Any], *, hear: Hear | None = None, bearer: Bearer | None = None
+    ) -> Members:
+        """Return the upstream's result of a call; `bearer` is the token that its caller came with.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.
@@ -94,10 +93,12 @@ class ToolCalls:
         headers = None
         if found.mirrored:
             headers = mcp_param_headers(found.mirrored, params.get("arguments") or {})
-        answer = await self._wire.request("tools/call", params, headers=headers, hear=hear)
+        answer = await self._wire.request(
+            "tools/call", params, headers=headers, hear=hear, bearer=bearer
+        )
         match answer.get("resultType", "complete"):
             case "complete":
-                _check(answer, found)
+                _converted(answer, _Answer)
             case "input_required":
                 _converted(answer, _Interim)
             case _:
@@ -109,14 +110,7 @@ def _tool_of(entry: ToolEntry) -> _Tool:
     schema = dict(entry.input_schema)
     # A declaration that is at fault is none: its headers could not be told from another's.
     mirrored = {} if find_invalid_x_mcp_header(schema) is not None else x_mcp_header_map(schema)
-    declared = entry.definition.get("outputSchema")
-    output, fault = None, None
-    if isinstance(declared, Mapping):
-        try:
-            output = CheckedSchema(declared)
-        except SchemaError as error:
-            fault = f"its output schema is malformed: {error.message}"
-    return _Tool(mirrored=mirrored, output=output, output_fault=fault)
+    return _Tool(mirrored=mirrored)
 
 
 def _converted(answer: Members, shape: type[Shape]) -> Shape:
@@ -125,24 +119,3 @@ def _converted(answer: Members, shape: type[Shape]) -> Shape:
     except msgspec.ValidationError as error:
         message = f"the upstream answered what the protocol does not allow: {error}"
         raise UpstreamFailedError(message) from error
-
-
-def _check(answer: Members, tool: _Tool) -> None:
-    """Return if the answer is what the protocol, and the tool itself, say that it is.
-
-    Raises:
-        UpstreamFailedError: it is not.
-    """
-    known = _converted(answer, _Answer)
-    if known.isError or (tool.output is None and tool.output_fault is None):
-        return
-    problem = tool.output_fault
-    if tool.output is not None:
-        problem = (
-            tool.output.problem_with(answer["structuredContent"], where="structuredContent")
-            if "structuredContent" in answer
-            else "there is no structured content"
-        )
-    if problem is not None:
-        message = f"the upstream answered against its own output schema: {problem}"
-        raise UpstreamFailedError(message)

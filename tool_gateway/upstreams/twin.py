@@ -9,7 +9,8 @@ from collections.abc import Callable
 import anyio
 from anyio.abc import TaskGroup
 
-from tool_gateway.upstreams.connection import UpstreamConnection, UpstreamState
+from tool_gateway.upstreams.connection import UpstreamConnection
+from tool_gateway.upstreams.standing import UpstreamState
 
 # A server that refused the older era is asked again after this long.
 REFUSED_SECONDS = 300.0

@@ -22,11 +22,15 @@ from mcp.shared.inbound import (
 )
 from opentelemetry import propagate, trace
 
-from tool_gateway.errors import UpstreamFailedError
+from tool_gateway.bearer import Bearer
+from tool_gateway.egress.ways import Ways
+from tool_gateway.errors import UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError
 from tool_gateway.results import Json
 from tool_gateway.upstreams.events import EventCutter
 from tool_gateway.upstreams.http import JSON_BYTES_MAX
 from tool_gateway.upstreams.http1 import ConnectionPool, Response
+from tool_gateway.upstreams.oauth.challenge import Challenge, challenge_of
+from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.origin import can_be_sent, origin_of
 from tool_gateway.upstreams.spec import HttpSpec
 
@@ -35,16 +39,26 @@ Hear = Callable[[str, Json], Awaitable[None]]
 
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"
-_REDIRECTS = 3  # the first digit of their codes
+_END = b"\r\n"
+_REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_REDIRECTS, _FAULTS = 3, 5  # the first digits of their codes
 
 
 class Wire:
     """Sends requests to one upstream."""
 
     def __init__(
-        self, spec: HttpSpec, pool: ConnectionPool, *, host: str, path: str, meta: Json
+        self,
+        spec: HttpSpec,
+        pool: ConnectionPool,
+        *,
+        host: str,
+        path: str,
+        meta: Json,
+        credentials: Credentials | None = None,
     ) -> None:
         """Take where requests go, and the `_meta` that each has unless it brings its own."""
+        self._credentials = credentials
         self._name = spec.name
         self._pool = pool
         self._meta = dict(meta)
@@ -57,6 +71,8 @@ class Wire:
             MCP_PROTOCOL_VERSION_HEADER: str(meta[mcp_types.PROTOCOL_VERSION_META_KEY]),
             **{name.lower(): value for name, value in spec.headers.items()},
         }
+        if credentials is not None:
+            lines.pop("authorization", None)  # each request has its own, and may have but one
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         self._head = f"POST {path} HTTP/1.1\r\n{head}".encode("ascii")
         self._encode = msgspec.json.Encoder().encode
@@ -73,10 +89,12 @@ class Wire:
         *,
         headers: Mapping[str, str] | None = None,
         hear: Hear | None = None,
+        bearer: Bearer | None = None,
     ) -> dict[str, Any]:
         """Return the upstream's result, whole; `hear` is told what it notifies of before.
 
-        `headers` are further ones that this request needs, fit to be sent.
+        `headers` are further ones that this request needs, fit to be sent; `bearer` is the token
+        that its caller came with.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.
@@ -88,11 +106,47 @@ class Wire:
         body = self._encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": sent})
         head = self._head_of(method, params, headers, len(body))
         try:
-            async with self._pool.sent(head, body) as response:
-                answer = await self._answer(response, request_id, hear)
+            if self._credentials is None:
+                async with self._pool.sent(head + _END, body) as response:
+                    answer = await self._answer(response, hear)
+            else:
+                answer = await self._presented(self._credentials, bearer, head, body, hear)
         except UpstreamFailedError as error:
-            raise UpstreamFailedError(f"upstream {self._name}: {error}") from error
+            raise type(error)(f"upstream {self._name}: {error}") from error
         return self._result_of(answer, request_id)
+
+    async def _presented(
+        self,
+        credentials: Credentials,
+        bearer: Bearer | None,
+        head: bytes,
+        body: bytes,
+        hear: Hear | None,
+    ) -> dict[str, Any]:
+        """Return the answer to a request with credentials, which are renewed once if refused.
+
+        A server that refuses them has done nothing else, so the request may be sent again.
+        """
+        token = await self._named(credentials.token(bearer))
+        async with self._pool.sent(head + _authorized(token), body) as response:
+            challenge = _challenge_in(response)
+            if challenge is None:
+                return await self._answer(response, hear)
+            await response.drain()
+        renewed = await self._named(credentials.renewed(bearer, token, challenge))
+        if renewed is None:
+            raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
+        async with self._pool.sent(head + _authorized(renewed), body) as response:
+            if (challenge := _challenge_in(response)) is not None:
+                raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
+            return await self._answer(response, hear)
+
+    async def _named(self, asking: Awaitable[str | None]) -> str | None:
+        """Return a token; why there is none is said with the upstream's name."""
+        try:
+            return await asking
+        except UpstreamNotReachedError as error:
+            raise type(error)(f"upstream {self._name}: {error}") from error
 
     def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
         meta = {**self._meta, **(params.get("_meta") or {})}
@@ -109,11 +163,9 @@ class Wire:
             lines += f"{MCP_NAME_HEADER}: {encode_header_value(name)}\r\n"
         for key, value in (headers or {}).items():
             lines += f"{key}: {value}\r\n"
-        return self._head + lines.encode("ascii") + b"\r\n"
+        return self._head + lines.encode("ascii")
 
-    async def _answer(
-        self, response: Response, request_id: int, hear: Hear | None
-    ) -> dict[str, Any]:
+    async def _answer(self, response: Response, hear: Hear | None) -> dict[str, Any]:
         """Return the message that answers the request."""
         if response.headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise UpstreamFailedError("the answer is compressed against our request")
@@ -121,12 +173,11 @@ class Wire:
         if media_type == _JSON and response.status // 100 != _REDIRECTS:
             return self._message(await response.read(JSON_BYTES_MAX), response.status)
         if response.status == HTTPStatus.OK and media_type == _EVENTS:
-            return await self._last_event(response, request_id, hear)
-        raise UpstreamFailedError(_unexpected(response))
+            return await self._last_event(response, hear)
+        kind = UpstreamLostError if response.status // 100 == _FAULTS else UpstreamFailedError
+        raise kind(_unexpected(response))
 
-    async def _last_event(
-        self, response: Response, request_id: int, hear: Hear | None
-    ) -> dict[str, Any]:
+    async def _last_event(self, response: Response, hear: Hear | None) -> dict[str, Any]:
         cutter = EventCutter(bytes_max=JSON_BYTES_MAX)
         async for part in response.parts():
             for event in cutter.cut(part):
@@ -136,7 +187,7 @@ class Wire:
                     return message
                 if hear is not None and "id" not in message:
                     await hear(str(message["method"]), message.get("params") or {})
-        raise UpstreamFailedError("the events ended without an answer")
+        raise UpstreamLostError("the events ended without an answer")
 
     def _message(self, text: bytes, status: int) -> dict[str, Any]:
         try:
@@ -160,13 +211,32 @@ class Wire:
         return result
 
 
-def wire_to(spec: HttpSpec, *, meta: Json) -> Wire | None:
+def wire_to(spec: HttpSpec, *, meta: Json, credentials: Credentials | None = None) -> Wire | None:
     """Return a wire to the upstream; None where only a general client gets there."""
     origin = origin_of(spec.url)
     if origin is None or not can_be_sent(spec.headers):
         return None
-    pool = ConnectionPool(spec.name, origin)
-    return Wire(spec, pool, host=origin.host_header, path=origin.path, meta=meta)
+    pool = ConnectionPool(spec.name, origin, Ways(spec.reach))
+    return Wire(
+        spec,
+        pool,
+        host=origin.host_header,
+        path=origin.path,
+        meta=meta,
+        credentials=credentials,
+    )
+
+
+def _authorized(token: str | None) -> bytes:
+    """Return the end of a head, with the line that says who asks."""
+    return _END if token is None else f"authorization: Bearer {token}\r\n\r\n".encode("ascii")
+
+
+def _challenge_in(response: Response) -> Challenge | None:
+    if response.status not in _REFUSALS:
+        return None
+    told = response.headers.get(b"www-authenticate", b"").decode("latin-1")
+    return challenge_of(response.status, told)
 
 
 def _unexpected(response: Response) -> str:

@@ -158,7 +158,7 @@ def _check_match(parts: Parts, budget: Budget, *, allow_unknown: bool) -> None:
     """
     faults = [
         Fault(field=f"match.{name}", detail=f"{why}; send allow_unknown if one will be")
-        for name, why in parts.known.unknown(budget.match)
+        for name, why in parts.known().unknown(budget.match)
     ]
     if faults and not allow_unknown:
         raise ProblemError(invalid(*faults))

@@ -8,6 +8,7 @@ from pydantic import JsonValue, TypeAdapter
 from runtime.admin.context import Parts
 from runtime.admin.shapes.audit import AuditOut, audit_out
 from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
+from runtime.admin.shapes.manifests import quarantined_of
 from runtime.admin.shapes.policies import PolicyOut, policy_out
 
 ROUTES = APIRouter()
@@ -23,8 +24,11 @@ async def read_policy(parts: Parts) -> PolicyOut:
 
 @ROUTES.get("/upstreams", summary="List upstreams", tags=["upstreams"])
 async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
-    """Return each upstream with its health."""
-    return whole_page(_UPSTREAM.validate_python(health) for health in parts.upstreams())
+    """Return each upstream with its health, and how many of its tools wait for an approval."""
+    return whole_page(
+        _UPSTREAM.validate_python({**health, "quarantined": quarantined_of(parts, health)})
+        for health in parts.upstreams()
+    )
 
 
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])

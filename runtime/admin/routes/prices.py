@@ -25,7 +25,7 @@ async def read_prices(parts: Parts, response: Response) -> PricesOut:
     """
     found = await parts.prices.refresh()
     tag(response, found)
-    return prices_out(found, providers=parts.known.providers)
+    return prices_out(found, providers=parts.known().providers)
 
 
 @ROUTES.get("/{version}", summary="Read a price list by its version", responses=problems(404))
@@ -36,7 +36,7 @@ async def read_version(parts: Parts, version: Version, response: Response) -> Pr
     """
     found = await parts.prices.version(version)
     tag(response, found)
-    return prices_out(found, providers=parts.known.providers)
+    return prices_out(found, providers=parts.known().providers)
 
 
 @ROUTES.put("", summary="Replace the price list", responses=WITH_BODY | problems(412))
@@ -53,7 +53,7 @@ async def replace_prices(
         read=parts.prices.refresh, write=write, if_match=if_match, version_sent=change.version
     )
     tag(response, found)
-    return prices_out(found, providers=parts.known.providers)
+    return prices_out(found, providers=parts.known().providers)
 
 
 @ROUTES.delete(

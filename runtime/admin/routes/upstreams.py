@@ -1,6 +1,7 @@
-"""The manifests of upstreams: read with their diff, and approved."""
+"""Upstreams one by one: how they are, their manifests with the diff, the approval."""
 
 from fastapi import APIRouter, Response
+from pydantic import JsonValue, TypeAdapter
 
 from governor.ids import UpstreamName
 from memory_store.errors import NotFoundError, VersionConflictError
@@ -8,7 +9,7 @@ from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.parts import AdminParts
-from runtime.admin.shapes.manifests import Approve, ManifestOut, manifest_out
+from runtime.admin.shapes.manifests import Approve, ManifestOut, manifest_out, quarantined_of
 from runtime.admin.versions import IfMatch, changed, tag
 from runtime.failures import Fault, ProblemError, invalid
 from tool_gateway.guards.pins import Review
@@ -16,6 +17,28 @@ from tool_gateway.guards.pins import Review
 ROUTES = APIRouter(prefix="/upstreams", tags=["upstreams"])
 
 _WHOLE = Approve()
+_UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+
+@ROUTES.get("/{name}", summary="Read an upstream", responses=problems(404))
+async def read_upstream(parts: Parts, name: str) -> dict[str, JsonValue]:
+    """Return how an upstream is: its health, its processes, how it ended last.
+
+    `stderr` are the last lines that a server which is started wrote beside the protocol, without
+    what looks like a secret; `schema_faults` the schemas of its tools that check nothing.
+    """
+    health = await parts.upstream(name)
+    if health is None:
+        raise NotFoundError(f"there is no upstream {name}")
+    faults = [
+        {"tool": fault.tool, "which": fault.which, "why": fault.why}
+        for fault in parts.schema_faults()
+        if fault.upstream == name
+    ]
+    quarantined = quarantined_of(parts, health)
+    return _UPSTREAM.validate_python(
+        {**health, "quarantined": quarantined, "schema_faults": faults}
+    )
 
 
 @ROUTES.get("/{name}/manifest", summary="Read a manifest", responses=problems(404))
@@ -70,7 +93,7 @@ async def _review(parts: AdminParts, name: str) -> Review:
 
 def _check_offered(review: Review, asked: Approve) -> None:
     """Refuse names that are not offered."""
-    offered = {one.tool.name for one in review.tools if one.entry is not None}
+    offered = {one.tool.name for one in review.tools if one.definition is not None}
     faults = [
         Fault(field=f"tools.{number}", detail=f"{review.upstream} does not offer {name:.80}")
         for number, name in enumerate(asked.tools or ())

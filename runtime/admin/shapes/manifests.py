@@ -1,10 +1,12 @@
 """Manifests of upstreams as JSON: what was approved, what is offered, what to look at."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from governor.flow.labels import Label
+from governor.ids import UpstreamName
 from governor.manifest import Pin, Standing
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Out, Shape
@@ -54,6 +56,12 @@ class Approve(Shape):
     """Which tools are approved as they are offered now; without `tools`, the whole manifest."""
 
     tools: Annotated[list[str], Field(min_length=1, max_length=_TOOLS_MAX)] | None = None
+
+
+def quarantined_of(parts: AdminParts, health: Mapping[str, object]) -> int:
+    """Return how many tools of an upstream wait for an approval."""
+    review = parts.pins.review(UpstreamName(str(health["name"])))
+    return 0 if review is None else len(review.quarantined)
 
 
 def manifest_out(review: Review, parts: AdminParts) -> ManifestOut:

@@ -2,7 +2,9 @@
 
 from dataclasses import asdict
 
+from governor.access import AccessRule, Choice
 from governor.amounts import Unit
+from governor.content import OutputSchema
 from governor.limits import Isolation
 from governor.policy import Policy, ToolRule
 from governor.tracker import Tracker
@@ -48,6 +50,34 @@ class LoopRuleOut(Out):
     within_ms: int
 
 
+class ContentOut(Out):
+    """How large arguments and results may be, and what is made of results."""
+
+    arguments_bytes_max: int
+    result_bytes_max: int
+    output_schema: OutputSchema
+    redact: list[str]
+
+
+class ChoiceOut(Out):
+    """Names by shell patterns; `allow` null is all that `deny` leaves."""
+
+    allow: list[str] | None
+    deny: list[str]
+
+
+class AccessRuleOut(Out):
+    """What the callers that match may have."""
+
+    name: str
+    tenant: str
+    agent: str
+    tools: ChoiceOut
+    resources: ChoiceOut
+    prompts: ChoiceOut
+    is_read_only: bool
+
+
 class RuleOut(Out):
     """How the calls that match may run."""
 
@@ -67,6 +97,8 @@ class RuleOut(Out):
     loops: LoopRuleOut | None
     tracker: Tracker
     cheaper: str | None
+    content: ContentOut
+    reads_only: bool
 
 
 class UnifiedPricesOut(Out):
@@ -82,6 +114,7 @@ class PolicyOut(Out):
     version: str
     rules: list[RuleOut]
     fallback: RuleOut
+    access: list[AccessRuleOut]
     unified: UnifiedPricesOut
     milliwatts_per_core: int | None
 
@@ -92,6 +125,7 @@ def policy_out(policy: Policy) -> PolicyOut:
         version=policy.version,
         rules=[_rule_out(rule) for rule in policy.rules],
         fallback=_rule_out(policy.fallback),
+        access=[_access_out(rule) for rule in policy.access.rules],
         unified=UnifiedPricesOut(**asdict(policy.unified)),
         milliwatts_per_core=policy.milliwatts_per_core,
     )
@@ -125,4 +159,23 @@ def _rule_out(rule: ToolRule) -> RuleOut:
         loops=None if rule.loops is None else LoopRuleOut(**asdict(rule.loops)),
         tracker=rule.tracker,
         cheaper=rule.cheaper,
+        content=ContentOut(**{**asdict(rule.content), "redact": list(rule.content.redact)}),
+        reads_only=rule.reads_only,
     )
+
+
+def _access_out(rule: AccessRule) -> AccessRuleOut:
+    return AccessRuleOut(
+        name=rule.name,
+        tenant=rule.tenant,
+        agent=rule.agent,
+        tools=_choice_out(rule.tools),
+        resources=_choice_out(rule.resources),
+        prompts=_choice_out(rule.prompts),
+        is_read_only=rule.is_read_only,
+    )
+
+
+def _choice_out(choice: Choice) -> ChoiceOut:
+    allow = None if choice.allow is None else list(choice.allow)
+    return ChoiceOut(allow=allow, deny=list(choice.deny))

@@ -1,6 +1,6 @@
 """One sidecar's administration over a real store, with a clock that tests turn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,16 @@ from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
+from memory_store.audit import Actor
 from memory_store.errors import StoreError
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.adapters import StoreApprovals, StoreLedger, StoreManifests
 from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
+from runtime.errors import ConfigError
 from runtime.prices import PriceSource
+from runtime.reload import Reloaded
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -112,6 +115,10 @@ class Commands:
         return name in self.names
 
 
+async def _no_reload(_: Actor) -> Reloaded:
+    raise ConfigError("started without a file")
+
+
 def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> AdminParts:
     async def readiness() -> Sequence[str]:
         try:
@@ -119,6 +126,9 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         except StoreError as error:
             return [f"store: {error}"]
         return []
+
+    async def upstream(name: str) -> Mapping[str, object] | None:
+        return {"name": name, "stderr": ["one line"]} if name == "files" else None
 
     running = RunningCalls()
     books = Books(ledger=StoreLedger(ledger=store.ledger, calls=store.calls), clock=clock)
@@ -136,14 +146,16 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         freezer=SessionFreezer(running=running, commands=commands or Commands()),
         readiness=readiness,
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
+        upstream=upstream,
         metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
         policy=lambda: POLICY,
-        known=KNOWN,
+        known=lambda: KNOWN,
         prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),
         pins=Pins(
             {FILES: Pin.FIRST_USE}, store=StoreManifests(store.manifests, now_ms=clock.now_ms)
         ),
         labels=lambda entry: traits_of(facts_of(entry)),
+        reload=_no_reload,
         body_bytes_max=BODY_BYTES_MAX,
     )
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from governor.ids import ToolName
+from governor.ids import ToolName, UpstreamName
+from runtime.admin.routes.upstreams import read_upstream
 from tests.runtime.admin.admin_world import ADMIN, FILES, World
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.stock import Stock
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +87,42 @@ async def test_what_changed_after_it_was_read_is_not_approved(world: World) -> N
 
     assert answer.status_code == 412
     assert (await manifest(world))["quarantined"] == ["read"]
+
+
+@pytest.mark.requirement("pin.quarantined-call-is-told")
+async def test_each_upstream_says_how_many_of_its_tools_are_kept_out(world: World) -> None:
+    await offer(world, entry("read"))
+    await offer(world, entry("read", "Does more."), entry("write"))
+
+    (upstream,) = (await world.get("/upstreams")).json()["items"]
+
+    assert upstream["quarantined"] == 2
+    kept_out = world.parts.pins.kept_out("files__write")
+    assert kept_out is not None
+    assert kept_out.is_kept_out
+    assert world.parts.pins.kept_out("files__gone") is None
+
+
+@pytest.mark.requirement("input.hostile-schema")
+async def test_an_upstream_says_which_schemas_are_of_no_use(world: World) -> None:
+    stock = Stock(())
+    odd = {"name": "odd", "inputSchema": {"type": 5}, "outputSchema": {"pattern": "("}}
+    bare = replace(entry("bare"), definition={"name": "bare"})
+    other = replace(bare, backend=UpstreamName("other"), exposed=ToolName("other__bare"))
+    stock.replace([replace(entry("odd"), definition=odd), bare, other])
+    parts = replace(world.parts, schema_faults=lambda: stock.schemas.faults)
+
+    shown: Any = await read_upstream(parts, "files")
+
+    faults = [(each["tool"], each["which"]) for each in shown["schema_faults"]]
+    assert faults == [
+        ("files__bare", "input"),
+        ("files__odd", "input"),
+        ("files__odd", "output"),
+    ]
+    assert shown["schema_faults"][0]["why"] == "it is not declared"
+    assert (await world.get("/upstreams/files")).json()["schema_faults"] == []
+    assert (await world.get("/upstreams/nothing")).status_code == 404
 
 
 async def test_some_tools_can_be_approved_alone(world: World) -> None:

@@ -43,9 +43,11 @@ ROUTES = {
     f"{PREFIX}/prices": {"get", "put", "delete"},
     f"{PREFIX}/prices/{{version}}": {"get"},
     f"{PREFIX}/upstreams": {"get"},
+    f"{PREFIX}/upstreams/{{name}}": {"get"},
     f"{PREFIX}/upstreams/{{name}}/approve": {"post"},
     f"{PREFIX}/upstreams/{{name}}/manifest": {"get"},
     f"{PREFIX}/audit": {"get"},
+    f"{PREFIX}/reload": {"post"},
 }
 
 

@@ -23,9 +23,23 @@ async def test_upstreams_are_shown_as_they_report_themselves(world: World) -> No
     upstreams = (await world.get("/upstreams")).json()
 
     assert upstreams == {
-        "items": [{"name": "files", "state": "ready", "tools": 3}],
+        "items": [{"name": "files", "state": "ready", "tools": 3, "quarantined": 0}],
         "next": None,
     }
+
+
+async def test_one_upstream_is_shown_with_its_last_words(world: World) -> None:
+    found = await world.get("/upstreams/files")
+    unknown = await world.get("/upstreams/other")
+
+    assert found.json() == {
+        "name": "files",
+        "stderr": ["one line"],
+        "quarantined": 0,
+        "schema_faults": [],
+    }
+    assert unknown.status_code == 404
+    assert "there is no upstream other" in unknown.json()["detail"]
 
 
 async def test_each_change_is_in_the_audit_log_with_before_and_after(world: World) -> None:

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from runtime.cli.stopping import StopSignals
 from runtime.cli.up import _until_stopped
+from runtime.stopping import StopSignals
 
 ROOT = Path(__file__).resolve().parents[3]
 FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'

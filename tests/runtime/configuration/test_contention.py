@@ -6,7 +6,7 @@ from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import Priority
 from governor.fairness.pace import Quota
 from governor.fairness.shedding import Pressure
-from runtime.configuration.contention import contention_of
+from runtime.configuration.contention import contention_of, divided
 from runtime.configuration.load import parse_config
 from runtime.errors import ConfigError
 from tool_gateway.contention import Contention
@@ -91,3 +91,20 @@ def test_a_fault_is_told_with_its_key_and_the_fix(text: str, said: str) -> None:
         terms_of(text)
 
     assert said in str(caught.value)
+
+
+def test_processes_that_share_an_upstream_keep_to_its_terms_together() -> None:
+    whole = terms_of(
+        """
+[contention]
+queue_max = 10
+queue_max_per_tenant = 10
+queue_max_per_session = 5
+concurrency = { start = 9, min = 2, max = 12 }
+"""
+    )
+    part = divided(whole, between=4)
+
+    assert divided(whole, between=1) is whole
+    assert part.gate.concurrency == Concurrency(start=2, lowest=1, highest=3)
+    assert part.gate.queue == whole.gate.queue

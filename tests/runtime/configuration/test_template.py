@@ -65,11 +65,12 @@ def test_every_example_is_valid_once_uncommented() -> None:
 
     config = parse_config(text, source="the template, uncommented")
 
-    assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues"]
+    assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues", "tickets"]
     assert [rule.name for rule in config.rule] == [
         "shell",
         "ask-first",
         "search",
+        "small",
         "strangers-think",
     ]
     assert [budget.id for budget in config.budget] == [
@@ -93,12 +94,13 @@ def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prices.toml").touch()
     monkeypatch.setenv("ISSUES_AUTHORIZATION", "Bearer made-up")
+    monkeypatch.setenv("TICKETS_SECRET", "made-up")
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     monkeypatch.setenv("WEBHOOK_SECRET", "made-up")
     config = parse_config(uncommented(template()), source="the template, uncommented")
 
     assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
-    assert len(upstreams_of(config)) == 3
+    assert len(upstreams_of(config)) == 4
     assert len(budgets_of(config, tenant=TENANT)) == 6
     assert len(providers_of(config)) == 1
     assert (webhook_of(config) or pytest.fail("no webhook")).secret.get_secret_value() == "made-up"

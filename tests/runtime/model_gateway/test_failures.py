@@ -6,14 +6,11 @@ import pytest
 
 from governor.amounts import Unit
 from governor.call import CallRecord, CallStatus
-from governor.denial import DenialReason
 from governor.events import Settled
 from governor.ids import ReservationId
 from governor.usage import Usage
 from runtime.model_gateway import providers
 from tests.runtime.model_gateway.bench import House, answer_well, completion, open_house
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
-from tool_gateway.pipeline import EXPIRY_GRACE_MS
 
 pytestmark = pytest.mark.anyio
 
@@ -377,94 +374,6 @@ async def test_twice_as_many_chats_as_a_budget_pays_for_never_overspend_it(house
     assert sorted(statuses) == [200] * paid_for + [429] * paid_for
     assert len(house.requests) == paid_for
     assert await house.ledger.spent() == (20 + held * paid_for, 0)
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "retry_after"),
-    [
-        (LedgerUnavailableError, "ledger_unavailable", None),
-        (LedgerOverloadedError, "overloaded", "1"),
-    ],
-)
-async def test_without_the_ledger_nothing_is_started(
-    house: House, error: type[Exception], code: str, retry_after: str | None
-) -> None:
-    async def down(*_: object, **__: object) -> None:
-        raise error
-
-    house.ledger.admit = house.ledger.record = down  # type: ignore[assignment]  # it is down
-    response = await house.chat()
-
-    assert response.status_code == 429
-    assert response.json()["error"]["code"] == code
-    assert response.headers.get("retry-after") == retry_after
-    # It passes by itself, so clients may try again.
-    assert "x-should-retry" not in response.headers
-    assert house.requests == []
-
-
-async def test_a_mark_that_is_not_stored_lets_nothing_leave(house: House) -> None:
-    async def down(*_: object, **__: object) -> None:
-        raise LedgerUnavailableError
-
-    house.ledger.forward = down  # type: ignore[method-assign]  # it is down
-    response = await house.chat()
-
-    assert response.status_code == 429
-    assert response.json()["error"]["code"] == "ledger_unavailable"
-    assert house.requests == []
-    assert house.record.status is CallStatus.DENIED
-    assert house.record.denial is DenialReason.LEDGER_UNAVAILABLE
-    assert await house.ledger.spent() == (0, 0)
-
-
-@pytest.mark.requirement("session.closed-denies")
-async def test_a_chat_whose_session_was_ended_before_it_left_is_denied(house: House) -> None:
-    forward = house.ledger.forward
-
-    async def forward_too_late(reservation_id: ReservationId) -> object:
-        [session] = house.ledger._sessions
-        house.ledger.close_session(session)
-        return await forward(reservation_id)
-
-    house.ledger.forward = forward_too_late  # type: ignore[method-assign]  # between the two
-    response = await house.chat()
-
-    assert response.status_code == 429
-    assert response.json()["error"]["code"] == "session_closed"
-    assert house.requests == []
-    assert house.record.denial is DenialReason.SESSION_CLOSED
-    assert await house.ledger.spent() == (0, 0)
-
-
-async def test_an_answer_stands_though_it_could_not_be_settled(house: House) -> None:
-    async def down(*_: object, **__: object) -> None:
-        raise LedgerUnavailableError
-
-    house.ledger.settle = down  # type: ignore[method-assign]  # it is down
-    response = await house.chat()
-
-    assert response.status_code == 200
-    used, reserved = await house.ledger.spent()
-    assert used == 0
-    # The hold stands until the reaper charges it.
-    assert reserved > 0
-
-
-async def test_a_hold_that_nobody_ends_outlives_the_providers_timeout_and_is_then_charged(
-    house: House,
-) -> None:
-    async def down(*_: object, **__: object) -> None:
-        raise LedgerUnavailableError
-
-    house.ledger.settle = down  # type: ignore[method-assign]  # it is down
-    await house.chat()
-    [hold] = house.ledger._holds.values()
-    may_take_ms = hold.created_at_ms + 60_000
-
-    assert await house.ledger.expire_due(now_ms=may_take_ms) == ()
-    assert len(await house.ledger.expire_due(now_ms=may_take_ms + EXPIRY_GRACE_MS)) == 1
-    assert await house.ledger.spent() == (hold.amount.of(COST), 0)
 
 
 async def test_a_fault_of_the_sidecars_own_is_recorded_as_one_and_charged_as_held(

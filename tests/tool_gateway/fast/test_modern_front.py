@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from governor.call import CallStatus
 from governor.ids import PrincipalId, SessionId, TenantId, ToolName
+from runtime.failures import problem_for
 from runtime.http_guard import BodyLimit
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
@@ -54,7 +55,6 @@ READ = replace(
     },
 )
 PLAIN = replace(READ, exposed=ToolName("files__plain"), definition={**ENTRY.definition})
-CODES = {"InvalidContextError": -32602, "UnknownToolError": -32602}
 
 
 class Counted(McpFront):
@@ -83,11 +83,13 @@ class Fronts:
     """Both fronts, each over a house of its own, so that both see the same first call."""
 
     behave: Behaviour = answer_ok
+    calls: int = 10
+    seconds_max: float = 20
     passed_on: list[str] = field(default_factory=list)
     houses: list[House] = field(default_factory=list)
 
     def gateway(self) -> Gateway:
-        house = House(budget("calls", tool_calls=10), behave=self.behave)
+        house = House(budget("calls", tool_calls=self.calls), behave=self.behave)
         self.houses.append(house)
         stock = Stock(())
         stock.replace([READ, PLAIN])
@@ -106,7 +108,7 @@ class Fronts:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[tuple[ModernFront, McpFront]]:
         def code_of(error: Exception) -> int:
-            return CODES[type(error).__name__]
+            return problem_for(error).code
 
         ours, theirs = self.gateway(), self.gateway()
         terms = {"version": "1", "body_bytes_max": 100_000, "code_of": code_of}
@@ -114,7 +116,7 @@ class Fronts:
         whole.passed_on = self.passed_on
         short = ModernFront(ours, whole=whole, version="1", code_of=code_of)
         beside = McpFront(theirs, a_relaying(theirs), **terms)
-        with anyio.fail_after(20):
+        with anyio.fail_after(self.seconds_max):
             async with short.running(), beside.running():
                 yield short, beside
 

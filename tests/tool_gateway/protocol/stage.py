@@ -15,16 +15,20 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from governor.breaker import BreakerTerms
 from governor.ids import PrincipalId, SessionId, TenantId, UpstreamName
 from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.everything import Everything
+from tool_gateway.bearer import Bearer
 from tool_gateway.changes import Changes
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH, McpFront
 from tool_gateway.gateway import Gateway
+from tool_gateway.guards.pins import Pins
 from tool_gateway.identity import Caller
+from tool_gateway.outcomes import Outcomes
 from tool_gateway.relaying import Relaying
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -45,6 +49,12 @@ class Placement:
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)
+
+    def server_started(self, name: str, pid: int) -> None:
+        pass
+
+    async def server_processes(self, name: str) -> tuple[int, ...]:
+        return ()
 
     async def end_server(self, name: str) -> None:
         pass
@@ -80,13 +90,24 @@ class Answers:
 class Stage:
     """A gateway in front of servers in this process."""
 
-    def __init__(self, *rules: ToolRule, wall_ms: int = 20_000) -> None:
+    def __init__(
+        self,
+        *rules: ToolRule,
+        wall_ms: int = 20_000,
+        pins: Pins | None = None,
+        breaker: BreakerTerms | None = None,
+        breaker_of: str = "one",
+    ) -> None:
         self.house = House(budget("calls", tool_calls=100))
+        if breaker is not None:
+            self.house.breakers.adopt({breaker_of: breaker})
+        self.pins = pins
         any_tool = replace(RULE, limits=replace(RULE.limits, wall_ms=wall_ms), match=Match())
         self.house.policy = Policy(version="v1", rules=(*rules, any_tool), fallback=any_tool)
         self.url = ""
         self.fleet = UpstreamFleet((), placement=Placement(), stock=Stock(()))
         self.relaying: Relaying | None = None
+        self.gateway: Gateway | None = None
         self.front: McpFront | None = None
 
     @asynccontextmanager
@@ -94,8 +115,14 @@ class Stage:
         with anyio.fail_after(SECONDS_MAX):
             async with AsyncExitStack() as stack:
                 stock, changes = Stock(()), Changes()
+                self.house.schemas = lambda: stock.schemas
                 self.fleet = UpstreamFleet(
-                    specs, placement=Placement(), stock=stock, changes=changes
+                    specs, placement=Placement(), stock=stock, changes=changes, pins=self.pins
+                )
+                outcomes = Outcomes(
+                    self.fleet.relays,
+                    breakers=self.house.breakers,
+                    kept_out=(lambda _: 0) if self.pins is None else self.pins.count_kept_out,
                 )
                 gateway = Gateway(
                     stock=stock,
@@ -103,6 +130,7 @@ class Stage:
                     books=self.house.books,
                     backends={},
                     relays=self.fleet.relays,
+                    outcomes=outcomes,
                     policy=lambda: self.house.policy,
                     sessions=ImplicitSessions(clock=self.house.clock, idle_ms=1_000_000),
                     session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
@@ -111,10 +139,12 @@ class Stage:
                 )
                 relaying = Relaying(
                     relays=self.fleet.relays,
+                    outcomes=outcomes,
                     calls=gateway.offer_calls(),
                     policy=lambda: self.house.policy,
                     changes=changes,
                     elapsed_ms=self.house.clock.elapsed_ms,
+                    is_exposed=(lambda *_: True) if self.pins is None else self.pins.exposes,
                 )
                 front = McpFront(
                     gateway,
@@ -123,7 +153,7 @@ class Stage:
                     body_bytes_max=1_000_000,
                     code_of=lambda _: mcp_types.INVALID_PARAMS,
                 )
-                self.relaying, self.front = relaying, front
+                self.relaying, self.front, self.gateway = relaying, front, gateway
                 await stack.enter_async_context(self.fleet.connected())
                 await stack.enter_async_context(front.running())
                 self.url = await stack.enter_async_context(served(Named(Routed(front))))
@@ -131,7 +161,13 @@ class Stage:
 
     @asynccontextmanager
     async def client(
-        self, mode: Any = NEW, *, answers: Answers | None = None, who: str = "ada", **more: Any
+        self,
+        mode: Any = NEW,
+        *,
+        answers: Answers | None = None,
+        who: str = "ada",
+        bearer: str | None = None,
+        **more: Any,
     ) -> AsyncIterator[Client]:
         asking: dict[str, Any] = {}
         if answers is not None:
@@ -140,8 +176,9 @@ class Stage:
                 "sampling_callback": answers.sample,
                 "message_handler": answers.hear,
             }
+        headers = {"x-who": who, **({} if bearer is None else {"x-bearer": bearer})}
         async with (
-            httpx2.AsyncClient(timeout=30, trust_env=False, headers={"x-who": who}) as http,
+            httpx2.AsyncClient(timeout=30, trust_env=False, headers=headers) as http,
             Client(
                 streamable_http_client(f"{self.url}/mcp", http_client=http),
                 mode=mode,
@@ -172,8 +209,12 @@ class Named:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            is_bob = (b"x-who", b"bob") in scope["headers"]
-            scope[CALLER_KEY] = BOB if is_bob else ADA
+            headers = dict(scope["headers"])
+            caller = BOB if headers.get(b"x-who") == b"bob" else ADA
+            if b"x-bearer" in headers:
+                bearer = Bearer(token=headers[b"x-bearer"].decode(), expires_at_ms=1 << 50)
+                caller = replace(caller, bearer=bearer)
+            scope[CALLER_KEY] = caller
         await self._app(scope, receive, send)
 
 

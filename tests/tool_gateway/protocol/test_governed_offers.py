@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from governor.access import Access, AccessRule, Choice
 from governor.call import CallStatus
+from governor.content import ContentTerms
 from governor.flow.labels import Label
 from governor.flow.policy import FlowPolicy, FlowRule, Then
 from governor.ids import SessionId, ToolName, UpstreamName
@@ -17,13 +19,18 @@ from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, stage
 from tool_gateway.changes import Changes
-from tool_gateway.errors import OfferDeniedError, UpstreamFailedError
+from tool_gateway.errors import (
+    OfferDeniedError,
+    UnknownOfferError,
+    UpstreamFailedError,
+    UpstreamSaidError,
+)
 from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext
 from tool_gateway.ports import Backend
 from tool_gateway.relaying import RESOURCES, Relaying
-from tool_gateway.relays import ServerFace
+from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
@@ -57,6 +64,7 @@ class FakeRelay:
     name = UpstreamName("one")
     is_prefixed = True
     face = FACE
+    presence = Presence(state=PresenceState.OK)
 
     def backend_for(self, exchange: Exchange) -> Backend:
         return self.backend
@@ -234,3 +242,54 @@ async def test_a_denial_reaches_the_client_as_an_error_with_its_remedy(mode: str
     denial = caught.value.error.data["flyball/denial"]
     assert denial["reason"] == "ledger_unavailable"
     assert denial["remedy"]["text"] == caught.value.error.message
+
+
+@pytest.mark.requirement("access.keeps-from-whom-it-says")
+async def test_an_access_rule_keeps_an_upstreams_resources_and_prompts_from_a_caller() -> None:
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    rule = AccessRule(
+        name="r",
+        agent=ADA.agent,
+        tools=Choice(allow=()),
+        resources=Choice(deny=("one",)),
+        prompts=Choice(allow=("two__*",)),
+    )
+    desk.house.policy = replace(desk.house.policy, access=Access(rules=(rule,)))
+
+    listed = await desk.relaying.listed(RESOURCES, ADA, {}, NOBODY)
+    with pytest.raises(UnknownOfferError):
+        await desk.read()
+    with pytest.raises(UnknownOfferError):
+        await desk.get()
+    with pytest.raises(UnknownOfferError):
+        await desk.relaying.watch(URI, ADA, NOBODY)
+
+    assert listed["resources"] == []
+    assert "resources/read" not in desk.relay.asked
+
+
+@pytest.mark.requirement("access.read-only")
+async def test_reading_goes_on_where_nothing_may_be_changed_and_no_tool_is_given() -> None:
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    rule = AccessRule(name="r", tools=Choice(allow=()), is_read_only=True)
+    desk.house.policy = replace(desk.house.policy, access=Access(rules=(rule,)))
+
+    assert (await desk.read())["contents"] == [{"uri": URI, "text": "a note"}]
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_secrets_are_taken_out_of_resources_and_of_errors_about_them() -> None:
+    key = "AKIA" + "Z" * 16
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    content = ContentTerms(redact=("cloud_keys",))
+    fallback = replace(desk.house.policy.fallback, content=content)
+    desk.house.policy = replace(desk.house.policy, rules=(), fallback=fallback)
+    desk.relay.answers["resources/read"] = {"contents": [{"uri": URI, "text": key}]}
+
+    answer = await desk.read()
+    desk.relay.fails = UpstreamSaidError(key, code=-1, words=key)
+    with pytest.raises(UpstreamSaidError) as caught:
+        await desk.read("mem://other")
+
+    assert answer["contents"] == [{"uri": URI, "text": "[redacted:cloud_keys]"}]
+    assert key not in f"{caught.value} {caught.value.words}"

@@ -1,7 +1,10 @@
 """A stdio MCP server that can be told to fail in each way that upstreams do."""
 
+import asyncio
 import os
+import subprocess
 import sys
+import time
 
 import anyio
 from mcp.server.mcpserver import MCPServer
@@ -10,6 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 server = MCPServer("quirky")
+# The SDK keeps standard output to itself and gives the number to standard error.
+OUTPUT = os.dup(1)
 
 
 @server.tool()
@@ -44,6 +49,37 @@ def die() -> str:
     sys.stderr.write("the disk is full\n")
     sys.stderr.flush()
     os._exit(3)
+
+
+@server.tool()
+def flood(mib: int) -> str:
+    """Write a line that does not end."""
+    for _ in range(mib):
+        os.write(OUTPUT, b"x" * 1024 * 1024)
+    return "flooded"
+
+
+@server.tool()
+def babble() -> str:
+    """Write what is no message where messages belong."""
+    os.write(OUTPUT, b"\nDEBUG token=hush-hush\n\xff\xfe{]\n")
+    return "babbled"
+
+
+@server.tool()
+async def hang() -> str:
+    """Answer, and then nothing any more."""
+    asyncio.get_running_loop().call_later(0.05, time.sleep, 1000)
+    return "hung"
+
+
+@server.tool()
+def leave_holder() -> str:
+    """End, while a child goes on holding the pipes."""
+    child = subprocess.Popen(["sleep", "1000"])
+    sys.stderr.write(f"left {child.pid}\n")
+    sys.stderr.flush()
+    os._exit(4)
 
 
 @server.tool()

@@ -1,0 +1,190 @@
+"""What every part of a sidecar stands on: clock, store, books and the terms in force."""
+
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from ebpf.executor import LocalExecutor
+from ebpf.pressure import PressureReader
+from governor.policy import Policy
+from governor.pricing import PriceList
+from memory_store.engine import Durability
+from memory_store.store import Store, open_store
+from runtime.adapters import StoreApprovals, StoreArchive, StoreFlows, StoreLedger, StoreTurns
+from runtime.clock import SystemClock
+from runtime.configuration.care import breakers_of
+from runtime.configuration.contention import contention_of, divided
+from runtime.configuration.flow import flow_approval_of, flow_policy_of
+from runtime.configuration.model import Config
+from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
+from runtime.gate_key import gate_key
+from runtime.in_force import InForce
+from runtime.prices import PriceSource
+from runtime.seat import Seat
+from tool_gateway import builtin
+from tool_gateway.approver import Approver
+from tool_gateway.books import Books
+from tool_gateway.breakers import Breakers
+from tool_gateway.guards.flow import FlowGuard
+from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.running import RunningCalls
+from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.turn_gate import TurnGate
+from tool_gateway.turnstile import Turnstile
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the rest of a sidecar stands on."""
+
+    seat: Seat
+    in_force: InForce
+    clock: SystemClock
+    store: Store
+    prices: PriceSource
+    ledger: StoreLedger
+    books: Books
+    turns: TurnGate
+    approver: Approver
+    archive: StoreArchive
+    running: RunningCalls
+    turnstile: Turnstile
+    breakers: Breakers
+    kept: ArgumentsKept
+    flow: FlowGuard
+    gate: ReasoningGate
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration in force."""
+        return self.in_force.config
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy in force."""
+        return self.in_force.policy
+
+
+async def clean_up(executor: LocalExecutor, ground: Ground) -> None:
+    """Reap what an earlier process left behind: children, domains, then its holds."""
+    reaped = await executor.sweep()
+    # Where others share the store, what is live may be theirs: the reaper ends by time what
+    # an earlier process of ours left.
+    expired = (
+        await ground.store.ledger.expire_due(
+            now_ms=ground.clock.now_ms(),
+            all_live=ground.seat.is_first and not ground.store.is_shared,
+        )
+        if ground.seat.worker is None
+        else ()
+    )
+    if reaped or expired:
+        logger.warning(
+            "an earlier sidecar ended without cleaning up: what was left of %s was killed, %s",
+            _counted(reaped, "local command or server", "local commands and servers"),
+            _counted(len(expired), "hold was ended", "holds were ended"),
+        )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+async def store_of(
+    stack: AsyncExitStack, config: Config, seat: Seat, state_dir: Path, url: SecretStr | None
+) -> Store:
+    """Return the store: that of the seat, else one of this process's own.
+
+    Raises:
+        StoreError: the state directory, or the server, cannot be used.
+    """
+    if seat.worker is not None and seat.worker.store is not None:
+        return seat.worker.store
+    return await stack.enter_async_context(
+        open_store(
+            state_dir,
+            url=None if url is None else url.get_secret_value(),
+            durability=Durability(config.store.durability),
+            archive_bytes_max_per_tenant=archive_bytes_max_of(config),
+        )
+    )
+
+
+def implicit_sessions_of(ground: Ground) -> ImplicitSessions:
+    """Return what names the sessions of callers that name none."""
+    if ground.seat.worker is not None:
+        return ground.seat.worker.sessions
+    return ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000)
+
+
+def ground_of(
+    in_force: InForce, *, seat: Seat, store: Store, of_file: PriceList, state_dir: Path
+) -> Ground:
+    """Return the ground on an open store; nothing is started."""
+    config = in_force.config
+    clock = SystemClock()
+    ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
+    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
+    kept = ArgumentsKept(config.records.arguments)
+    breakers = Breakers(breakers_of(config.upstream), clock=clock)
+    is_shared = seat.is_shared(store)
+    turns = TurnGate(
+        books=books,
+        store=StoreTurns(store.turns),
+        policy=turn_policy_of(config),
+        clock=clock,
+        is_shared=is_shared,
+    )
+    return Ground(
+        seat=seat,
+        in_force=in_force,
+        clock=clock,
+        store=store,
+        prices=PriceSource(store.prices, of_file=of_file),
+        ledger=ledger,
+        books=books,
+        turns=turns,
+        approver=Approver(
+            desk=StoreApprovals(store.approvals),
+            books=books,
+            turns=turns,
+            clock=clock,
+            arguments_kept=kept,
+        ),
+        archive=StoreArchive(store.archive),
+        running=running,
+        turnstile=Turnstile(
+            divided(contention_of(config.contention, config.commons), between=seat.workers),
+            clock=clock,
+            pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
+            # What reads the house's own books is never kept waiting.
+            exempt=frozenset({builtin.BUILTIN}),
+            breakers=breakers,
+        ),
+        breakers=breakers,
+        kept=kept,
+        flow=_flow(config, store, clock, turns, is_shared=is_shared),
+        # Made where no rule has a gate, too: one may come with a reload.
+        gate=ReasoningGate(key=gate_key(state_dir), clock=clock)
+        if seat.worker is None
+        else seat.worker.gate,
+    )
+
+
+def _flow(
+    config: Config, store: Store, clock: SystemClock, turns: TurnGate, *, is_shared: bool
+) -> FlowGuard:
+    return FlowGuard(
+        policy=flow_policy_of(config.flow),
+        approval=flow_approval_of(config.flow),
+        store=StoreFlows(store.flows),
+        clock=clock,
+        is_shared=is_shared,
+        class_of=lambda chain: turns.policy.class_of(chain.agent, asked=None),
+    )

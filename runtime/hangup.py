@@ -1,0 +1,60 @@
+"""SIGHUP: the configuration is read again, and what came of it is said on standard error."""
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from memory_store.audit import Actor
+from memory_store.errors import StoreError
+from runtime.errors import ConfigError
+from runtime.reload import Reloaded
+from runtime.wiring import Sidecar
+
+# The space keeps principals from the name.
+BY_SIGNAL = Actor(name="signal HUP")
+
+
+@asynccontextmanager
+async def reloading_on_hangup(sidecar: Sidecar, *, says: bool = True) -> AsyncIterator[None]:
+    """Reload at each SIGHUP while the block runs; one of several processes `says` what came."""
+    with anyio.open_signal_receiver(signal.SIGHUP) as received:
+
+        async def listen() -> None:
+            async for _ in received:
+                told, is_done = await _reload(sidecar)
+                if says or not is_done:
+                    sys.stderr.write(f"flyball: {told}\n")
+                    sys.stderr.flush()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen, name="reload")
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _reload(sidecar: Sidecar) -> tuple[str, bool]:
+    """Return what came of a reload, in words, and whether it was done."""
+    try:
+        return told_of(await sidecar.reload(by=BY_SIGNAL)), True
+    except (ConfigError, StoreError) as error:
+        return f"the configuration was not reloaded and nothing has changed:\n{error}", False
+
+
+def told_of(reloaded: Reloaded) -> str:
+    """Return in words what a reload did."""
+    parts = [f"{word} {', '.join(names)}" for word, names in reloaded.upstreams.items() if names]
+    told = f"the configuration was reloaded, version {reloaded.version}"
+    if reloaded.applied:
+        told += f": {', '.join(reloaded.applied)}"
+    if parts:
+        told += f"; upstreams: {'; '.join(parts)}"
+    if reloaded.needs_restart:
+        told += f"; needs a restart: {', '.join(reloaded.needs_restart)}"
+    if reloaded.made_once:
+        told += f"; only the first start reads: {', '.join(reloaded.made_once)}"
+    return told

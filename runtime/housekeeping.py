@@ -1,0 +1,67 @@
+"""What runs beside the calls: what a process follows, and what one of them does for all."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from runtime.configuration.translate import retention_ms_of
+from runtime.ground import Ground
+from runtime.reaper import (
+    audit_for_ever,
+    close_idle_for_ever,
+    end_approvals_for_ever,
+    follow_pins_for_ever,
+    follow_prices_for_ever,
+    follow_sessions_for_ever,
+    purge_for_ever,
+    reap_for_ever,
+)
+from runtime.webhook import Webhook, deliver_for_ever
+from tool_gateway.freezing import SessionFreezer
+from tool_gateway.guards.pins import Pins
+
+
+async def keep_house(
+    stack: AsyncExitStack,
+    ground: Ground,
+    webhook: Webhook | None,
+    pins: Pins,
+    freezer: SessionFreezer,
+) -> None:
+    """Start what runs beside the calls, until the stack is closed."""
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    tasks.start_soon(pins.pin_for_ever, name="pins")
+    if ground.config.commons:
+        tasks.start_soon(ground.turnstile.keep_pace, name="commons")
+    if ground.seat.is_shared(ground.store):
+        _follow(tasks, ground, pins, freezer)
+    if ground.seat.worker is None:
+        _do_for_all(tasks, ground, webhook)
+
+
+def _follow(tasks: TaskGroup, ground: Ground, pins: Pins, freezer: SessionFreezer) -> None:
+    """Start to look for what other processes put in force."""
+    tasks.start_soon(follow_pins_for_ever, pins.refresh, name="approvals of manifests")
+    tasks.start_soon(follow_prices_for_ever, ground.prices.refresh, name="prices")
+    sessions = ground.store.sessions
+    tasks.start_soon(
+        follow_sessions_for_ever, sessions, ground.running, freezer, name="states of sessions"
+    )
+
+
+def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> None:
+    """Start to end and remove by time what nobody else does."""
+    store, clock = ground.store, ground.clock
+    tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
+    tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
+    tasks.start_soon(audit_for_ever, store, name="conservation")
+    keep_ms = retention_ms_of(ground.config)
+    tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
+    idle_ms = ground.config.session.idle_s * 1000
+    close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
+    tasks.start_soon(close_idle, name="idle sessions")
+    if webhook is not None:
+        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")

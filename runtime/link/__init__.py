@@ -1,0 +1,1 @@
+"""How the processes of one sidecar reach each other: named operations over a Unix socket."""

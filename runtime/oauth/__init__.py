@@ -1,0 +1,1 @@
+"""Callers that bring a token of an authorization server instead of one of ours."""

@@ -1,0 +1,274 @@
+"""What an upstream answered, before anybody reads it: held to its promise, bounded, redacted."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from governor.call import CallStatus
+from governor.content import ContentTerms, OutputSchema
+from tests.governor.makers import budget
+from tests.tool_gateway.makers import ENTRY, RULE, House
+from tool_gateway.errors import UpstreamSaidError
+from tool_gateway.guards.secrets import (
+    BUILT_IN,
+    Detector,
+    PatternError,
+    Redaction,
+    built_in,
+    detector,
+)
+from tool_gateway.results import (
+    ARCHIVE_META,
+    REDACTED_META,
+    SCHEMA_META,
+    Outcome,
+    ToolResult,
+    text_block,
+    text_result,
+)
+
+pytestmark = pytest.mark.anyio
+PROMISED = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "note": {"type": "string"}},
+    "required": ["n"],
+}
+GOOD = ToolResult(content=(text_block("fine"),), structured={"n": 1})
+BROKEN = ToolResult(content=(text_block("oh"),), structured={"n": "x", "note": "AKIA" + "A" * 16})
+# Put together here, so that no scanner of this repository takes it for a real one.
+KEY = "AKIA" + "Z" * 16
+PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\nMIIE\nabc\n-----END RSA {'PRIVATE'} KEY-----"
+JWT = f"eyJ{'a' * 20}.eyJ{'b' * 20}.{'c' * 20}"
+
+
+def house(
+    result: ToolResult,
+    *,
+    schema: Mapping[str, object] | None = PROMISED,
+    detectors: dict[str, Detector] | None = None,
+    **content: Any,
+) -> House:
+    async def answer() -> Outcome:
+        return Outcome(result=result)
+
+    rule = replace(RULE, content=ContentTerms(**content))
+    made = House(budget("calls", tool_calls=10), rule=rule, behave=answer, detectors=detectors)
+    if schema is not None:
+        made.entry = replace(ENTRY, definition={**ENTRY.definition, "outputSchema": schema})
+    return made
+
+
+@pytest.mark.requirement("content.promises-are-kept")
+@pytest.mark.parametrize(
+    ("answered", "says"),
+    [
+        (BROKEN, "structuredContent['n']: 'x' is not of type 'integer'"),
+        (text_result("no structure"), "structuredContent: it is required, and there is none"),
+    ],
+)
+async def test_a_result_against_its_schema_is_an_error_that_says_where_and_is_charged(
+    answered: ToolResult, says: str
+) -> None:
+    made = house(answered)
+
+    result = await made.run()
+
+    assert result.is_error
+    assert "files broke its promise" in (result.content[0]["text"])
+    assert says in str(result.content[0]["text"])
+    assert result.structured is None
+    assert result.meta[SCHEMA_META] == {"broken": says}
+    assert made.record.status is CallStatus.UPSTREAM_FAILED
+    assert says in made.record.detail
+    assert made.ledger.remaining() == 9
+
+
+@pytest.mark.requirement("content.promises-are-kept")
+async def test_what_broke_a_promise_is_kept_whole_and_without_secrets() -> None:
+    made = house(BROKEN, redact=("cloud_keys",))
+
+    result = await made.run()
+
+    ((_, kept),) = made.archive.kept.values()
+    assert json.loads(kept)["structuredContent"] == {"n": "x", "note": "[redacted:cloud_keys]"}
+    assert result.meta[ARCHIVE_META]["archive_id"] == made.record.archive_id == "arc_1"
+    assert 'memory_read {"index": "arc_1"}' in str(result.content[0]["text"])
+
+
+async def test_an_archive_that_is_down_hides_no_broken_promise() -> None:
+    made = house(BROKEN)
+    made.archive.is_down = True
+
+    result = await made.run()
+
+    assert result.is_error
+    assert ARCHIVE_META not in result.meta
+
+
+@pytest.mark.requirement("content.promises-are-kept")
+async def test_by_policy_a_broken_promise_is_only_told_or_not_looked_at() -> None:
+    reported = await house(BROKEN, output_schema=OutputSchema.REPORT).run()
+    ignored = await house(BROKEN, output_schema=OutputSchema.OFF).run()
+
+    assert not reported.is_error
+    assert "'x' is not of type 'integer'" in reported.meta[SCHEMA_META]["reported"]
+    assert (reported.structured, ignored.structured) == (BROKEN.structured, BROKEN.structured)
+    assert SCHEMA_META not in ignored.meta
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        GOOD,
+        text_result("failed", is_error=True),
+        ToolResult(content=(), extra={"resultType": "input_required"}),
+    ],
+)
+async def test_what_keeps_its_promise_or_made_none_is_left_as_it_is(answered: ToolResult) -> None:
+    result = await house(answered).run()
+
+    assert result.content == answered.content
+    assert SCHEMA_META not in result.meta
+
+
+@pytest.mark.requirement("input.hostile-schema")
+async def test_a_result_that_takes_too_long_to_check_is_shown_and_says_so() -> None:
+    doubling = {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}
+    schema = {**doubling, "$defs": {"a": {"properties": {"x": doubling}}}}
+    deep: object = 1
+    for _ in range(30):
+        deep = {"x": deep}
+
+    result = await house(ToolResult(content=(), structured=deep), schema=schema).run()
+
+    assert not result.is_error
+    assert "takes too long" in result.meta[SCHEMA_META]["unchecked"]
+
+
+@pytest.mark.requirement("content.sizes-are-bounded")
+async def test_a_result_above_its_bound_is_not_shown_nor_kept_and_is_charged() -> None:
+    made = house(text_result("x" * 2_000), schema=None, result_bytes_max=1_000)
+
+    result = await made.run()
+
+    assert result.is_error
+    assert "2000 bytes, and at most 1000" in (result.sole_text or "")
+    assert made.record.status is CallStatus.LIMIT_HIT
+    assert made.archive.kept == {}
+    assert made.ledger.remaining() == 9
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_secrets_are_taken_out_of_every_part_of_a_result_and_counted() -> None:
+    answered = ToolResult(
+        content=(
+            text_block(f"key {KEY} and {KEY}"),
+            {"type": "resource", "resource": {"uri": "u", "text": PEM}},
+            {"type": "image", "mimeType": "image/png", "data": KEY},
+        ),
+        structured={"tokens": [f"Bearer {JWT}"], KEY: 1},
+        meta={"other/key": JWT},
+    )
+    made = house(
+        answered, schema=None, redact=("cloud_keys", "private_keys", "bearer_tokens", "jwts")
+    )
+
+    result = await made.run()
+
+    assert result.meta[REDACTED_META] == {
+        "cloud_keys": 3,
+        "private_keys": 1,
+        "bearer_tokens": 1,
+        "jwts": 1,
+    }
+    assert result.content[0]["text"] == "key [redacted:cloud_keys] and [redacted:cloud_keys]"
+    assert result.content[1]["resource"]["text"] == "[redacted:private_keys]"
+    assert result.content[2]["data"] == KEY
+    assert result.structured == {
+        "tokens": ["[redacted:bearer_tokens]"],
+        "[redacted:cloud_keys]": 1,
+    }
+    assert result.meta["other/key"] == "[redacted:jwts]"
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_a_large_result_is_archived_without_its_secrets() -> None:
+    made = house(text_result(f"{KEY} " + "x" * 20_000), schema=None, redact=("cloud_keys",))
+
+    await made.run()
+
+    ((_, kept),) = made.archive.kept.values()
+    assert kept.startswith(b"[redacted:cloud_keys] xxx")
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_an_upstreams_error_is_redacted_for_the_client_and_the_record() -> None:
+    async def refuse() -> Outcome:
+        raise UpstreamSaidError(f"no: {KEY}", code=-1, words=f"no: {KEY}", data={"key": KEY})
+
+    made = house(GOOD, redact=("cloud_keys",))
+    made.backend.behave = refuse
+
+    result = await made.run()
+
+    assert KEY not in str(result)
+    assert KEY not in made.record.detail
+    assert result.fault is not None
+    assert result.fault.data == {"key": "[redacted:cloud_keys]"}
+
+
+async def test_without_a_word_from_the_operator_results_are_as_they_are() -> None:
+    result = await house(text_result(KEY), schema=None).run()
+
+    assert result.content[0]["text"] == KEY
+    assert REDACTED_META not in result.meta
+
+
+@pytest.mark.requirement("redaction.results")
+def test_a_detector_of_the_operators_own_is_linear_in_the_text() -> None:
+    own = detector("own", "(a+)+b|x{1,50}y")
+
+    text, found = "a" * 200_000, Redaction([own])
+
+    assert found.of_text(text) == text
+    assert found.of_text("aab") == "[redacted:own]"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", r"(?=a)b", r"(a)\1", "a*", "(a{1000}){1000}", "x" * 1_001]
+)
+def test_a_pattern_that_is_none_or_too_much_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        detector("own", pattern)
+
+
+def test_half_a_surrogate_pair_hides_no_secret() -> None:
+    assert KEY not in Redaction(list(built_in().values())).of_text(f"\ud800 {KEY}")
+
+
+@given(before=st.text(), after=st.text(alphabet=" \n,.;"))
+def test_a_secret_is_found_wherever_it_stands(before: str, after: str) -> None:
+    redaction = Redaction([built_in()["private_keys"]])
+
+    assert "MIIE" not in redaction.of_text(f"{before}{PEM}{after}")
+
+
+def test_every_built_in_detector_finds_its_own() -> None:
+    samples = {
+        "cloud_keys": KEY,
+        "api_keys": "ghp_" + "a" * 36,
+        "private_keys": PEM.removesuffix(f"-----END RSA {'PRIVATE'} KEY-----"),
+        "bearer_tokens": "Authorization: Bearer abcdefgh1234",
+        "jwts": JWT,
+        "url_credentials": "postgresql://user:hunter22@db/x",
+    }
+    assert samples.keys() == BUILT_IN
+    for name, sample in samples.items():
+        redaction = Redaction([built_in()[name]])
+        redaction.of_text(sample)
+        assert redaction.found == {name: 1}, name

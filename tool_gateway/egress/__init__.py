@@ -1,0 +1,1 @@
+"""Where this sidecar may connect to, decided after names were resolved."""

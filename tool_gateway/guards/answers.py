@@ -1,0 +1,121 @@
+"""What an upstream answered, before anybody reads it: its size, its promise, its secrets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from governor.call import CallStatus
+from governor.content import OutputSchema
+from governor.ids import ArchiveId
+from tool_gateway import telemetry
+from tool_gateway.guards.secrets import Detector, Redaction
+from tool_gateway.job import Job
+from tool_gateway.keeping import ResultKeeper
+from tool_gateway.results import (
+    REDACTED_META,
+    SCHEMA_META,
+    Outcome,
+    ToolResult,
+    text_result,
+)
+from tool_gateway.schemas import Finding, ToolSchemas
+
+_CHARGED = "The call has run and is charged."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """An outcome as it may be shown, and where what it replaces is kept."""
+
+    outcome: Outcome
+    archive_id: ArchiveId | None = None
+
+
+class AnswerGuard:
+    """Holds answers against what the rule of their call says of its content.
+
+    Whatever it makes of an answer, the call has run: its usage, and so its charge, stands.
+    """
+
+    def __init__(
+        self,
+        *,
+        schemas: Callable[[], ToolSchemas],
+        keeper: ResultKeeper,
+        detectors: Mapping[str, Detector],
+    ) -> None:
+        """Take the schemas in force, where originals are kept, and every detector by its name."""
+        self._schemas = schemas
+        self._keeper = keeper
+        self._detectors = dict(detectors)
+
+    def adopt(self, detectors: Mapping[str, Detector]) -> None:
+        """Have these detectors too; those that calls under way name stay known."""
+        self._detectors.update(detectors)
+
+    async def checked(self, job: Job, outcome: Outcome) -> Guarded:
+        """Return what may be shown of an outcome; the house's own answers are as they are."""
+        if job.entry.is_own:
+            return Guarded(outcome=outcome)
+        size_bytes, limit = outcome.result.size_bytes, job.rule.content.result_bytes_max
+        if size_bytes > limit:
+            text = (
+                f"The result of {job.call.tool} is {size_bytes} bytes, and at most {limit} are "
+                f"allowed (result_bytes_max), so it is not shown. {_CHARGED} Ask for less at once."
+            )
+            told = text_result(text, is_error=True)
+            return Guarded(outcome=_failed(outcome, CallStatus.LIMIT_HIT, told, text))
+        promise = job.rule.content.output_schema
+        broken = None
+        if promise is not OutputSchema.OFF:
+            broken = self._schemas().broken_promise(job.entry.exposed, outcome.result)
+        outcome = replace(outcome, result=self.redacted(job, outcome.result))
+        if broken is None:
+            return Guarded(outcome=outcome)
+        if not broken.is_certain or promise is OutputSchema.REPORT:
+            word = "reported" if broken.is_certain else "unchecked"
+            telemetry.count_broken_promise(backend=job.backend.name, outcome=word)
+            told = outcome.result.with_meta(**{SCHEMA_META: {word: self._words(job, broken)}})
+            return Guarded(outcome=replace(outcome, result=told))
+        telemetry.count_broken_promise(backend=job.backend.name, outcome="enforced")
+        return await self._broken(job, outcome, self._words(job, broken))
+
+    def redacted(self, job: Job, result: ToolResult) -> ToolResult:
+        """Return a result without the secrets that the call's rule has taken out."""
+        names = job.rule.content.redact
+        if not names or job.entry.is_own:
+            return result
+        redaction = self._redaction(names)
+        clean = redaction.of_result(result)
+        for name, count in redaction.found.items():
+            for _ in range(count):
+                telemetry.count_redaction(name)
+        return clean.with_meta(**{REDACTED_META: redaction.found or None})
+
+    def text_redacted(self, job: Job, text: str) -> str:
+        """Return words of an upstream's without such secrets."""
+        names = job.rule.content.redact
+        return text if not names or job.entry.is_own else self._redaction(names).of_text(text)
+
+    def _redaction(self, names: tuple[str, ...]) -> Redaction:
+        return Redaction([self._detectors[name] for name in names])
+
+    def _words(self, job: Job, broken: Finding) -> str:
+        # They quote the value that is at fault.
+        return self.text_redacted(job, broken.words)
+
+    async def _broken(self, job: Job, outcome: Outcome, words: str) -> Guarded:
+        """Return the error in place of a result that its reader could not rely on."""
+        aside = await self._keeper.put_aside(outcome.result, job.call)
+        text = (
+            f"{job.backend.name} broke its promise: the result of {job.call.tool} is not what the "
+            f"tool's own output schema says. {words}. {_CHARGED}{aside.note}"
+        )
+        meta = {**outcome.result.meta, SCHEMA_META: {"broken": words}, **aside.meta}
+        error = text_result(text, is_error=True, meta=meta)
+        detail = f"against its own output schema: {words}"
+        failed = _failed(outcome, CallStatus.UPSTREAM_FAILED, error, detail)
+        return Guarded(outcome=failed, archive_id=aside.archive_id)
+
+
+def _failed(outcome: Outcome, status: CallStatus, result: ToolResult, detail: str) -> Outcome:
+    return replace(outcome, status=status, result=result, detail=detail)

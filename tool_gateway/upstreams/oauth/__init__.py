@@ -1,0 +1,1 @@
+"""What this sidecar does as a client of authorization servers."""
