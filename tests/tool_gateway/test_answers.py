@@ -197,6 +197,76 @@ async def test_secrets_are_taken_out_of_every_part_of_a_result_and_counted() -> 
 
 
 @pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "structured",
+    [
+        {"uri": "/v1/x", "data": {"secret": KEY}},
+        {"uri": "/v1/x", "data": KEY},
+        {"mimeType": "text/plain", "blob": f"key {KEY}"},
+        {"contents": [{"uri": "u", "blob": KEY}]},
+        {"requestState": KEY},
+    ],
+)
+async def test_a_tools_own_structure_has_no_place_for_bytes_or_state(structured: Any) -> None:
+    answered = ToolResult(content=(), structured=structured, meta={"other/key": structured})
+
+    result = await house(answered, schema=None, redact=("cloud_keys",)).run()
+
+    assert KEY not in str(result)
+
+
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "x", "uri": "u", "data": KEY},
+        {"type": "image", "mimeType": "text/plain", "data": f"key {KEY}"},
+        {"type": "image", "mimeType": "image/png", "data": {"key": KEY}},
+        {"type": "resource", "resource": {"uri": "u", "blob": [KEY]}},
+        {"type": "resource", "resource": {"uri": "u", "data": KEY}},
+    ],
+)
+async def test_only_base64_where_the_protocol_has_it_goes_unsearched(block: Any) -> None:
+    result = await house(ToolResult(content=(block,)), schema=None, redact=("cloud_keys",)).run()
+
+    assert KEY not in str(result.content)
+
+
+async def test_a_file_in_a_result_stays_as_it_is() -> None:
+    block = {"type": "resource", "resource": {"uri": "u", "blob": KEY}, "annotations": {"k": KEY}}
+
+    result = await house(ToolResult(content=(block,)), schema=None, redact=("cloud_keys",)).run()
+
+    assert result.content[0]["resource"] == block["resource"]
+    assert result.content[0]["annotations"] == {"k": "[redacted:cloud_keys]"}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_what_a_client_sends_back_as_it_came_is_left_alone_and_what_it_shows_is_not() -> None:
+    related = "io.modelcontextprotocol/related-task"
+    ask = {"method": "elicitation/create", "params": {"message": f"is {JWT} yours?"}}
+    answered = ToolResult(
+        content=(),
+        meta={related: {"taskId": JWT}},
+        extra={
+            "resultType": "input_required",
+            "requestState": JWT,
+            "taskId": JWT,
+            "task": {"taskId": JWT, "statusMessage": JWT},
+            "inputRequests": {JWT: ask},
+        },
+    )
+
+    result = await house(answered, schema=None, redact=("jwts",)).run()
+
+    asked: Any = result.extra["inputRequests"]
+    assert result.extra["requestState"] == result.extra["taskId"] == JWT
+    assert result.extra["task"] == {"taskId": JWT, "statusMessage": "[redacted:jwts]"}
+    assert asked[JWT]["params"] == {"message": "is [redacted:jwts] yours?"}
+    assert result.meta[related] == {"taskId": JWT}
+
+
+@pytest.mark.requirement("redaction.results")
 async def test_a_large_result_is_archived_without_its_secrets() -> None:
     made = house(text_result(f"{KEY} " + "x" * 20_000), schema=None, redact=("cloud_keys",))
 
@@ -248,7 +318,11 @@ def test_a_pattern_that_is_none_or_too_much_is_refused(pattern: str) -> None:
 
 
 def test_half_a_surrogate_pair_hides_no_secret() -> None:
-    assert KEY not in Redaction(list(built_in().values())).of_text(f"\ud800 {KEY}")
+    redaction = Redaction(list(built_in().values()))
+    block = {"type": "audio", "data": f"\ud800 {KEY}"}
+
+    assert KEY not in redaction.of_text(f"\ud800 {KEY}")
+    assert KEY not in str(redaction.of_result(ToolResult(content=(block,))).content)
 
 
 @given(before=st.text(), after=st.text(alphabet=" \n,.;"))

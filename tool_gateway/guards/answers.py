@@ -85,7 +85,8 @@ class AnswerGuard:
         if not names or job.entry.is_own:
             return result
         redaction = self._redaction(names)
-        clean = redaction.of_result(result)
+        # The structure of a tool's answer is its server's, that of any other the protocol's.
+        clean = redaction.of_result(result) if job.entry.is_tool else redaction.of_offer(result)
         for name, count in redaction.found.items():
             for _ in range(count):
                 telemetry.count_redaction(name)
