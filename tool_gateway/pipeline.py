@@ -43,7 +43,14 @@ from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.metering import call_json, threshold_note, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
-from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
+from tool_gateway.results import (
+    BUDGET_META,
+    CALL_META,
+    LOOP_META,
+    Outcome,
+    ToolResult,
+    text_result,
+)
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Passage, Turnstile
@@ -331,6 +338,10 @@ class Pipeline:
     async def _serve(self, job: Job, served: Served, progress: Progress) -> None:
         """Answer with an earlier result, which its session may not have seen yet."""
         progress.note_served(served)
+        outcome = Outcome(result=served.result, detail=progress.detail)
+        shown = self._answers.again(job, outcome)
+        progress.status, progress.detail = shown.status, shown.detail
+        progress.result = shown.result
         denied = await self._noted(job)
         if denied is not None:
             progress.note_denied(self._told(job, denied), job.entry)

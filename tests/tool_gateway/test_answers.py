@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from governor.call import CallStatus
 from governor.content import ContentTerms, OutputSchema
+from governor.loops import LoopRule
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import ENTRY, RULE, House
 from tool_gateway.errors import UpstreamSaidError
@@ -33,6 +34,7 @@ from tool_gateway.results import (
 )
 
 pytestmark = pytest.mark.anyio
+READS = {"annotations": {"readOnlyHint": True}}
 PROMISED = {
     "type": "object",
     "properties": {"n": {"type": "integer"}, "note": {"type": "string"}},
@@ -264,6 +266,36 @@ async def test_what_a_client_sends_back_as_it_came_is_left_alone_and_what_it_sho
     assert result.extra["task"] == {"taskId": JWT, "statusMessage": "[redacted:jwts]"}
     assert asked[JWT]["params"] == {"message": "is [redacted:jwts] yours?"}
     assert result.meta[related] == {"taskId": JWT}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_an_answer_that_is_given_again_keeps_to_the_rule_of_whoever_gets_it() -> None:
+    made = house(text_result(f"{KEY} {'x' * 2_000}"), schema=None)
+    made.entry = replace(ENTRY, definition={**ENTRY.definition, **READS})
+    lax = replace(RULE, loops=LoopRule(remind=0, serve=2))
+    strict = {
+        "redacted": ContentTerms(redact=("cloud_keys",)),
+        "bounded": ContentTerms(result_bytes_max=1_000),
+    }
+
+    made.policy = replace(made.policy, rules=(lax,))
+    whole = await made.run()
+    again = {}
+    for name, content in strict.items():
+        made.policy = replace(made.policy, rules=(replace(lax, content=content),))
+        again[name] = await made.run()
+
+    assert len(made.backend.ran) == 1
+    assert KEY in str(whole.content)
+    assert KEY not in str(again["redacted"].content)
+    assert again["redacted"].meta[REDACTED_META] == {"cloud_keys": 1}
+    assert again["bounded"].is_error
+    assert "at most 1000" in str(again["bounded"].content)
+    assert "Nothing was charged" in str(again["bounded"].content)
+    assert [one.status for one in made.ledger.records] == [
+        CallStatus.OK, CallStatus.OK, CallStatus.LIMIT_HIT,
+    ]  # fmt: skip
+    assert made.ledger.remaining() == 9
 
 
 @pytest.mark.requirement("redaction.results")

@@ -56,14 +56,8 @@ class AnswerGuard:
         """Return what may be shown of an outcome; the house's own answers are as they are."""
         if job.entry.is_own:
             return Guarded(outcome=outcome)
-        size_bytes, limit = outcome.result.size_bytes, job.rule.content.result_bytes_max
-        if size_bytes > limit:
-            text = (
-                f"The result of {job.call.tool} is {size_bytes} bytes, and at most {limit} are "
-                f"allowed (result_bytes_max), so it is not shown. {_CHARGED} Ask for less at once."
-            )
-            told = text_result(text, is_error=True)
-            return Guarded(outcome=_failed(outcome, CallStatus.LIMIT_HIT, told, text))
+        if (above := _above_limit(job, outcome, _CHARGED)) is not None:
+            return Guarded(outcome=above)
         promise = job.rule.content.output_schema
         broken = None
         if promise is not OutputSchema.OFF:
@@ -78,6 +72,16 @@ class AnswerGuard:
             return Guarded(outcome=replace(outcome, result=told))
         telemetry.count_broken_promise(backend=job.backend.name, outcome="enforced")
         return await self._broken(job, outcome, self._words(job, broken))
+
+    def again(self, job: Job, outcome: Outcome) -> Outcome:
+        """Return what may be shown of an earlier answer, which was kept under another rule, maybe.
+
+        Its promise is not looked at: what was kept can be a part of what was answered.
+        """
+        if job.entry.is_own:
+            return outcome
+        above = _above_limit(job, outcome, "Nothing was charged.")
+        return above or replace(outcome, result=self.redacted(job, outcome.result))
 
     def redacted(self, job: Job, result: ToolResult) -> ToolResult:
         """Return a result without the secrets that the call's rule has taken out."""
@@ -116,6 +120,18 @@ class AnswerGuard:
         detail = f"against its own output schema: {words}"
         failed = _failed(outcome, CallStatus.UPSTREAM_FAILED, error, detail)
         return Guarded(outcome=failed, archive_id=aside.archive_id)
+
+
+def _above_limit(job: Job, outcome: Outcome, charge: str) -> Outcome | None:
+    """Return the error in place of a result that is too large, which ends with the `charge`."""
+    size_bytes, limit = outcome.result.size_bytes, job.rule.content.result_bytes_max
+    if size_bytes <= limit:
+        return None
+    text = (
+        f"The result of {job.call.tool} is {size_bytes} bytes, and at most {limit} are "
+        f"allowed (result_bytes_max), so it is not shown. {charge} Ask for less at once."
+    )
+    return _failed(outcome, CallStatus.LIMIT_HIT, text_result(text, is_error=True), text)
 
 
 def _failed(outcome: Outcome, status: CallStatus, result: ToolResult, detail: str) -> Outcome:

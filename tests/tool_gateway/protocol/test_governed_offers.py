@@ -329,3 +329,21 @@ async def test_files_and_pictures_of_resources_and_prompts_stay_as_they_are() ->
         {"type": "text", "text": "[redacted:cloud_keys]"},
     ]
     assert read["_meta"]["flyball/redacted"] == {"cloud_keys": 1}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_an_answer_that_may_be_given_again_is_redacted_for_whoever_gets_it() -> None:
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    desk.relay.answers["resources/read"] = {
+        "contents": [{"uri": URI, "text": KEY}],
+        "ttlMs": 60_000,
+        "cacheScope": "public",
+    }
+
+    whole = await desk.read()
+    redacting(desk)
+    again = await desk.read()
+
+    assert desk.relay.asked == ["resources/read"]
+    assert whole["contents"] == [{"uri": URI, "text": KEY}]
+    assert again["contents"] == [{"uri": URI, "text": "[redacted:cloud_keys]"}]
