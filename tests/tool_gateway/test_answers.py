@@ -102,6 +102,29 @@ async def test_what_broke_a_promise_is_kept_whole_and_without_secrets() -> None:
     assert 'memory_read {"index": "arc_1"}' in str(result.content[0]["text"])
 
 
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize("before", ["x" * 103 + " ", "x\n"])
+async def test_the_words_about_a_broken_promise_hold_no_piece_of_a_secret(before: str) -> None:
+    answered = ToolResult(content=(), structured={"n": f"{before}{KEY}"})
+
+    result = await house(answered, redact=("cloud_keys",)).run()
+
+    assert "structuredContent['n']: 'x" in str(result.content[0]["text"])
+    assert "AKIA" not in str(result)
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_a_promise_that_only_the_secret_broke_is_broken_and_says_no_more() -> None:
+    answered = ToolResult(content=(), structured={"n": KEY})
+    schema = {"type": "object", "properties": {"n": {"pattern": "redacted"}}}
+
+    result = await house(answered, schema=schema, redact=("cloud_keys",)).run()
+
+    assert result.is_error
+    assert "does not fit where a secret was taken out" in str(result.content)
+    assert "AKIA" not in str(result)
+
+
 async def test_an_archive_that_is_down_hides_no_broken_promise() -> None:
     made = house(BROKEN)
     made.archive.is_down = True

@@ -17,7 +17,7 @@ from tool_gateway.results import (
     ToolResult,
     text_result,
 )
-from tool_gateway.schemas import Finding, ToolSchemas
+from tool_gateway.schemas import ToolSchemas
 
 _CHARGED = "The call has run and is charged."
 
@@ -59,19 +59,22 @@ class AnswerGuard:
         if (above := _above_limit(job, outcome, _CHARGED)) is not None:
             return Guarded(outcome=above)
         promise = job.rule.content.output_schema
-        broken = None
+        broken, whole = None, outcome.result
         if promise is not OutputSchema.OFF:
-            broken = self._schemas().broken_promise(job.entry.exposed, outcome.result)
-        outcome = replace(outcome, result=self.redacted(job, outcome.result))
+            broken = self._schemas().broken_promise(job.entry.exposed, whole)
+        outcome = replace(outcome, result=self.redacted(job, whole))
         if broken is None:
             return Guarded(outcome=outcome)
+        words = broken.words
+        if outcome.result is not whole:
+            words = self._clean_words(job, outcome.result)
         if not broken.is_certain or promise is OutputSchema.REPORT:
             word = "reported" if broken.is_certain else "unchecked"
             telemetry.count_broken_promise(backend=job.backend.name, outcome=word)
-            told = outcome.result.with_meta(**{SCHEMA_META: {word: self._words(job, broken)}})
+            told = outcome.result.with_meta(**{SCHEMA_META: {word: words}})
             return Guarded(outcome=replace(outcome, result=told))
         telemetry.count_broken_promise(backend=job.backend.name, outcome="enforced")
-        return await self._broken(job, outcome, self._words(job, broken))
+        return await self._broken(job, outcome, words)
 
     def again(self, job: Job, outcome: Outcome) -> Outcome:
         """Return what may be shown of an earlier answer, which was kept under another rule, maybe.
@@ -104,9 +107,16 @@ class AnswerGuard:
     def _redaction(self, names: tuple[str, ...]) -> Redaction:
         return Redaction([self._detectors[name] for name in names])
 
-    def _words(self, job: Job, broken: Finding) -> str:
-        # They quote the value that is at fault.
-        return self.text_redacted(job, broken.words)
+    def _clean_words(self, job: Job, shown: ToolResult) -> str:
+        """Return what is wrong with a result in words that quote only what is shown of it.
+
+        Words about the whole of it are cut, and a piece of a secret is one that no detector
+        finds.
+        """
+        found = self._schemas().broken_promise(job.entry.exposed, shown)
+        if found is None:
+            return "structuredContent: it does not fit where a secret was taken out"
+        return self.text_redacted(job, found.words)
 
     async def _broken(self, job: Job, outcome: Outcome, words: str) -> Guarded:
         """Return the error in place of a result that its reader could not rely on."""
