@@ -307,11 +307,11 @@ class Pipeline:
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
-                progress.result = progress.note_not_reached(error, job.call.tool)
+                told = progress.note_not_reached(error, job.call.tool)
+                progress.result = self._failure_told(job, progress, told)
             except UpstreamFailedError as error:
                 told = progress.note_failed(error, job.call.tool)
-                progress.result = self._answers.redacted(job, told)
-                progress.detail = self._answers.text_redacted(job, progress.detail)
+                progress.result = self._failure_told(job, progress, told)
             else:
                 progress.outcome = outcome  # its usage stands, whatever becomes of its result
                 guarded = await self._answers.checked(job, outcome)
@@ -334,6 +334,11 @@ class Pipeline:
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
+
+    def _failure_told(self, job: Job, progress: Progress, told: ToolResult) -> ToolResult:
+        """Return what is told of a failure, the words of which can quote the upstream's."""
+        progress.detail = self._answers.text_redacted(job, progress.detail)
+        return self._answers.redacted(job, told)
 
     async def _serve(self, job: Job, served: Served, progress: Progress) -> None:
         """Answer with an earlier result, which its session may not have seen yet."""

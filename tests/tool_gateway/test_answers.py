@@ -14,7 +14,7 @@ from governor.content import ContentTerms, OutputSchema
 from governor.loops import LoopRule
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import ENTRY, RULE, House
-from tool_gateway.errors import UpstreamSaidError
+from tool_gateway.errors import UpstreamDownError, UpstreamSaidError
 from tool_gateway.guards.secrets import (
     BUILT_IN,
     Detector,
@@ -345,6 +345,21 @@ async def test_an_upstreams_error_is_redacted_for_the_client_and_the_record() ->
     assert KEY not in made.record.detail
     assert result.fault is not None
     assert result.fault.data == {"key": "[redacted:cloud_keys]"}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_what_a_server_wrote_before_it_ended_is_redacted_too() -> None:
+    async def be_down() -> Outcome:
+        raise UpstreamDownError(f"files is down; it wrote: cannot log in with {KEY}")
+
+    made = house(GOOD, redact=("cloud_keys",))
+    made.backend.behave = be_down
+
+    result = await made.run()
+
+    assert "cannot log in with [redacted:cloud_keys]" in (result.sole_text or "")
+    assert result.meta[REDACTED_META] == {"cloud_keys": 1}
+    assert KEY not in made.record.detail
 
 
 async def test_without_a_word_from_the_operator_results_are_as_they_are() -> None:

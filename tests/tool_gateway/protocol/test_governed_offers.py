@@ -22,7 +22,11 @@ from tool_gateway.changes import Changes
 from tool_gateway.errors import (
     OfferDeniedError,
     UnknownOfferError,
+    UpstreamDownError,
+    UpstreamError,
     UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
     UpstreamSaidError,
 )
 from tool_gateway.exchange import NOBODY, Exchange
@@ -62,7 +66,7 @@ class FakeRelay:
     backend: Backend
     answers: dict[str, Json] = field(default_factory=lambda: dict(ANSWERS))
     asked: list[str] = field(default_factory=list)
-    fails: UpstreamFailedError | None = None
+    fails: UpstreamError | None = None
     name = UpstreamName("one")
     is_prefixed = True
     face = FACE
@@ -347,3 +351,21 @@ async def test_an_answer_that_may_be_given_again_is_redacted_for_whoever_gets_it
     assert desk.relay.asked == ["resources/read"]
     assert whole["contents"] == [{"uri": URI, "text": KEY}]
     assert again["contents"] == [{"uri": URI, "text": "[redacted:cloud_keys]"}]
+
+
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "kind", [UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError, UpstreamDownError]
+)
+async def test_an_error_that_quotes_an_answer_or_a_log_is_told_without_its_secrets(
+    kind: type[UpstreamError],
+) -> None:
+    desk = a_redacting_desk()
+    desk.relay.fails = kind(f"one is amiss: input_value='{KEY}'")
+
+    with pytest.raises(UpstreamError) as caught:
+        await desk.read()
+
+    assert type(caught.value) is kind
+    assert "one is amiss: input_value='[redacted:cloud_keys]'" in str(caught.value)
+    assert KEY not in desk.house.ledger.records[0].detail
