@@ -13,16 +13,12 @@ from governor.call import CallStatus
 from governor.content import ContentTerms, OutputSchema
 from governor.loops import LoopRule
 from tests.governor.makers import budget
+from tests.tool_gateway.credential_samples import AWS_KEY as KEY
+from tests.tool_gateway.credential_samples import JWT, PEM, SAMPLES
 from tests.tool_gateway.makers import ENTRY, RULE, House
+from tool_gateway.credentials import BUILT_IN, Detector, PatternError, built_in, detector
 from tool_gateway.errors import UpstreamDownError, UpstreamSaidError
-from tool_gateway.guards.secrets import (
-    BUILT_IN,
-    Detector,
-    PatternError,
-    Redaction,
-    built_in,
-    detector,
-)
+from tool_gateway.guards.secrets import Redaction
 from tool_gateway.results import (
     ARCHIVE_META,
     REDACTED_META,
@@ -42,10 +38,6 @@ PROMISED = {
 }
 GOOD = ToolResult(content=(text_block("fine"),), structured={"n": 1})
 BROKEN = ToolResult(content=(text_block("oh"),), structured={"n": "x", "note": "AKIA" + "A" * 16})
-# Put together here, so that no scanner of this repository takes it for a real one.
-KEY = "AKIA" + "Z" * 16
-PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\nMIIE\nabc\n-----END RSA {'PRIVATE'} KEY-----"
-JWT = f"eyJ{'a' * 20}.eyJ{'b' * 20}.{'c' * 20}"
 
 
 def house(
@@ -402,17 +394,15 @@ def test_a_secret_is_found_wherever_it_stands(before: str, after: str) -> None:
     assert "MIIE" not in redaction.of_text(f"{before}{PEM}{after}")
 
 
-def test_every_built_in_detector_finds_its_own() -> None:
-    samples = {
-        "cloud_keys": KEY,
-        "api_keys": "ghp_" + "a" * 36,
-        "private_keys": PEM.removesuffix(f"-----END RSA {'PRIVATE'} KEY-----"),
-        "bearer_tokens": "Authorization: Bearer abcdefgh1234",
-        "jwts": JWT,
-        "url_credentials": "postgresql://user:hunter22@db/x",
-    }
-    assert samples.keys() == BUILT_IN
-    for name, sample in samples.items():
-        redaction = Redaction([built_in()[name]])
-        redaction.of_text(sample)
-        assert redaction.found == {name: 1}, name
+@pytest.mark.parametrize(("kind", "text", "secret"), SAMPLES)
+def test_every_built_in_detector_finds_its_own(kind: str, text: str, secret: str) -> None:
+    redaction = Redaction([built_in()[kind]])
+
+    clean = redaction.of_text(text)
+
+    assert secret not in clean
+    assert redaction.found == {kind: 1}
+
+
+def test_there_is_a_sample_of_every_kind() -> None:
+    assert {kind for kind, _, _ in SAMPLES} == BUILT_IN

@@ -7,7 +7,8 @@ from governor.call import CallStatus
 from governor.content import OutputSchema
 from governor.ids import ArchiveId
 from tool_gateway import telemetry
-from tool_gateway.guards.secrets import Detector, Redaction
+from tool_gateway.credentials import Detector
+from tool_gateway.guards.secrets import Redaction
 from tool_gateway.job import Job
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.results import (

@@ -1,85 +1,20 @@
-"""Detectors of secrets in results, in time linear in the text whatever the pattern."""
+"""Answers without the secrets in them: what of an answer is searched, and what is left alone."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import re2
-
+from tool_gateway.credentials import Detector
 from tool_gateway.results import Fault, Json, ToolResult
 
-PATTERN_CHARS_MAX = 1_000
-_MEMORY_BYTES_MAX = 8 * 1024 * 1024
 _DEPTH_MAX = 200
 # What a client sends back as it came, as text or as names: to its server a mark means nothing.
 _OPAQUE = frozenset({"requestState", "taskId", "resultType", "inputRequests"})
 _HOLDS_OPAQUE = frozenset({"task", "io.modelcontextprotocol/related-task"})
 # A picture or a file would be damaged by what looks like a key in it. What is no base64 is
 # neither, whatever its server calls it.
-_BASE64 = re2.compile(r"[A-Za-z0-9+/=_\r\n-]*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_\r\n-]*")
 _NONE: frozenset[str] = frozenset()
-_BUILT_IN: Mapping[str, str] = {
-    "cloud_keys": (
-        r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{35}"
-        r"|\bya29\.[0-9A-Za-z_-]{20,}|\bAccountKey=[A-Za-z0-9+/]{40,}={0,2}"
-    ),
-    "api_keys": (
-        r"\bsk-[A-Za-z0-9_-]{16,}|\b[rs]k_live_[0-9A-Za-z]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}"
-        r"|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
-        r"|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bfbt_[A-Za-z0-9_-]{20,}"
-    ),
-    "private_keys": (
-        r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)"
-    ),
-    "bearer_tokens": r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}",
-    "jwts": r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-    "url_credentials": r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]{1,200}:[^/\s@]{1,200}@",
-}
-BUILT_IN = frozenset(_BUILT_IN)
-
-
-class PatternError(ValueError):
-    """The pattern cannot be used."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detector:
-    """One kind of secret: what it looks like, and what stands in its place."""
-
-    name: str
-    pattern: "re2._Regexp"
-
-    @property
-    def mark(self) -> str:
-        """Return what stands in the place of a finding."""
-        return f"[redacted:{self.name}]"
-
-
-def detector(name: str, pattern: str) -> Detector:
-    """Return a detector of what matches `pattern`, in the syntax of RE2.
-
-    Raises:
-        PatternError: it is no such pattern, too large a one, or matches nothing at all.
-    """
-    options = re2.Options()
-    options.max_mem = _MEMORY_BYTES_MAX
-    options.log_errors = False
-    if len(pattern) > PATTERN_CHARS_MAX:
-        raise PatternError(f"it has more than {PATTERN_CHARS_MAX} characters")
-    try:
-        compiled = re2.compile(pattern, options)
-        is_empty = compiled.search("") is not None
-    except re2.error as error:
-        why = error.args[0] if error.args else error
-        words = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
-        raise PatternError(f"no regular expression of RE2: {words}") from error
-    if is_empty:
-        raise PatternError("it matches the empty text, and so everything")
-    return Detector(name=name, pattern=compiled)
-
-
-def built_in() -> dict[str, Detector]:
-    """Return the detectors that need no configuration, by their names."""
-    return {name: detector(name, pattern) for name, pattern in _BUILT_IN.items()}
 
 
 @dataclass(slots=True)
@@ -120,12 +55,7 @@ class Redaction:
     def of_text(self, text: str) -> str:
         """Return a text with marks in place of what was found in it."""
         for one in self.detectors:
-            try:
-                text, count = one.pattern.subn(one.mark, text)
-            except UnicodeEncodeError:
-                # Half of a surrogate pair is no text; what is left of it is.
-                text = text.encode(errors="replace").decode()
-                text, count = one.pattern.subn(one.mark, text)
+            text, count = one.replaced(text, one.mark)
             if count:
                 self.found[one.name] = self.found.get(one.name, 0) + count
         return text
@@ -210,10 +140,7 @@ class Redaction:
 def _base64_in(holder: Json, name: str) -> frozenset[str]:
     """Return `name` if that member is the base64 that its place is for, else nothing."""
     held = holder.get(name)
-    try:
-        is_base64 = isinstance(held, str) and _BASE64.fullmatch(held) is not None
-    except UnicodeEncodeError:
-        return _NONE
+    is_base64 = isinstance(held, str) and _BASE64.fullmatch(held) is not None
     return frozenset({name}) if is_base64 else _NONE
 
 

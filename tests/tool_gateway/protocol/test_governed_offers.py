@@ -15,6 +15,7 @@ from governor.flow.policy import FlowPolicy, FlowRule, Then
 from governor.ids import SessionId, ToolName, UpstreamName
 from governor.policy import COMPLETE, Match
 from tests.governor.makers import budget
+from tests.tool_gateway.credential_samples import AWS_KEY as KEY
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, stage
@@ -41,8 +42,6 @@ from tool_gateway.stock import Stock
 
 pytestmark = pytest.mark.anyio
 URI = "mem://note"
-# Put together here, so that no scanner of this repository takes it for a real one.
-KEY = "AKIA" + "Z" * 16
 CONTEXT = CallContext(session_name="one", turn=None, idempotency_key=None)
 FACE = ServerFace(
     capabilities={"resources": {}, "prompts": {}, "completions": {}},
