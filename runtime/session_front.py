@@ -19,6 +19,7 @@ from runtime.adapters import balance_json
 from runtime.failures import problem_for
 from runtime.model_gateway.answers import denial_answer
 from runtime.problem_response import response_of
+from runtime.read_only import changing
 from runtime.request_faults import faulty_body
 from runtime.sub_sessions import SubSessions
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -70,10 +71,10 @@ class SessionFront:
         """Return the routes for the agents' application."""
         # A path, because an agent may have a slash in its name for a session.
         return [
-            Route("/sessions/v1/{session:path}/outcome", self._outcome, methods=["POST"]),
-            Route("/sessions/v1", self._spawn, methods=["POST"]),
+            Route("/sessions/v1/{session:path}/outcome", changing(self._outcome), methods=["POST"]),
+            Route("/sessions/v1", changing(self._spawn), methods=["POST"]),
             Route("/sessions/v1/{session:path}", self._read, methods=["GET"]),
-            Route("/sessions/v1/{session:path}", self._close, methods=["DELETE"]),
+            Route("/sessions/v1/{session:path}", changing(self._close), methods=["DELETE"]),
         ]
 
     async def _spawn(self, request: Request) -> Response:

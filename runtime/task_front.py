@@ -16,6 +16,7 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.problem_response import response_of
+from runtime.read_only import ONLY_READS
 from runtime.request_faults import faulty_body
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -82,6 +83,9 @@ class TaskFront:
         is_launcher = caller.agent in self._launchers
         if not is_launcher and (self._launchers or agent != caller.agent):
             return response_of(_NOT_A_LAUNCHER, path=path)
+        # What one's own session is for gives whoever may only read nothing to change.
+        if caller.is_read_only and agent != caller.agent:
+            return response_of(ONLY_READS, path=path)
         try:
             session = await self._session(agent, caller.tenant, request.path_params["session"])
             chain = ScopeChain(tenant=caller.tenant, agent=agent, session=session)

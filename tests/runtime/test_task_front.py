@@ -39,7 +39,12 @@ class Front:
         self.store = store
 
     async def post(
-        self, body: dict[str, Any], *, by: str = "ada", launchers: tuple[str, ...] = ()
+        self,
+        body: dict[str, Any],
+        *,
+        by: str = "ada",
+        launchers: tuple[str, ...] = (),
+        is_read_only: bool = False,
     ) -> httpx.Response:
         clock = SystemClock()
         guard = FlowGuard(
@@ -52,7 +57,9 @@ class Front:
         app = Starlette(routes=front.routes())
 
         async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[CALLER_KEY] = Caller(tenant=TENANT, agent=PrincipalId(by), token_id="t")
+            scope[CALLER_KEY] = Caller(
+                tenant=TENANT, agent=PrincipalId(by), token_id="t", is_read_only=is_read_only
+            )
             await app(scope, receive, send)
 
         transport = httpx.ASGITransport(as_caller)
@@ -109,6 +116,19 @@ async def test_where_launchers_are_named_nobody_else_is_believed(front: Front) -
 
     assert (own.status_code, stranger.status_code, launched.status_code) == (403, 404, 201)
     assert await front.words() == "yes"
+
+
+@pytest.mark.requirement("access.read-only")
+async def test_who_may_only_read_says_only_what_its_own_session_is_for(front: Front) -> None:
+    named = ("launcher",)
+    launched = await front.post(
+        {"task": "no", "agent": "ada"}, by="launcher", launchers=named, is_read_only=True
+    )
+    own = await front.post({"task": "mine"}, is_read_only=True)
+
+    assert (launched.status_code, own.status_code) == (403, 201)
+    assert launched.headers["www-authenticate"] == 'Bearer error="insufficient_scope"'
+    assert await front.words() == "mine"
 
 
 async def test_an_agent_cannot_speak_for_another(front: Front) -> None:
