@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from governor.flow.labels import Label
 from governor.flow.policy import FlowPolicy
 from governor.ids import PrincipalId, TenantId, ToolName
-from governor.policy import ApprovalTerms
+from governor.policy import ApprovalTerms, Policy
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.identities import Role
@@ -21,12 +21,14 @@ from memory_store.store import Store, open_store
 from runtime.adapters import StoreFlows
 from runtime.clock import SystemClock
 from runtime.task_front import TaskFront
+from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.identity import Caller
 
 pytestmark = pytest.mark.anyio
 
+POLICY = Policy(version="v", rules=(), fallback=RULE)
 TENANT, ADA = TenantId("acme"), PrincipalId("ada")
 BY = Actor(name="root")
 CODER = session_id_for(ADA, "run/1")
@@ -53,7 +55,9 @@ class Front:
             store=StoreFlows(self.store.flows),
             clock=clock,
         )
-        front = TaskFront(guard, self.store, launchers=launchers, clock=clock)
+        front = TaskFront(
+            guard, self.store, launchers=launchers, clock=clock, policy=lambda: POLICY
+        )
         app = Starlette(routes=front.routes())
 
         async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:
