@@ -22,9 +22,9 @@ from runtime.configuration.translate import policy_of, turn_policy_of, upstreams
 from runtime.errors import ConfigError
 from runtime.ground import Ground
 from tool_gateway.changes import Change, ChangeKind, Changes
+from tool_gateway.credentials import Detector
 from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.pins import Pins
-from tool_gateway.guards.secrets import Detector
 from tool_gateway.relaying import Relaying
 from tool_gateway.upstreams.fleet import Lineup, UpstreamFleet
 from tool_gateway.upstreams.spec import UpstreamSpec

@@ -19,11 +19,12 @@ from runtime.adapters import balance_json
 from runtime.failures import problem_for
 from runtime.model_gateway.answers import denial_answer
 from runtime.problem_response import response_of
+from runtime.read_only import changing
 from runtime.request_faults import faulty_body
 from runtime.sub_sessions import SubSessions
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import NAME_LENGTH_MAX, Caller
-from tool_gateway.ports import Clock
+from tool_gateway.ports import Clock, PolicySource
 from tool_gateway.telemetry import count_outcome
 
 
@@ -60,20 +61,25 @@ class _Spawn(BaseModel):
 class SessionFront:
     """Serves an agent's own sessions; authentication is done before a request gets here."""
 
-    def __init__(self, store: Store, *, clock: Clock) -> None:
-        """Take the store that keeps the outcomes."""
+    def __init__(self, store: Store, *, clock: Clock, policy: PolicySource) -> None:
+        """Take the store that keeps the outcomes, and what says who may only read."""
+        self._policy = policy
         self._store = store
         self._clock = clock
         self._sessions = SubSessions(store, clock=clock)
 
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
+        spawn, close, outcome = (
+            changing(endpoint, self._policy)
+            for endpoint in (self._spawn, self._close, self._outcome)
+        )
         # A path, because an agent may have a slash in its name for a session.
         return [
-            Route("/sessions/v1/{session:path}/outcome", self._outcome, methods=["POST"]),
-            Route("/sessions/v1", self._spawn, methods=["POST"]),
+            Route("/sessions/v1/{session:path}/outcome", outcome, methods=["POST"]),
+            Route("/sessions/v1", spawn, methods=["POST"]),
             Route("/sessions/v1/{session:path}", self._read, methods=["GET"]),
-            Route("/sessions/v1/{session:path}", self._close, methods=["DELETE"]),
+            Route("/sessions/v1/{session:path}", close, methods=["DELETE"]),
         ]
 
     async def _spawn(self, request: Request) -> Response:

@@ -16,12 +16,13 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.problem_response import response_of
+from runtime.read_only import refused_change
 from runtime.request_faults import faulty_body
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.identity import NAME_LENGTH_MAX, Caller
-from tool_gateway.ports import Clock
+from tool_gateway.ports import Clock, PolicySource
 
 _NOT_A_LAUNCHER = Problem(
     status=HTTPStatus.FORBIDDEN,
@@ -58,9 +59,16 @@ class TaskFront:
     """
 
     def __init__(
-        self, flow: FlowGuard, store: Store, *, launchers: tuple[str, ...], clock: Clock
+        self,
+        flow: FlowGuard,
+        store: Store,
+        *,
+        launchers: tuple[str, ...],
+        clock: Clock,
+        policy: PolicySource,
     ) -> None:
-        """Take who keeps the words."""
+        """Take who keeps the words, and what says who may only read."""
+        self._policy = policy
         self._flow = flow
         self._store = store
         self._launchers = frozenset(launchers)
@@ -82,6 +90,10 @@ class TaskFront:
         is_launcher = caller.agent in self._launchers
         if not is_launcher and (self._launchers or agent != caller.agent):
             return response_of(_NOT_A_LAUNCHER, path=path)
+        # What one's own session is for gives whoever may only read nothing to change.
+        refused = None if agent == caller.agent else refused_change(caller, self._policy())
+        if refused is not None:
+            return response_of(refused, path=path)
         try:
             session = await self._session(agent, caller.tenant, request.path_params["session"])
             chain = ScopeChain(tenant=caller.tenant, agent=agent, session=session)

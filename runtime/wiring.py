@@ -411,9 +411,13 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
         front=front,
         other_routes=[
             *models.routes(),
-            *SessionFront(ground.store, clock=ground.clock).routes(),
+            *SessionFront(ground.store, clock=ground.clock, policy=lambda: ground.policy).routes(),
             *TaskFront(
-                ground.flow, ground.store, launchers=config.flow.launchers, clock=ground.clock
+                ground.flow,
+                ground.store,
+                launchers=config.flow.launchers,
+                clock=ground.clock,
+                policy=lambda: ground.policy,
             ).routes(),
         ],
         authenticate=lambda secret: ground.store.principals.authenticate(

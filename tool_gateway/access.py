@@ -6,6 +6,7 @@ from governor.access import Offer
 from governor.denial import Denied
 from governor.ids import PrincipalId, TenantId
 from governor.policy import Policy, ToolRule
+from tool_gateway.answering import ANSWER
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import access_denied, policy_denied, quarantined, read_only
 
@@ -67,8 +68,12 @@ def _only_reads(entry: ToolEntry, rule: ToolRule) -> bool:
     A server's own word counts where an administrator, or the first use, has approved it: what
     is not pinned could be called anything at the next list.
     """
-    if entry.is_own or rule.reads_only:
+    if rule.reads_only:
         return True
-    hints = entry.definition.get("annotations")
-    hinted = isinstance(hints, Mapping) and hints.get("readOnlyHint") is True
-    return entry.is_approved and hinted
+    annotations = entry.definition.get("annotations")
+    hint = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    if entry.is_own:
+        # Sub-sessions and more turns change what may be spent. A puzzle only opens what its
+        # caller may have anyway, and whatever one of ours calls is judged by itself.
+        return hint is not False or entry.exposed == ANSWER
+    return entry.is_approved and hint is True

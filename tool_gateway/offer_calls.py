@@ -183,9 +183,11 @@ def _result_of(answer: Json) -> ToolResult:
 def _as_told(error: UpstreamError, result: ToolResult) -> UpstreamError:
     """Return an upstream's error in the words that the path left of it."""
     fault = result.fault
-    if not isinstance(error, UpstreamSaidError) or fault is None:
-        return error
-    return UpstreamSaidError(fault.words, code=fault.code, words=fault.words, data=fault.data)
+    if fault is not None:
+        return UpstreamSaidError(fault.words, code=fault.code, words=fault.words, data=fault.data)
+    # What it said is gone where somebody stopped the call meanwhile.
+    kind = UpstreamFailedError if isinstance(error, UpstreamSaidError) else type(error)
+    return kind(result.sole_text)
 
 
 def _served(known: Json | None, call: ToolCall) -> Served | None:

@@ -43,7 +43,14 @@ from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.metering import call_json, threshold_note, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.redaction import ArgumentsKept, render_arguments
-from tool_gateway.results import BUDGET_META, CALL_META, LOOP_META, ToolResult, text_result
+from tool_gateway.results import (
+    BUDGET_META,
+    CALL_META,
+    LOOP_META,
+    Outcome,
+    ToolResult,
+    text_result,
+)
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Passage, Turnstile
@@ -300,11 +307,11 @@ class Pipeline:
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
-                progress.result = progress.note_not_reached(error, job.call.tool)
+                told = progress.note_not_reached(error, job.call.tool)
+                progress.result = self._failure_told(job, progress, told)
             except UpstreamFailedError as error:
                 told = progress.note_failed(error, job.call.tool)
-                progress.result = self._answers.redacted(job, told)
-                progress.detail = self._answers.text_redacted(job, progress.detail)
+                progress.result = self._failure_told(job, progress, told)
             else:
                 progress.outcome = outcome  # its usage stands, whatever becomes of its result
                 guarded = await self._answers.checked(job, outcome)
@@ -328,9 +335,18 @@ class Pipeline:
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
 
+    def _failure_told(self, job: Job, progress: Progress, told: ToolResult) -> ToolResult:
+        """Return what is told of a failure, the words of which can quote the upstream's."""
+        progress.detail = self._answers.text_redacted(job, progress.detail)
+        return self._answers.redacted(job, told)
+
     async def _serve(self, job: Job, served: Served, progress: Progress) -> None:
         """Answer with an earlier result, which its session may not have seen yet."""
         progress.note_served(served)
+        outcome = Outcome(result=served.result, detail=progress.detail)
+        shown = self._answers.again(job, outcome)
+        progress.status, progress.detail = shown.status, shown.detail
+        progress.result = shown.result
         denied = await self._noted(job)
         if denied is not None:
             progress.note_denied(self._told(job, denied), job.entry)

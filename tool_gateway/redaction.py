@@ -8,6 +8,8 @@ from hashlib import sha256
 
 import msgspec
 
+from tool_gateway.credentials import TRACE, built_in, detector
+
 _TEXT_CHARS_MAX = 200
 _TEXT_CHARS_READ = 2_000
 _ITEMS_MAX = 50
@@ -17,22 +19,13 @@ _SECRET_NAME = re.compile(
     r"|private[_-]?key",
     re.IGNORECASE,
 )
-# The shapes that common providers give their keys; a record never keeps one whole.
-_SECRET_TEXT = re.compile(
-    r"\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|AKIA[0-9A-Z]{16}|fbt_[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.\S+)"
-)
 _ASSIGNED = re.compile(
     r"(?i)\b((?:password|passwd|passphrase|secret|token|api[_-]?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)"
     r"[^\s\"'&;,]{1,200}"
 )
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_URL_USER = re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
-# What each of these needs at the least: nearly every text has nothing of the kind.
-_TRACE = re.compile(
-    r"sk-|gh[pousr]_|xox[abprs]-|AKIA|fbt_|eyJ|://|"
-    r"(?i:pass(?:word|wd|phrase)|secret|token|api[_-]?key|bearer|basic)"
-)
+# Nearly every text has nothing of the kind.
+_TRACE = detector("trace", rf"{TRACE}|(?i:pass(?:word|wd|phrase)|secret|token|api[_-]?key)")
+_DETECTORS = tuple(built_in().values())
 HIDDEN = "[redacted]"
 
 
@@ -85,12 +78,11 @@ def render_arguments(tool: str, arguments: Mapping[str, object], kept: Arguments
 
 def redact_text(text: str) -> str:
     """Return `text` without the parts that look like credentials."""
-    if _TRACE.search(text) is None:
+    if not _TRACE.is_in(text):
         return text
-    text = _SECRET_TEXT.sub(HIDDEN, text)
-    text = _BEARER.sub(rf"\1 {HIDDEN}", text)
-    text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
-    return _URL_USER.sub(rf"\1{HIDDEN}@", text)
+    for one in _DETECTORS:
+        text, _ = one.replaced(text, HIDDEN)
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
 
 
 def _redacted(value: object, depth: int) -> object:

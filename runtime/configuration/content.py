@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from governor.amounts import AMOUNT_MAX
 from governor.content import USUAL, ContentTerms, OutputSchema
 from runtime.configuration.table import Name, Table
-from tool_gateway.guards.secrets import BUILT_IN, PATTERN_CHARS_MAX, Detector, built_in, detector
+from tool_gateway.credentials import BUILT_IN, PATTERN_CHARS_MAX, Detector, built_in, detector
 
 _Bytes = Annotated[int, Field(strict=True, ge=256, le=AMOUNT_MAX)]
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from governor.flow.labels import Label
 from governor.flow.policy import FlowPolicy
 from governor.ids import PrincipalId, TenantId, ToolName
-from governor.policy import ApprovalTerms
+from governor.policy import ApprovalTerms, Policy
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.identities import Role
@@ -21,12 +21,14 @@ from memory_store.store import Store, open_store
 from runtime.adapters import StoreFlows
 from runtime.clock import SystemClock
 from runtime.task_front import TaskFront
+from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.identity import Caller
 
 pytestmark = pytest.mark.anyio
 
+POLICY = Policy(version="v", rules=(), fallback=RULE)
 TENANT, ADA = TenantId("acme"), PrincipalId("ada")
 BY = Actor(name="root")
 CODER = session_id_for(ADA, "run/1")
@@ -39,7 +41,12 @@ class Front:
         self.store = store
 
     async def post(
-        self, body: dict[str, Any], *, by: str = "ada", launchers: tuple[str, ...] = ()
+        self,
+        body: dict[str, Any],
+        *,
+        by: str = "ada",
+        launchers: tuple[str, ...] = (),
+        is_read_only: bool = False,
     ) -> httpx.Response:
         clock = SystemClock()
         guard = FlowGuard(
@@ -48,11 +55,15 @@ class Front:
             store=StoreFlows(self.store.flows),
             clock=clock,
         )
-        front = TaskFront(guard, self.store, launchers=launchers, clock=clock)
+        front = TaskFront(
+            guard, self.store, launchers=launchers, clock=clock, policy=lambda: POLICY
+        )
         app = Starlette(routes=front.routes())
 
         async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[CALLER_KEY] = Caller(tenant=TENANT, agent=PrincipalId(by), token_id="t")
+            scope[CALLER_KEY] = Caller(
+                tenant=TENANT, agent=PrincipalId(by), token_id="t", is_read_only=is_read_only
+            )
             await app(scope, receive, send)
 
         transport = httpx.ASGITransport(as_caller)
@@ -109,6 +120,19 @@ async def test_where_launchers_are_named_nobody_else_is_believed(front: Front) -
 
     assert (own.status_code, stranger.status_code, launched.status_code) == (403, 404, 201)
     assert await front.words() == "yes"
+
+
+@pytest.mark.requirement("access.read-only")
+async def test_who_may_only_read_says_only_what_its_own_session_is_for(front: Front) -> None:
+    named = ("launcher",)
+    launched = await front.post(
+        {"task": "no", "agent": "ada"}, by="launcher", launchers=named, is_read_only=True
+    )
+    own = await front.post({"task": "mine"}, is_read_only=True)
+
+    assert (launched.status_code, own.status_code) == (403, 201)
+    assert launched.headers["www-authenticate"] == 'Bearer error="insufficient_scope"'
+    assert await front.words() == "mine"
 
 
 async def test_an_agent_cannot_speak_for_another(front: Front) -> None:

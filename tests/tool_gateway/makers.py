@@ -43,6 +43,7 @@ from tool_gateway.books import Books
 from tool_gateway.breakers import Breakers
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.contention import Contention
+from tool_gateway.credentials import Detector, built_in
 from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
@@ -52,7 +53,6 @@ from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
-from tool_gateway.guards.secrets import Detector, built_in
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline

@@ -14,7 +14,7 @@ from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, FakeBackend, House
 from tests.tool_gateway.test_gateway import ADA, BOB, SILENT
-from tool_gateway.builtin import ENTRIES
+from tool_gateway.builtin import ANSWER_ENTRY, ENTRIES
 from tool_gateway.catalog import HOUSE, ToolEntry
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.gateway import Gateway
@@ -63,7 +63,7 @@ class Guarded:
         house.policy = Policy(
             version="v", rules=self.rules, fallback=RULE, access=Access(rules=self.access)
         )
-        stock = Stock(ENTRIES)
+        stock = Stock((*ENTRIES, ANSWER_ENTRY))
         stock.replace(TOOLS)
         backends = dict.fromkeys(("files", "local"), house.backend)
         return Gateway(
@@ -148,6 +148,30 @@ async def test_read_only_leaves_what_is_approved_as_only_reading(*, by_request: 
     assert ("the session is read-only" if by_request else "(rule 'look')") in told
     assert not ran.is_error
     assert [call.tool for call in guarded.house.backend.ran] == ["files__read"]
+
+
+@pytest.mark.requirement("access.read-only")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("governor_spawn", {"name": "child", "limits": {"tool_calls": 1}}),
+        ("governor_close", {"name": "child"}),
+        ("governor_extend", {"reason": "more"}),
+    ],
+)
+async def test_read_only_keeps_what_changes_sessions_and_their_turns(
+    name: str, arguments: dict[str, object]
+) -> None:
+    guarded = Guarded()
+
+    refused = await guarded.call(name, READING, **arguments)
+
+    assert denial_of(refused)["reason"] == "read_only"
+    listed = guarded.gateway.tools_for(ADA, is_read_only=True)
+    assert {at.entry.exposed for at in listed if at.entry.is_own} == {
+        *("governor_status", "governor_answer", "memory_read"),
+        *("tools_search", "tools_describe", "tools_call"),
+    }
 
 
 @pytest.mark.requirement("access.read-only")

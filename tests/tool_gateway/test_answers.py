@@ -11,17 +11,14 @@ from hypothesis import strategies as st
 
 from governor.call import CallStatus
 from governor.content import ContentTerms, OutputSchema
+from governor.loops import LoopRule
 from tests.governor.makers import budget
+from tests.tool_gateway.credential_samples import AWS_KEY as KEY
+from tests.tool_gateway.credential_samples import JWT, PEM, SAMPLES
 from tests.tool_gateway.makers import ENTRY, RULE, House
-from tool_gateway.errors import UpstreamSaidError
-from tool_gateway.guards.secrets import (
-    BUILT_IN,
-    Detector,
-    PatternError,
-    Redaction,
-    built_in,
-    detector,
-)
+from tool_gateway.credentials import BUILT_IN, Detector, PatternError, built_in, detector
+from tool_gateway.errors import UpstreamDownError, UpstreamSaidError
+from tool_gateway.guards.secrets import Redaction
 from tool_gateway.results import (
     ARCHIVE_META,
     REDACTED_META,
@@ -33,6 +30,7 @@ from tool_gateway.results import (
 )
 
 pytestmark = pytest.mark.anyio
+READS = {"annotations": {"readOnlyHint": True}}
 PROMISED = {
     "type": "object",
     "properties": {"n": {"type": "integer"}, "note": {"type": "string"}},
@@ -40,10 +38,6 @@ PROMISED = {
 }
 GOOD = ToolResult(content=(text_block("fine"),), structured={"n": 1})
 BROKEN = ToolResult(content=(text_block("oh"),), structured={"n": "x", "note": "AKIA" + "A" * 16})
-# Put together here, so that no scanner of this repository takes it for a real one.
-KEY = "AKIA" + "Z" * 16
-PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\nMIIE\nabc\n-----END RSA {'PRIVATE'} KEY-----"
-JWT = f"eyJ{'a' * 20}.eyJ{'b' * 20}.{'c' * 20}"
 
 
 def house(
@@ -98,6 +92,29 @@ async def test_what_broke_a_promise_is_kept_whole_and_without_secrets() -> None:
     assert json.loads(kept)["structuredContent"] == {"n": "x", "note": "[redacted:cloud_keys]"}
     assert result.meta[ARCHIVE_META]["archive_id"] == made.record.archive_id == "arc_1"
     assert 'memory_read {"index": "arc_1"}' in str(result.content[0]["text"])
+
+
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize("before", ["x" * 103 + " ", "x\n"])
+async def test_the_words_about_a_broken_promise_hold_no_piece_of_a_secret(before: str) -> None:
+    answered = ToolResult(content=(), structured={"n": f"{before}{KEY}"})
+
+    result = await house(answered, redact=("cloud_keys",)).run()
+
+    assert "structuredContent['n']: 'x" in str(result.content[0]["text"])
+    assert "AKIA" not in str(result)
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_a_promise_that_only_the_secret_broke_is_broken_and_says_no_more() -> None:
+    answered = ToolResult(content=(), structured={"n": KEY})
+    schema = {"type": "object", "properties": {"n": {"pattern": "redacted"}}}
+
+    result = await house(answered, schema=schema, redact=("cloud_keys",)).run()
+
+    assert result.is_error
+    assert "does not fit where a secret was taken out" in str(result.content)
+    assert "AKIA" not in str(result)
 
 
 async def test_an_archive_that_is_down_hides_no_broken_promise() -> None:
@@ -197,6 +214,106 @@ async def test_secrets_are_taken_out_of_every_part_of_a_result_and_counted() -> 
 
 
 @pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "structured",
+    [
+        {"uri": "/v1/x", "data": {"secret": KEY}},
+        {"uri": "/v1/x", "data": KEY},
+        {"mimeType": "text/plain", "blob": f"key {KEY}"},
+        {"contents": [{"uri": "u", "blob": KEY}]},
+        {"requestState": KEY},
+    ],
+)
+async def test_a_tools_own_structure_has_no_place_for_bytes_or_state(structured: Any) -> None:
+    answered = ToolResult(content=(), structured=structured, meta={"other/key": structured})
+
+    result = await house(answered, schema=None, redact=("cloud_keys",)).run()
+
+    assert KEY not in str(result)
+
+
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "x", "uri": "u", "data": KEY},
+        {"type": "image", "mimeType": "text/plain", "data": f"key {KEY}"},
+        {"type": "image", "mimeType": "image/png", "data": {"key": KEY}},
+        {"type": "resource", "resource": {"uri": "u", "blob": [KEY]}},
+        {"type": "resource", "resource": {"uri": "u", "data": KEY}},
+    ],
+)
+async def test_only_base64_where_the_protocol_has_it_goes_unsearched(block: Any) -> None:
+    result = await house(ToolResult(content=(block,)), schema=None, redact=("cloud_keys",)).run()
+
+    assert KEY not in str(result.content)
+
+
+async def test_a_file_in_a_result_stays_as_it_is() -> None:
+    block = {"type": "resource", "resource": {"uri": "u", "blob": KEY}, "annotations": {"k": KEY}}
+
+    result = await house(ToolResult(content=(block,)), schema=None, redact=("cloud_keys",)).run()
+
+    assert result.content[0]["resource"] == block["resource"]
+    assert result.content[0]["annotations"] == {"k": "[redacted:cloud_keys]"}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_what_a_client_sends_back_as_it_came_is_left_alone_and_what_it_shows_is_not() -> None:
+    related = "io.modelcontextprotocol/related-task"
+    ask = {"method": "elicitation/create", "params": {"message": f"is {JWT} yours?"}}
+    answered = ToolResult(
+        content=(),
+        meta={related: {"taskId": JWT}},
+        extra={
+            "resultType": "input_required",
+            "requestState": JWT,
+            "taskId": JWT,
+            "task": {"taskId": JWT, "statusMessage": JWT},
+            "inputRequests": {JWT: ask},
+        },
+    )
+
+    result = await house(answered, schema=None, redact=("jwts",)).run()
+
+    asked: Any = result.extra["inputRequests"]
+    assert result.extra["requestState"] == result.extra["taskId"] == JWT
+    assert result.extra["task"] == {"taskId": JWT, "statusMessage": "[redacted:jwts]"}
+    assert asked[JWT]["params"] == {"message": "is [redacted:jwts] yours?"}
+    assert result.meta[related] == {"taskId": JWT}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_an_answer_that_is_given_again_keeps_to_the_rule_of_whoever_gets_it() -> None:
+    made = house(text_result(f"{KEY} {'x' * 2_000}"), schema=None)
+    made.entry = replace(ENTRY, definition={**ENTRY.definition, **READS})
+    lax = replace(RULE, loops=LoopRule(remind=0, serve=2))
+    strict = {
+        "redacted": ContentTerms(redact=("cloud_keys",)),
+        "bounded": ContentTerms(result_bytes_max=1_000),
+    }
+
+    made.policy = replace(made.policy, rules=(lax,))
+    whole = await made.run()
+    again = {}
+    for name, content in strict.items():
+        made.policy = replace(made.policy, rules=(replace(lax, content=content),))
+        again[name] = await made.run()
+
+    assert len(made.backend.ran) == 1
+    assert KEY in str(whole.content)
+    assert KEY not in str(again["redacted"].content)
+    assert again["redacted"].meta[REDACTED_META] == {"cloud_keys": 1}
+    assert again["bounded"].is_error
+    assert "at most 1000" in str(again["bounded"].content)
+    assert "Nothing was charged" in str(again["bounded"].content)
+    assert [one.status for one in made.ledger.records] == [
+        CallStatus.OK, CallStatus.OK, CallStatus.LIMIT_HIT,
+    ]  # fmt: skip
+    assert made.ledger.remaining() == 9
+
+
+@pytest.mark.requirement("redaction.results")
 async def test_a_large_result_is_archived_without_its_secrets() -> None:
     made = house(text_result(f"{KEY} " + "x" * 20_000), schema=None, redact=("cloud_keys",))
 
@@ -220,6 +337,21 @@ async def test_an_upstreams_error_is_redacted_for_the_client_and_the_record() ->
     assert KEY not in made.record.detail
     assert result.fault is not None
     assert result.fault.data == {"key": "[redacted:cloud_keys]"}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_what_a_server_wrote_before_it_ended_is_redacted_too() -> None:
+    async def be_down() -> Outcome:
+        raise UpstreamDownError(f"files is down; it wrote: cannot log in with {KEY}")
+
+    made = house(GOOD, redact=("cloud_keys",))
+    made.backend.behave = be_down
+
+    result = await made.run()
+
+    assert "cannot log in with [redacted:cloud_keys]" in (result.sole_text or "")
+    assert result.meta[REDACTED_META] == {"cloud_keys": 1}
+    assert KEY not in made.record.detail
 
 
 async def test_without_a_word_from_the_operator_results_are_as_they_are() -> None:
@@ -248,7 +380,11 @@ def test_a_pattern_that_is_none_or_too_much_is_refused(pattern: str) -> None:
 
 
 def test_half_a_surrogate_pair_hides_no_secret() -> None:
-    assert KEY not in Redaction(list(built_in().values())).of_text(f"\ud800 {KEY}")
+    redaction = Redaction(list(built_in().values()))
+    block = {"type": "audio", "data": f"\ud800 {KEY}"}
+
+    assert KEY not in redaction.of_text(f"\ud800 {KEY}")
+    assert KEY not in str(redaction.of_result(ToolResult(content=(block,))).content)
 
 
 @given(before=st.text(), after=st.text(alphabet=" \n,.;"))
@@ -258,17 +394,15 @@ def test_a_secret_is_found_wherever_it_stands(before: str, after: str) -> None:
     assert "MIIE" not in redaction.of_text(f"{before}{PEM}{after}")
 
 
-def test_every_built_in_detector_finds_its_own() -> None:
-    samples = {
-        "cloud_keys": KEY,
-        "api_keys": "ghp_" + "a" * 36,
-        "private_keys": PEM.removesuffix(f"-----END RSA {'PRIVATE'} KEY-----"),
-        "bearer_tokens": "Authorization: Bearer abcdefgh1234",
-        "jwts": JWT,
-        "url_credentials": "postgresql://user:hunter22@db/x",
-    }
-    assert samples.keys() == BUILT_IN
-    for name, sample in samples.items():
-        redaction = Redaction([built_in()[name]])
-        redaction.of_text(sample)
-        assert redaction.found == {name: 1}, name
+@pytest.mark.parametrize(("kind", "text", "secret"), SAMPLES)
+def test_every_built_in_detector_finds_its_own(kind: str, text: str, secret: str) -> None:
+    redaction = Redaction([built_in()[kind]])
+
+    clean = redaction.of_text(text)
+
+    assert secret not in clean
+    assert redaction.found == {kind: 1}
+
+
+def test_there_is_a_sample_of_every_kind() -> None:
+    assert {kind for kind, _, _ in SAMPLES} == BUILT_IN

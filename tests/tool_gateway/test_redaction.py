@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tool_gateway.credential_samples import AWS_KEY, SAMPLES
 from tool_gateway.redaction import (
     HIDDEN,
     ArgumentsKept,
@@ -51,6 +52,20 @@ def test_a_known_kind_of_key_never_survives_in_any_text(
 
     assert secret not in redact_text(text)
     assert secret not in kept({"line": text, "argv": [text], "deep": {"a": [{"b": text}]}})
+
+
+@pytest.mark.requirement("record.hides-secrets")
+@pytest.mark.parametrize(("text", "secret"), [sample[1:] for sample in SAMPLES])
+def test_records_hide_every_kind_that_is_taken_out_of_results(text: str, secret: str) -> None:
+    rendered = kept({"line": f"see {text} there"})
+
+    assert secret not in rendered
+    assert HIDDEN in rendered
+
+
+@pytest.mark.requirement("record.hides-secrets")
+def test_half_a_surrogate_pair_hides_no_secret_in_a_record() -> None:
+    assert AWS_KEY not in redact_text(f"\ud800 {AWS_KEY}")
 
 
 @pytest.mark.requirement("record.hides-secrets")

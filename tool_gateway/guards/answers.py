@@ -7,7 +7,8 @@ from governor.call import CallStatus
 from governor.content import OutputSchema
 from governor.ids import ArchiveId
 from tool_gateway import telemetry
-from tool_gateway.guards.secrets import Detector, Redaction
+from tool_gateway.credentials import Detector
+from tool_gateway.guards.secrets import Redaction
 from tool_gateway.job import Job
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.results import (
@@ -17,7 +18,7 @@ from tool_gateway.results import (
     ToolResult,
     text_result,
 )
-from tool_gateway.schemas import Finding, ToolSchemas
+from tool_gateway.schemas import ToolSchemas
 
 _CHARGED = "The call has run and is charged."
 
@@ -56,28 +57,35 @@ class AnswerGuard:
         """Return what may be shown of an outcome; the house's own answers are as they are."""
         if job.entry.is_own:
             return Guarded(outcome=outcome)
-        size_bytes, limit = outcome.result.size_bytes, job.rule.content.result_bytes_max
-        if size_bytes > limit:
-            text = (
-                f"The result of {job.call.tool} is {size_bytes} bytes, and at most {limit} are "
-                f"allowed (result_bytes_max), so it is not shown. {_CHARGED} Ask for less at once."
-            )
-            told = text_result(text, is_error=True)
-            return Guarded(outcome=_failed(outcome, CallStatus.LIMIT_HIT, told, text))
+        if (above := _above_limit(job, outcome, _CHARGED)) is not None:
+            return Guarded(outcome=above)
         promise = job.rule.content.output_schema
-        broken = None
+        broken, whole = None, outcome.result
         if promise is not OutputSchema.OFF:
-            broken = self._schemas().broken_promise(job.entry.exposed, outcome.result)
-        outcome = replace(outcome, result=self.redacted(job, outcome.result))
+            broken = self._schemas().broken_promise(job.entry.exposed, whole)
+        outcome = replace(outcome, result=self.redacted(job, whole))
         if broken is None:
             return Guarded(outcome=outcome)
+        words = broken.words
+        if outcome.result is not whole:
+            words = self._clean_words(job, outcome.result)
         if not broken.is_certain or promise is OutputSchema.REPORT:
             word = "reported" if broken.is_certain else "unchecked"
             telemetry.count_broken_promise(backend=job.backend.name, outcome=word)
-            told = outcome.result.with_meta(**{SCHEMA_META: {word: self._words(job, broken)}})
+            told = outcome.result.with_meta(**{SCHEMA_META: {word: words}})
             return Guarded(outcome=replace(outcome, result=told))
         telemetry.count_broken_promise(backend=job.backend.name, outcome="enforced")
-        return await self._broken(job, outcome, self._words(job, broken))
+        return await self._broken(job, outcome, words)
+
+    def again(self, job: Job, outcome: Outcome) -> Outcome:
+        """Return what may be shown of an earlier answer, which was kept under another rule, maybe.
+
+        Its promise is not looked at: what was kept can be a part of what was answered.
+        """
+        if job.entry.is_own:
+            return outcome
+        above = _above_limit(job, outcome, "Nothing was charged.")
+        return above or replace(outcome, result=self.redacted(job, outcome.result))
 
     def redacted(self, job: Job, result: ToolResult) -> ToolResult:
         """Return a result without the secrets that the call's rule has taken out."""
@@ -85,7 +93,8 @@ class AnswerGuard:
         if not names or job.entry.is_own:
             return result
         redaction = self._redaction(names)
-        clean = redaction.of_result(result)
+        # The structure of a tool's answer is its server's, that of any other the protocol's.
+        clean = redaction.of_result(result) if job.entry.is_tool else redaction.of_offer(result)
         for name, count in redaction.found.items():
             for _ in range(count):
                 telemetry.count_redaction(name)
@@ -99,9 +108,16 @@ class AnswerGuard:
     def _redaction(self, names: tuple[str, ...]) -> Redaction:
         return Redaction([self._detectors[name] for name in names])
 
-    def _words(self, job: Job, broken: Finding) -> str:
-        # They quote the value that is at fault.
-        return self.text_redacted(job, broken.words)
+    def _clean_words(self, job: Job, shown: ToolResult) -> str:
+        """Return what is wrong with a result in words that quote only what is shown of it.
+
+        Words about the whole of it are cut, and a piece of a secret is one that no detector
+        finds.
+        """
+        found = self._schemas().broken_promise(job.entry.exposed, shown)
+        if found is None:
+            return "structuredContent: it does not fit where a secret was taken out"
+        return self.text_redacted(job, found.words)
 
     async def _broken(self, job: Job, outcome: Outcome, words: str) -> Guarded:
         """Return the error in place of a result that its reader could not rely on."""
@@ -115,6 +131,18 @@ class AnswerGuard:
         detail = f"against its own output schema: {words}"
         failed = _failed(outcome, CallStatus.UPSTREAM_FAILED, error, detail)
         return Guarded(outcome=failed, archive_id=aside.archive_id)
+
+
+def _above_limit(job: Job, outcome: Outcome, charge: str) -> Outcome | None:
+    """Return the error in place of a result that is too large, which ends with the `charge`."""
+    size_bytes, limit = outcome.result.size_bytes, job.rule.content.result_bytes_max
+    if size_bytes <= limit:
+        return None
+    text = (
+        f"The result of {job.call.tool} is {size_bytes} bytes, and at most {limit} are "
+        f"allowed (result_bytes_max), so it is not shown. {charge} Ask for less at once."
+    )
+    return _failed(outcome, CallStatus.LIMIT_HIT, text_result(text, is_error=True), text)
 
 
 def _failed(outcome: Outcome, status: CallStatus, result: ToolResult, detail: str) -> Outcome:

@@ -15,6 +15,7 @@ from governor.flow.policy import FlowPolicy, FlowRule, Then
 from governor.ids import SessionId, ToolName, UpstreamName
 from governor.policy import COMPLETE, Match
 from tests.governor.makers import budget
+from tests.tool_gateway.credential_samples import AWS_KEY as KEY
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
 from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, stage
@@ -22,7 +23,11 @@ from tool_gateway.changes import Changes
 from tool_gateway.errors import (
     OfferDeniedError,
     UnknownOfferError,
+    UpstreamDownError,
+    UpstreamError,
     UpstreamFailedError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
     UpstreamSaidError,
 )
 from tool_gateway.exchange import NOBODY, Exchange
@@ -60,7 +65,7 @@ class FakeRelay:
     backend: Backend
     answers: dict[str, Json] = field(default_factory=lambda: dict(ANSWERS))
     asked: list[str] = field(default_factory=list)
-    fails: UpstreamFailedError | None = None
+    fails: UpstreamError | None = None
     name = UpstreamName("one")
     is_prefixed = True
     face = FACE
@@ -113,6 +118,19 @@ class Desk:
     async def complete(self) -> Json:
         params = {"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {}}
         return await self.relaying.complete(ADA, params, NOBODY, context=CONTEXT)
+
+
+def redacting(desk: Desk) -> None:
+    """Have secrets taken out of what is shown from now on."""
+    content = ContentTerms(redact=("cloud_keys",))
+    fallback = replace(desk.house.policy.fallback, content=content)
+    desk.house.policy = replace(desk.house.policy, rules=(), fallback=fallback)
+
+
+def a_redacting_desk() -> Desk:
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    redacting(desk)
+    return desk
 
 
 def charged(answer: Json) -> Any:
@@ -279,17 +297,74 @@ async def test_reading_goes_on_where_nothing_may_be_changed_and_no_tool_is_given
 
 @pytest.mark.requirement("redaction.results")
 async def test_secrets_are_taken_out_of_resources_and_of_errors_about_them() -> None:
-    key = "AKIA" + "Z" * 16
-    desk = Desk(House(budget("calls", tool_calls=10)))
-    content = ContentTerms(redact=("cloud_keys",))
-    fallback = replace(desk.house.policy.fallback, content=content)
-    desk.house.policy = replace(desk.house.policy, rules=(), fallback=fallback)
-    desk.relay.answers["resources/read"] = {"contents": [{"uri": URI, "text": key}]}
+    desk = a_redacting_desk()
+    desk.relay.answers["resources/read"] = {"contents": [{"uri": URI, "text": KEY}]}
 
     answer = await desk.read()
-    desk.relay.fails = UpstreamSaidError(key, code=-1, words=key)
+    desk.relay.fails = UpstreamSaidError(KEY, code=-1, words=KEY)
     with pytest.raises(UpstreamSaidError) as caught:
         await desk.read("mem://other")
 
     assert answer["contents"] == [{"uri": URI, "text": "[redacted:cloud_keys]"}]
-    assert key not in f"{caught.value} {caught.value.words}"
+    assert KEY not in f"{caught.value} {caught.value.words}"
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_files_and_pictures_of_resources_and_prompts_stay_as_they_are() -> None:
+    desk = a_redacting_desk()
+    block = {"uri": URI, "blob": KEY}
+    picture = {"type": "image", "mimeType": "image/png", "data": KEY}
+    desk.relay.answers["resources/read"] = {"contents": [block, {"uri": URI, "text": KEY}]}
+    desk.relay.answers["prompts/get"] = {
+        "description": KEY,
+        "messages": [
+            {"role": "user", "content": picture},
+            {"role": "user", "content": {"type": "text", "text": KEY}},
+        ],
+    }
+
+    read, got = await desk.read(), await desk.get()
+
+    assert read["contents"] == [block, {"uri": URI, "text": "[redacted:cloud_keys]"}]
+    assert got["description"] == "[redacted:cloud_keys]"
+    assert [one["content"] for one in got["messages"]] == [
+        picture,
+        {"type": "text", "text": "[redacted:cloud_keys]"},
+    ]
+    assert read["_meta"]["flyball/redacted"] == {"cloud_keys": 1}
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_an_answer_that_may_be_given_again_is_redacted_for_whoever_gets_it() -> None:
+    desk = Desk(House(budget("calls", tool_calls=10)))
+    desk.relay.answers["resources/read"] = {
+        "contents": [{"uri": URI, "text": KEY}],
+        "ttlMs": 60_000,
+        "cacheScope": "public",
+    }
+
+    whole = await desk.read()
+    redacting(desk)
+    again = await desk.read()
+
+    assert desk.relay.asked == ["resources/read"]
+    assert whole["contents"] == [{"uri": URI, "text": KEY}]
+    assert again["contents"] == [{"uri": URI, "text": "[redacted:cloud_keys]"}]
+
+
+@pytest.mark.requirement("redaction.results")
+@pytest.mark.parametrize(
+    "kind", [UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError, UpstreamDownError]
+)
+async def test_an_error_that_quotes_an_answer_or_a_log_is_told_without_its_secrets(
+    kind: type[UpstreamError],
+) -> None:
+    desk = a_redacting_desk()
+    desk.relay.fails = kind(f"one is amiss: input_value='{KEY}'")
+
+    with pytest.raises(UpstreamError) as caught:
+        await desk.read()
+
+    assert type(caught.value) is kind
+    assert "one is amiss: input_value='[redacted:cloud_keys]'" in str(caught.value)
+    assert KEY not in desk.house.ledger.records[0].detail
