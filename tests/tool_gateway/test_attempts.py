@@ -205,18 +205,29 @@ async def test_the_operator_can_switch_retries_off() -> None:
 
 
 @pytest.mark.requirement("upstream.retries-are-bounded")
-@pytest.mark.parametrize("bound", ["wall_ms", "deadline_ms"])
-async def test_all_attempts_together_end_with_the_time_of_the_call(bound: str) -> None:
+async def test_all_attempts_together_end_with_the_time_of_the_call() -> None:
     flaky = Flaky(failing=100, hang=True)
 
     async with calling(flaky, care=Care(retry=FAST, answer_ms_max=60)) as caller:
         began = anyio.current_time()
-        late = await caller.call("look", **{bound: 100})
+        late = await caller.call("look", wall_ms=100)
         took = anyio.current_time() - began
 
     assert late.status is CallStatus.TIMED_OUT
     assert len(flaky.tried) == 2
     assert took < 5
+
+
+@pytest.mark.requirement("contention.deadline-is-kept")
+async def test_a_deadline_is_for_the_start_and_cuts_no_run_short() -> None:
+    flaky = Flaky(failing=1)
+    waits = RetryTerms(retries=1, pause_ms=50, pause_ms_max=50)
+
+    async with calling(flaky, care=Care(retry=waits)) as caller:
+        outcome = await caller.call("look", deadline_ms=1)
+
+    assert outcome.status is CallStatus.OK
+    assert outcome.result.sole_text == "seen 1"
 
 
 async def test_one_attempt_has_a_time_of_its_own() -> None:

@@ -325,8 +325,9 @@ class UpstreamBackend:
             UpstreamFailedError: it failed after the call was sent.
         """
         relay, began = self._relay.current, anyio.current_time()
-        wall_ms = min(limits.wall_ms, call.urgency.deadline_ms or limits.wall_ms)
-        attempts = relay.attempts(wall_ms, is_repeatable=relay.is_repeatable(call.tool))
+        # A caller's deadline is for the start. It may not cut a run short: that would be told
+        # of the upstream as if it were too slow for everybody.
+        attempts = relay.attempts(limits.wall_ms, is_repeatable=relay.is_repeatable(call.tool))
         try:
             with relay.in_use():
                 answer = await attempts.run(partial(self._sent, relay, call))
