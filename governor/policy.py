@@ -147,14 +147,19 @@ class Policy:
         """Tell whether a puzzle can stand before any call."""
         return any(rule.gate is not None for rule in (*self.rules, self.fallback))
 
-    def rule_for(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> ToolRule:
-        """Return the rule that governs a call of `tool`."""
+    def rule_for(
+        self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId, is_own: bool = False
+    ) -> ToolRule:
+        """Return the rule that governs a call of `tool`.
+
+        `is_own` tells that the house itself answers: its name alone makes no tool free.
+        """
         for rule in self.rules:
             if rule.match.covers(tool=tool, tenant=tenant, agent=agent):
                 break
         else:
             rule = self.fallback
-        if tool in _OWN_TOOLS:
+        if is_own and tool in _OWN_TOOLS:
             return _for_own(rule)
         return _for_completing(rule) if tool.endswith(COMPLETE) else rule
 

@@ -236,7 +236,7 @@ def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
     """Return the upstreams, none of them connected yet."""
-    stock = Stock(_house_tools(ground.config, ground.policy))
+    stock = Stock(_house_tools(ground.config, ground.policy), reserved=builtin.NAMES)
     pins, changes = await _pins(ground), Changes()
     fleet = UpstreamFleet(
         specs,

@@ -87,7 +87,12 @@ class Gateway:
         policy = self._policy()
         listed = []
         for entry in self._stock.catalog:
-            rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+            rule = policy.rule_for(
+                tool=entry.exposed,
+                tenant=caller.tenant,
+                agent=caller.agent,
+                is_own=entry.is_own,
+            )
             refusal = refusal_of(
                 entry,
                 rule,
@@ -199,7 +204,7 @@ class Gateway:
             UnknownToolError: no such tool is exposed.
             IdempotencyConflictError: the key was used before with another payload.
         """
-        if tool == discovery.CALL and self._may(caller, context, discovery.CALL):
+        if tool == discovery.CALL and self._may_call_found(caller, context):
             return await self._call_found(caller, context, arguments, exchange)
         if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
             return await self._not_there(caller, context, tool, *missing)
@@ -257,7 +262,12 @@ class Gateway:
 
     def _is_open(self, entry: ToolEntry, caller: Caller, context: CallContext) -> bool:
         policy = self._policy()
-        rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+        rule = policy.rule_for(
+            tool=entry.exposed,
+            tenant=caller.tenant,
+            agent=caller.agent,
+            is_own=entry.is_own,
+        )
         refusal = refusal_of(
             entry,
             rule,
@@ -340,11 +350,13 @@ class Gateway:
         )
         return rule.allow and keeping is None
 
-    def _may(self, caller: Caller, context: CallContext, tool: ToolName) -> bool:
+    def _may_call_found(self, caller: Caller, context: CallContext) -> bool:
+        """Tell whether the house's own `tools_call` is there and open to a caller."""
         try:
-            return self._is_open(self._stock.catalog.find(tool), caller, context)
+            entry = self._stock.catalog.find(discovery.CALL)
         except UnknownToolError:
             return False
+        return entry.is_own and self._is_open(entry, caller, context)
 
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)

@@ -120,7 +120,12 @@ class Pipeline:
             IdempotencyConflictError: the key was used before with another payload.
         """
         policy = self._policy()
-        rule = policy.rule_for(tool=call.tool, tenant=call.chain.tenant, agent=call.chain.agent)
+        rule = policy.rule_for(
+            tool=call.tool,
+            tenant=call.chain.tenant,
+            agent=call.chain.agent,
+            is_own=entry.is_own,
+        )
         job = Job(
             call=call,
             session_name=session_name,
@@ -426,7 +431,8 @@ class Pipeline:
 def _is_told_anyway(job: Job, denied: Denied) -> bool:
     """Tell whether a call that a freeze denies only reads how its session stands."""
     is_frozen = denied.reason is DenialReason.SESSION_FROZEN
-    return is_frozen and job.rule.is_free and job.call.tool == STATUS_TOOL
+    is_status = job.entry.is_own and job.call.tool == STATUS_TOOL
+    return is_frozen and is_status and job.rule.is_free
 
 
 def _refused(job: Job) -> Denied | None:
