@@ -373,6 +373,7 @@ def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
         relays=offered.fleet.relays,
         outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
+        tasks=gateway.tasks,
         is_exposed=offered.pins.exposes,
         policy=lambda: ground.policy,
         changes=offered.changes,

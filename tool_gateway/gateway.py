@@ -18,6 +18,7 @@ from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.known_tasks import KnownTasks
 from tool_gateway.offer_calls import OfferCalls
 from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
@@ -69,6 +70,7 @@ class Gateway:
         others. `kept_out` knows the tools that wait for an approval.
         """
         self._kept_out = kept_out
+        self.tasks = KnownTasks()
         self._finder = finder
         self._stock = stock
         self._pipeline = pipeline
@@ -239,6 +241,7 @@ class Gateway:
             is_retry=bool(exchange.wishes.extras),
             arguments_bytes=size_bytes,
         )
+        self.tasks.note(chain, result, entry)
         # A session that only meets denials goes idle: one that was killed must be able to end.
         if context.session_name is None and DENIAL_META not in result.meta:
             self._sessions.touch(caller.token_id)

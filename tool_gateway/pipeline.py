@@ -8,7 +8,7 @@ from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied, TooLarge
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import ReservationId
+from governor.ids import ReservationId, ToolName
 from governor.limits import Isolation
 from governor.policy import STATUS_TOOL
 from governor.reservation import Reservation, ReservationState
@@ -109,12 +109,14 @@ class Pipeline:
         is_retry: bool = False,
         served: Served | None = None,
         arguments_bytes: int = 0,
+        answers_for: ToolName | None = None,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
         `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
         that it brings the answers. `served` answers the call where it may run at all.
-        `arguments_bytes` is the size of its arguments as JSON.
+        `arguments_bytes` is the size of its arguments as JSON. It `answers_for` the tool whose
+        result it brings: then the content is what that tool's rule allows.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
@@ -126,6 +128,11 @@ class Pipeline:
             agent=call.chain.agent,
             is_own=entry.is_own,
         )
+        if answers_for is not None:
+            of_tool = policy.rule_for(
+                tool=answers_for, tenant=call.chain.tenant, agent=call.chain.agent
+            )
+            rule = replace(rule, content=of_tool.content)
         job = Job(
             call=call,
             session_name=session_name,
