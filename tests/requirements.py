@@ -84,6 +84,9 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that times out is settled: measured where it can be, else at its estimate."
         ),
         "cancel.is-settled": "A cancelled call is settled: at measured usage, else its estimate.",
+        "cancel.before-leaving-is-released": (
+            "A call that provably never left is charged nothing, wherever it was stopped."
+        ),
         "crash.forwarded-is-charged": "After a crash a forwarded hold is charged its estimate.",
         "crash.unforwarded-is-refunded": "After a crash a hold that never left is refunded.",
         "ledger.conservation": (

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import anyio.lowlevel
+
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
@@ -315,6 +317,8 @@ class Pipeline:
             if denied is not None:
                 progress.note_denied(self._told(job, denied), job.entry)
                 return
+            # Whoever was stopped up to here has sent nothing, whatever the mark says.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             progress.never_left = False
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
