@@ -18,12 +18,13 @@ from governor.call import CallStatus
 from governor.fairness.claim import Urgency
 from governor.ids import ToolName, UpstreamName
 from governor.manifest import Pin
-from governor.retrying import RetryTerms
+from governor.retrying import RetryTerms, Sent
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import ENTRY, LIMITS, House, a_call
 from tests.tool_gateway.test_pins import FakeManifestStore
 from tests.tool_gateway.test_upstreams import Placement
 from tool_gateway.errors import (
+    UpstreamDownError,
     UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
@@ -339,3 +340,18 @@ async def test_whoever_was_asked_something_is_not_asked_again() -> None:
         await attempts().run(send)
 
     assert len(tried) == 1
+
+
+async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    tried: list[Patience] = []
+
+    async def send(patience: Patience) -> Json:
+        tried.append(patience)
+        raise UpstreamDownError("it is down")
+
+    at = attempts()
+    with pytest.raises(UpstreamDownError):
+        await at.run(send)
+
+    assert len(tried) == 1
+    assert at.sent_by(UpstreamDownError()) is Sent.NOTHING
