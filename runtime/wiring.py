@@ -245,6 +245,7 @@ async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCo
         pins=pins,
         changes=changes,
         below=ground.clock.below,
+        is_frozen=ground.running.is_session_frozen,
     )
     keeper = ResultKeeper(
         archive=ground.archive,

@@ -173,6 +173,9 @@ _STATED: dict[str, dict[str, str]] = {
             "governor_status is always answered and costs nothing; the governor's other tools are "
             "charged only by a rule that names them. Asking again is no loop."
         ),
+        "session.frozen-sends-nothing": (
+            "Nothing leaves for a session that was frozen while its call waited or paused."
+        ),
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",
         "approval.asks-before-running": (
             "A rule that asks a person holds the estimate and runs the call only after a yes."
