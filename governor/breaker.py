@@ -148,10 +148,6 @@ class Breaker:
         ill = sum(step.ill for step in self._steps)
         return ill, ill + sum(step.well for step in self._steps)
 
-    def retried_at_ms(self) -> int | None:
-        """Return when the next probe may leave; None while calls pass or one is under way."""
-        return self._cooled_ms if self.phase is Phase.OPEN else None
-
     def _count(self, sign: Sign, now_ms: int) -> None:
         number = self._step_of(now_ms)
         if not self._steps or self._steps[-1].number != number:

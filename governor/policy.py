@@ -24,6 +24,9 @@ _OWN_TOOLS = frozenset(
 READ_RESOURCE = "resources/read"
 GET_PROMPT = "prompts/get"
 COMPLETE = "completion/complete"
+# To ask how a task of a call goes on, and to have its result, is part of that call.
+TASK_METHODS = ("tasks/get", "tasks/result", "tasks/update", "tasks/cancel")
+_BY_THE_WAY = (COMPLETE, *TASK_METHODS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +150,21 @@ class Policy:
         """Tell whether a puzzle can stand before any call."""
         return any(rule.gate is not None for rule in (*self.rules, self.fallback))
 
-    def rule_for(self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId) -> ToolRule:
-        """Return the rule that governs a call of `tool`."""
+    def rule_for(
+        self, *, tool: ToolName, tenant: TenantId, agent: PrincipalId, is_own: bool = False
+    ) -> ToolRule:
+        """Return the rule that governs a call of `tool`.
+
+        `is_own` tells that the house itself answers: its name alone makes no tool free.
+        """
         for rule in self.rules:
             if rule.match.covers(tool=tool, tenant=tenant, agent=agent):
                 break
         else:
             rule = self.fallback
-        if tool in _OWN_TOOLS:
+        if is_own and tool in _OWN_TOOLS:
             return _for_own(rule)
-        return _for_completing(rule) if tool.endswith(COMPLETE) else rule
+        return _for_asides(rule) if tool.endswith(_BY_THE_WAY) else rule
 
 
 def _for_own(rule: ToolRule) -> ToolRule:
@@ -173,12 +181,13 @@ def _for_own(rule: ToolRule) -> ToolRule:
     return replace(rule, cache=None, loops=None, is_free=rule.cost_microusd == 0)
 
 
-def _for_completing(rule: ToolRule) -> ToolRule:
-    """Return the rule as it governs the completion of what a person types, key by key.
+def _for_asides(rule: ToolRule) -> ToolRule:
+    """Return the rule as it governs what is asked again and again beside the calls proper.
 
-    What a rule says of calls in general is not meant for that: only one that names it prices it.
+    That is the completion of what a person types, key by key, and how a task goes on. What a
+    rule says of calls in general is not meant for that: only one that names it prices it.
     """
-    if rule.match.tool.endswith(COMPLETE):
+    if rule.match.tool.endswith(_BY_THE_WAY):
         return replace(rule, loops=None, is_free=rule.cost_microusd == 0)
     return replace(
         rule, cost_microusd=0, approval=None, gate=None, cache=None, loops=None, is_free=True

@@ -30,9 +30,10 @@ class ReservationEvent(StrEnum):
     EXPIRE = "expire"
 
 
-# A hold is marked FORWARDED before the first upstream byte (as it is held, where nothing is to
-# be awaited in between), so that a crash can only charge too much, never lose a cost. A
-# forwarded hold can still be released: an upstream that refused the connection provably
+# A hold is marked FORWARDED before the first upstream byte (as it is held, where nothing else is
+# to be stored before), so that a crash can only charge too much, never lose a cost. Between the
+# mark and that byte a server may be started and a token be got: a crash there charges for nothing,
+# any other end there releases. So does an upstream that refused the connection: it provably
 # consumed nothing. An ended reservation has no way out: it is ended exactly once.
 TRANSITIONS: dict[tuple[ReservationState, ReservationEvent], ReservationState] = {
     (ReservationState.HELD, ReservationEvent.FORWARD): ReservationState.FORWARDED,

@@ -236,7 +236,7 @@ def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
     """Return the upstreams, none of them connected yet."""
-    stock = Stock(_house_tools(ground.config, ground.policy))
+    stock = Stock(_house_tools(ground.config, ground.policy), reserved=builtin.NAMES)
     pins, changes = await _pins(ground), Changes()
     fleet = UpstreamFleet(
         specs,
@@ -245,6 +245,7 @@ async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCo
         pins=pins,
         changes=changes,
         below=ground.clock.below,
+        is_frozen=ground.running.is_session_frozen,
     )
     keeper = ResultKeeper(
         archive=ground.archive,
@@ -373,6 +374,7 @@ def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
         relays=offered.fleet.relays,
         outcomes=offered.outcomes,
         calls=gateway.offer_calls(),
+        tasks=gateway.tasks,
         is_exposed=offered.pins.exposes,
         policy=lambda: ground.policy,
         changes=offered.changes,

@@ -31,6 +31,9 @@ ALL_OF_MCP: dict[str, str] = {
         "A list or resource is given again only for its ttlMs, and to others only if public."
     ),
     "protocol.tasks-are-relayed": "A task is asked about at the upstream that runs it.",
+    "protocol.tasks-are-their-agents": (
+        "A task is known to the agent that began it alone; asking about it is a governed call."
+    ),
     "command.stdio-serves-one-client": (
         "`flyball stdio` serves the program that started it, and ends with it."
     ),

@@ -84,6 +84,9 @@ _STATED: dict[str, dict[str, str]] = {
             "A call that times out is settled: measured where it can be, else at its estimate."
         ),
         "cancel.is-settled": "A cancelled call is settled: at measured usage, else its estimate.",
+        "cancel.before-leaving-is-released": (
+            "A call that provably never left is charged nothing, wherever it was stopped."
+        ),
         "crash.forwarded-is-charged": "After a crash a forwarded hold is charged its estimate.",
         "crash.unforwarded-is-refunded": "After a crash a hold that never left is refunded.",
         "ledger.conservation": (
@@ -169,6 +172,9 @@ _STATED: dict[str, dict[str, str]] = {
         "governor-tools.are-free": (
             "governor_status is always answered and costs nothing; the governor's other tools are "
             "charged only by a rule that names them. Asking again is no loop."
+        ),
+        "session.frozen-sends-nothing": (
+            "Nothing leaves for a session that was frozen while its call waited or paused."
         ),
         "session.closed-denies": "A closed session admits nothing; its running calls are stopped.",
         "approval.asks-before-running": (

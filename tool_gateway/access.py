@@ -55,7 +55,7 @@ def is_open(
     is_read_only: bool,
 ) -> bool:
     """Tell whether a caller may have a tool, so that it is shown."""
-    rule = policy.rule_for(tool=entry.exposed, tenant=tenant, agent=agent)
+    rule = policy.rule_for(tool=entry.exposed, tenant=tenant, agent=agent, is_own=entry.is_own)
     refusal = refusal_of(
         entry, rule, policy=policy, tenant=tenant, agent=agent, is_read_only=is_read_only
     )

@@ -10,7 +10,7 @@ import anyio
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallRecord
+from governor.call import CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved, Settled
 from governor.ids import ReservationId
@@ -37,7 +37,11 @@ class Books:
         self._clock = clock
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
-        """Hold the estimate, or say why not; a ledger that fails is a denial."""
+        """Hold the estimate, or say why not; a ledger that fails is a denial.
+
+        Whoever is cancelled here, or told of a failure, does not know whether the estimate is
+        held. Nothing of the call has left, so what may be held is released.
+        """
         with telemetry.span("flyball.admit"):
             try:
                 decision = await self._ledger.admit(request)
@@ -45,7 +49,12 @@ class Books:
                 return overloaded(OVERLOAD_RETRY_MS)
             except LedgerUnavailableError:
                 telemetry.count_failure("admit")
-                return ledger_unavailable()
+                denied = ledger_unavailable()
+                await self._let_go(request, CallStatus.DENIED, denied=denied)
+                return denied
+            except anyio.get_cancelled_exc_class():
+                await self._let_go(request, CallStatus.CANCELLED)
+                raise
             if isinstance(decision, Reserved):
                 for short in decision.would_deny:
                     telemetry.note_notice(kind="would_deny", unit=short.unit.value)
@@ -84,6 +93,25 @@ class Books:
         telemetry.count_failure("settle")
         return None
 
+    async def _let_go(
+        self, request: AdmissionRequest, status: CallStatus, *, denied: Denied | None = None
+    ) -> None:
+        """Release the hold of a request that may have none; what this misses, the reaper expires.
+
+        Its place is behind the admission's in the ledger's queue, shielded and bounded. That
+        there is no such hold is the usual answer: the admission was not begun, or was undone.
+        """
+        record = _unsent(request, status, denied, ended_at_ms=self._clock.now_ms())
+        with anyio.move_on_after(SETTLE_SECONDS_MAX, shield=True) as scope:
+            try:
+                await self._ledger.release(request.reservation_id, record)
+            except HoldEndedError:
+                return
+            except _DOWN:
+                telemetry.count_failure("release")
+        if scope.cancelled_caught:
+            telemetry.count_failure("release")
+
     async def note_unheld(self, record: CallRecord) -> None:
         """Keep the record of a call that held nothing: most of them were not started."""
         try:
@@ -116,3 +144,27 @@ class Books:
         """Return what remains of the chain's budgets; None while nobody can say."""
         found = await self.tracked(chain)
         return None if found is None else found.shown
+
+
+def _unsent(
+    request: AdmissionRequest, status: CallStatus, denied: Denied | None, *, ended_at_ms: int
+) -> CallRecord:
+    """Return the record of a call whose admission nobody waited for, or heard of."""
+    gone = "the client went away before the call was sent"
+    return CallRecord(
+        call_id=request.call_id,
+        kind=request.target.kind,
+        name=request.target.name,
+        chain=request.chain,
+        turn=request.turn,
+        status=status,
+        started_at_ms=request.now_ms,
+        ended_at_ms=max(request.now_ms, ended_at_ms),
+        arguments="",
+        backend=request.target.upstream,
+        rule="",
+        policy_version="",
+        estimate=request.estimate,
+        denial=None if denied is None else denied.reason,
+        detail=gone if denied is None else denied.remedy.text,
+    )

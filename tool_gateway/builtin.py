@@ -13,6 +13,7 @@ from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
 from governor.usage import OF_THE_MACHINE
+from tool_gateway import shell
 from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
@@ -148,6 +149,8 @@ ANSWER_ENTRY = ToolEntry(
     is_bounded=True,
     definition=ANSWER_DEFINITION,
 )
+# No upstream may take one, shown or not: what they are known by is their name.
+NAMES = frozenset(entry.exposed for entry in (*ENTRIES, ANSWER_ENTRY, shell.ENTRY))
 
 
 class Builtins:

@@ -134,8 +134,9 @@ class Patience:
     """A time limit that stands still while a client is asked: people are slower than servers."""
 
     def __init__(self, wall_ms: int) -> None:
-        """Take how long the server itself may work."""
-        self._left_s = wall_ms / 1000
+        """Take how long the server itself may work, from now on."""
+        self.ends_at = anyio.current_time() + wall_ms / 1000
+        self._left_s = 0.0
         self._scope = anyio.CancelScope()
         self._asking = 0
         self._began = 0.0
@@ -145,10 +146,12 @@ class Patience:
     def limited(self) -> Iterator[None]:
         """Limit what the block takes, without the time of questions.
 
+        What was waited for before it, such as the start of a server, has used up its part.
+
         Raises:
             TimeoutError: it took longer.
         """
-        self._scope.deadline = anyio.current_time() + self._left_s
+        self._scope.deadline = self.ends_at
         with self._scope:
             yield
         if self._scope.cancelled_caught:

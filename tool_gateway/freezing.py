@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 class SessionFreezer:
     """Freezes and thaws the local commands of a session's running calls.
 
-    What runs elsewhere, an upstream's work, goes on: only its next calls are denied.
+    What runs elsewhere, an upstream's work, goes on: only its next calls are denied, and what of a
+    running one has not been sent is not sent any more.
     """
 
     def __init__(self, *, running: RunningCalls, commands: CommandFreezer) -> None:

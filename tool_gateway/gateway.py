@@ -18,6 +18,7 @@ from tool_gateway.discovery.finder import Finder
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.known_tasks import KnownTasks
 from tool_gateway.offer_calls import OfferCalls
 from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
@@ -69,6 +70,7 @@ class Gateway:
         others. `kept_out` knows the tools that wait for an approval.
         """
         self._kept_out = kept_out
+        self.tasks = KnownTasks()
         self._finder = finder
         self._stock = stock
         self._pipeline = pipeline
@@ -87,7 +89,12 @@ class Gateway:
         policy = self._policy()
         listed = []
         for entry in self._stock.catalog:
-            rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+            rule = policy.rule_for(
+                tool=entry.exposed,
+                tenant=caller.tenant,
+                agent=caller.agent,
+                is_own=entry.is_own,
+            )
             refusal = refusal_of(
                 entry,
                 rule,
@@ -199,7 +206,7 @@ class Gateway:
             UnknownToolError: no such tool is exposed.
             IdempotencyConflictError: the key was used before with another payload.
         """
-        if tool == discovery.CALL and self._may(caller, context, discovery.CALL):
+        if tool == discovery.CALL and self._may_call_found(caller, context):
             return await self._call_found(caller, context, arguments, exchange)
         if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
             return await self._not_there(caller, context, tool, *missing)
@@ -234,6 +241,7 @@ class Gateway:
             is_retry=bool(exchange.wishes.extras),
             arguments_bytes=size_bytes,
         )
+        self.tasks.note(chain, result, entry)
         # A session that only meets denials goes idle: one that was killed must be able to end.
         if context.session_name is None and DENIAL_META not in result.meta:
             self._sessions.touch(caller.token_id)
@@ -257,7 +265,12 @@ class Gateway:
 
     def _is_open(self, entry: ToolEntry, caller: Caller, context: CallContext) -> bool:
         policy = self._policy()
-        rule = policy.rule_for(tool=entry.exposed, tenant=caller.tenant, agent=caller.agent)
+        rule = policy.rule_for(
+            tool=entry.exposed,
+            tenant=caller.tenant,
+            agent=caller.agent,
+            is_own=entry.is_own,
+        )
         refusal = refusal_of(
             entry,
             rule,
@@ -340,11 +353,13 @@ class Gateway:
         )
         return rule.allow and keeping is None
 
-    def _may(self, caller: Caller, context: CallContext, tool: ToolName) -> bool:
+    def _may_call_found(self, caller: Caller, context: CallContext) -> bool:
+        """Tell whether the house's own `tools_call` is there and open to a caller."""
         try:
-            return self._is_open(self._stock.catalog.find(tool), caller, context)
+            entry = self._stock.catalog.find(discovery.CALL)
         except UnknownToolError:
             return False
+        return entry.is_own and self._is_open(entry, caller, context)
 
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)

@@ -1,8 +1,8 @@
 """Requests for what upstreams offer besides tools, on the path that every call takes.
 
 A resource that is read and a prompt that is got are calls: rules and budgets cover them, a frozen
-session has none, and what they show is marked. Completing an argument is free unless a rule that
-names it has a price.
+session has none, and what they show is marked. Completing an argument, and asking how a task goes
+on, is free unless a rule that names it has a price.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from governor.call import CallStatus, Isolated, ToolCall
 from governor.flow.labels import Label, Role, Traits
 from governor.ids import CallId, ToolName
 from governor.limits import ExecutionLimits
-from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
+from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE, TASK_METHODS
 from governor.scope import ScopeChain
 from tool_gateway.catalog import SEPARATOR, ToolEntry
 from tool_gateway.errors import (
@@ -41,11 +41,17 @@ _OF_ANY_URI = Traits(
     why={**_WHY, Label.CAN_SEND_OUT: "a URI that was not listed can carry something out"},
     roles={"uri": Role.TARGET},
 )
+GET_TASK, TASK_RESULT, UPDATE_TASK, CANCEL_TASK = TASK_METHODS
 _ABOUT = {
     READ_RESOURCE: "Reads a resource.",
     GET_PROMPT: "Gets a prompt.",
     COMPLETE: "Completes an argument of a prompt or a template.",
+    GET_TASK: "Tells how a task goes on.",
+    TASK_RESULT: "Gets the result of a task.",
+    UPDATE_TASK: "Answers what a task asks for.",
+    CANCEL_TASK: "Cancels a task.",
 }
+_ACTING = frozenset({UPDATE_TASK, CANCEL_TASK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +59,7 @@ class Asked:
     """One request: its method, its parameters as its upstream wants them, and whose it is.
 
     `is_listed` tells that its server has listed just this; `known` is an earlier answer that
-    its server lets be given again.
+    its server lets be given again. `tool` is the one whose call a task goes on with.
     """
 
     method: str
@@ -61,6 +67,7 @@ class Asked:
     relay: Relay
     is_listed: bool = True
     known: Json | None = None
+    tool: ToolEntry | None = None
 
 
 def name_of(relay: Relay, method: str) -> ToolName:
@@ -118,6 +125,7 @@ class OfferCalls:
             backend=backend,
             patience_ms=PATIENCE_MS_MAX if exchange.wishes.can_be_asked else 0,
             served=_served(asked.known, call),
+            answers_for=None if asked.tool is None else asked.tool.exposed,
         )
         denial = result.meta.get(DENIAL_META)
         if isinstance(denial, Mapping):
@@ -197,7 +205,7 @@ def _served(known: Json | None, call: ToolCall) -> Served | None:
 
 
 def _entry_of(asked: Asked, name: ToolName) -> ToolEntry:
-    """Return the request as the path knows tools: it only reads, and its answer stays whole."""
+    """Return the request as the path knows tools; its answer stays whole."""
     traits = _OF_A_SERVER if asked.is_listed else _OF_ANY_URI
     return ToolEntry(
         exposed=name,
@@ -206,7 +214,7 @@ def _entry_of(asked: Asked, name: ToolName) -> ToolEntry:
         definition={
             "name": asked.method,
             "description": _ABOUT[asked.method],
-            "annotations": {"readOnlyHint": True},
+            "annotations": {"readOnlyHint": asked.method not in _ACTING},
             "outputSchema": {"type": "object"},
         },
         is_bounded=True,

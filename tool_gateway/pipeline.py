@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import anyio.lowlevel
+
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
 from governor.denial import DenialReason, Denied, TooLarge
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import ReservationId
+from governor.ids import ReservationId, ToolName
 from governor.limits import Isolation
 from governor.policy import STATUS_TOOL
 from governor.reservation import Reservation, ReservationState
@@ -109,18 +111,30 @@ class Pipeline:
         is_retry: bool = False,
         served: Served | None = None,
         arguments_bytes: int = 0,
+        answers_for: ToolName | None = None,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
         `patience_ms` is how long its client may be asked things meanwhile; `is_retry` tells
         that it brings the answers. `served` answers the call where it may run at all.
-        `arguments_bytes` is the size of its arguments as JSON.
+        `arguments_bytes` is the size of its arguments as JSON. It `answers_for` the tool whose
+        result it brings: then the content is what that tool's rule allows.
 
         Raises:
             IdempotencyConflictError: the key was used before with another payload.
         """
         policy = self._policy()
-        rule = policy.rule_for(tool=call.tool, tenant=call.chain.tenant, agent=call.chain.agent)
+        rule = policy.rule_for(
+            tool=call.tool,
+            tenant=call.chain.tenant,
+            agent=call.chain.agent,
+            is_own=entry.is_own,
+        )
+        if answers_for is not None:
+            of_tool = policy.rule_for(
+                tool=answers_for, tenant=call.chain.tenant, agent=call.chain.agent
+            )
+            rule = replace(rule, content=of_tool.content)
         job = Job(
             call=call,
             session_name=session_name,
@@ -303,6 +317,8 @@ class Pipeline:
             if denied is not None:
                 progress.note_denied(self._told(job, denied), job.entry)
                 return
+            # Whoever was stopped up to here has sent nothing, whatever the mark says.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             progress.never_left = False
             try:
                 outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
@@ -426,7 +442,8 @@ class Pipeline:
 def _is_told_anyway(job: Job, denied: Denied) -> bool:
     """Tell whether a call that a freeze denies only reads how its session stands."""
     is_frozen = denied.reason is DenialReason.SESSION_FROZEN
-    return is_frozen and job.rule.is_free and job.call.tool == STATUS_TOOL
+    is_status = job.entry.is_own and job.call.tool == STATUS_TOOL
+    return is_frozen and is_status and job.rule.is_free
 
 
 def _refused(job: Job) -> Denied | None:

@@ -11,6 +11,7 @@ from governor.ids import ToolName, UpstreamName
 from governor.manifest import INSTRUCTIONS, prompt_part
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE
 from tool_gateway.caching import AnswerCache
+from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, Changes, Watches
 from tool_gateway.errors import (
     CallerLimitError,
@@ -20,6 +21,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.known_tasks import TASK_ID, KnownTasks
 from tool_gateway.list_turns import ListTurns
 from tool_gateway.offer_calls import Asked, OfferCalls
 from tool_gateway.offers import Collision, Offers, merged_face
@@ -33,11 +35,9 @@ logger = logging.getLogger(__name__)
 
 Exposing = Callable[[UpstreamName, str, Json | None], bool]
 
-WALL_MS_MAX = 60_000
 LIST_MS_MAX = 10_000
 PAGES_MAX = 100
 ITEMS_MAX = 10_000
-TASKS_MAX = 10_000
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 COLLISION_META = "flyball/collisions"
 
@@ -74,9 +74,11 @@ class Relaying:
         changes: Changes,
         elapsed_ms: Callable[[], int],
         is_exposed: Exposing = lambda *_: True,
+        tasks: KnownTasks | None = None,
     ) -> None:
         """Take the upstreams in the order of the configuration: the first has a shared URI.
 
+        `tasks` are those that calls have begun.
         `is_exposed` tells whether a part of an upstream's manifest is what was approved.
         """
         self._is_exposed = is_exposed
@@ -91,7 +93,7 @@ class Relaying:
         self._turns = ListTurns()
         self._watches = Watches()
         self._watched_at: dict[str, Relay] = {}
-        self._tasks: dict[str, UpstreamName] = {}
+        self._tasks = KnownTasks() if tasks is None else tasks
         self._reported: set[Collision] = set()
 
     @property
@@ -277,35 +279,25 @@ class Relaying:
         self._cache.forget_upstream(upstream)
         self._turns.forget(upstream)
 
-    def note_task(self, answer: Json, upstream: UpstreamName) -> None:
-        """Remember whose a task is that an answer names."""
-        task = answer.get("taskId")
-        if isinstance(task, str):
-            self._tasks[task] = upstream
-            if len(self._tasks) > TASKS_MAX:
-                del self._tasks[next(iter(self._tasks))]
-
     async def ask_about_task(
-        self, method: str, caller: Caller, params: Json, exchange: Exchange
+        self, method: str, caller: Caller, params: Json, exchange: Exchange, *, context: CallContext
     ) -> Json:
-        """Return what the upstream of a task says of it.
+        """Return what its upstream says of a task that the caller began: a call, free by default.
 
         Raises:
-            UnknownOfferError: no upstream runs tasks, or none has this one.
+            OfferDeniedError: the policy refuses it, or its session is stopped.
+            UnknownOfferError: the caller has no such task.
             UpstreamError: it did not answer.
         """
-        able = [
-            relay
-            for relay in self._relays.values()
-            if relay.face is not None
-            and TASKS_EXTENSION in _extensions(relay.face)
-            and self._is_open(relay, caller)
-        ]
-        owner = self._tasks.get(str(params.get("taskId")))
-        found = [relay for relay in able if relay.name == owner] or able
-        if len(found) != 1:
-            raise UnknownOfferError("no upstream has such a task")
-        return await found[0].request(method, params, exchange, wall_ms=WALL_MS_MAX)
+        task = params.get(TASK_ID)
+        tool = self._tasks.tool_of(str(task), tenant=caller.tenant, agent=caller.agent)
+        relay = None if tool is None else self._relays.get(tool.backend)
+        if tool is None or relay is None or not self._may_have(tool, caller):
+            raise UnknownOfferError("you have no such task, or it began too long ago")
+        asked = Asked(method=method, params=params, relay=relay, tool=tool)
+        answer = _annotated(*await self._calls.run(caller, context, asked, exchange))
+        # It is the caller's own word, whatever a secret may look like.
+        return {**answer, TASK_ID: task} if TASK_ID in answer else answer
 
     def _is_open(self, relay: Relay, caller: Caller) -> bool:
         """Tell whether the policy lets `caller` have what is not named one by one.
@@ -332,6 +324,11 @@ class Relaying:
 
     def _may_prompt(self, name: str, caller: Caller) -> bool:
         return self._may_get(name, caller) and self._is_given(Offer.PROMPT, name, caller)
+
+    def _may_have(self, tool: ToolEntry, caller: Caller) -> bool:
+        """Tell whether a caller may have what a tool of an upstream answers."""
+        name = tool.exposed
+        return self._may_get(name, caller) and self._is_given(Offer.TOOL, name, caller)
 
     def _is_given(self, offer: Offer, name: str, caller: Caller) -> bool:
         """Tell whether no access rule keeps something from a caller."""
@@ -460,8 +457,3 @@ def _annotated(answer: Json, said: Json) -> Json:
     """Return an answer with what the governor says beside what its upstream does."""
     meta = answer.get("_meta")
     return {**answer, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **said}}
-
-
-def _extensions(face: ServerFace) -> Json:
-    found = face.capabilities.get("extensions")
-    return found if isinstance(found, Mapping) else {}

@@ -77,6 +77,7 @@ class RunningCalls:
         """Start with none."""
         # In their order, and not by id: a call may run by the id of one that still waits.
         self._calls: dict[Running, None] = {}
+        self._frozen: set[SessionId] = set()
         self._emptied = anyio.Event()
 
     def __len__(self) -> int:
@@ -97,6 +98,8 @@ class RunningCalls:
             yield running
         finally:
             del self._calls[running]
+            if running.is_frozen and session not in self.sessions:
+                self._frozen.discard(session)
             if not self._calls:
                 self._emptied.set()
                 self._emptied = anyio.Event()
@@ -114,6 +117,10 @@ class RunningCalls:
         """Tell whether the session of a running call is frozen."""
         return any(running.is_frozen for running in self._calls if running.call_id == call_id)
 
+    def is_session_frozen(self, session: SessionId) -> bool:
+        """Tell whether a session with running calls is frozen."""
+        return session in self._frozen
+
     def freeze_session(self, session: SessionId) -> list[CallId]:
         """Note that the session is frozen on its running calls, and return which those are."""
         return self._note_frozen(session, is_frozen=True)
@@ -126,6 +133,10 @@ class RunningCalls:
         found = [running for running in self._calls if running.session == session]
         for running in found:
             running.is_frozen = is_frozen
+        if is_frozen and found:
+            self._frozen.add(session)
+        else:
+            self._frozen.discard(session)
         return [running.call_id for running in found]
 
     def stop_session(self, session: SessionId, *, why: str) -> int:

@@ -15,9 +15,10 @@ logger = logging.getLogger(__name__)
 class Stock:
     """What is exposed now: the built-in tools and those of the upstreams."""
 
-    def __init__(self, builtins: Iterable[ToolEntry]) -> None:
-        """Start with the built-in tools alone."""
+    def __init__(self, builtins: Iterable[ToolEntry], *, reserved: Iterable[str] = ()) -> None:
+        """Start with the built-in tools alone; no upstream can take a `reserved` name either."""
         self._builtins = tuple(builtins)
+        self._reserved = frozenset(reserved)
         self._entries: tuple[ToolEntry, ...] = ()
         self.catalog = Catalog(self._builtins)
         self.schemas = ToolSchemas(self.catalog)
@@ -38,14 +39,15 @@ class Stock:
     def replace(self, entries: Iterable[ToolEntry]) -> None:
         """Expose `entries` beside the built-in tools, whose names no upstream can take.
 
+        Nor can it take those of built-in tools that are not shown: they are known by their names.
         A name that two upstreams' tools would share is given to neither of them: the first
         would otherwise get calls that were meant for the second.
         """
-        builtin = {entry.exposed for entry in self._builtins}
+        taken = self._reserved.union(entry.exposed for entry in self._builtins)
         offered = []
         self._entries = tuple(entries)
         for entry in self._entries:
-            if entry.exposed in builtin:
+            if entry.exposed in taken:
                 logger.error("%s/%s has a built-in tool's name", entry.backend, entry.original)
             else:
                 offered.append(entry)

@@ -29,6 +29,7 @@ from governor.turn_policy import TurnMode, TurnPolicy
 from governor.turn_progress import CallPrint
 from tool_gateway import telemetry
 from tool_gateway.books import OVERLOAD_RETRY_MS, Books
+from tool_gateway.catalog import HOUSE
 from tool_gateway.denials import ledger_unavailable, overloaded
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.ports import Clock, TurnStore
@@ -95,7 +96,7 @@ class TurnGate:
             request = replace(request, turn=session.model_turn)
         if not session.is_limited or request.is_free:
             decision = await self._books.admit(request)
-        elif request.target.name in FREE_TOOLS:
+        elif request.target.upstream == HOUSE and request.target.name in FREE_TOOLS:
             decision = await self._books.admit(_riding(request, session))
         elif request.turn is None:
             decision = turn_unknown()

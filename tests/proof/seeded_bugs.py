@@ -318,4 +318,16 @@ BUGS = (
         ),
         found_by=_STORIES,
     ),
+    SeededBug(
+        name="charge_of_what_was_stopped_before_it_leaves",
+        edits=(
+            Edit(
+                file="tool_gateway/pipeline.py",
+                old="            await anyio.lowlevel.checkpoint_if_cancelled()\n",
+                new="",
+            ),
+        ),
+        found_by=_STORIES,
+        scale=0.1,
+    ),
 )

@@ -73,6 +73,8 @@ class CountingUpstream:
     clock: SteppingClock
     given: dict[str, tuple[ScopeChain, int]] = field(default_factory=dict)
     reached: Counter[str] = field(default_factory=Counter)
+    # Some of a call may have arrived, whatever became of it.
+    sent: set[CallId] = field(default_factory=set)
     name: str = "files"
     unmeasurable: Mapping[Unit, str] = field(default_factory=lambda: {Unit.CPU_MS: "elsewhere"})
 
@@ -80,6 +82,8 @@ class CountingUpstream:
         return None
 
     async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        self.sent.add(call.call_id)
         await anyio.sleep(self.rng.uniform(0, 0.01))
         fate = self.rng.random()
         if fate < 0.1:
@@ -227,6 +231,8 @@ class World:
         assert not twice, f"ran twice: {twice}"
         free = self.witness.released & self.upstream.reached.keys()
         assert not free, f"released and yet given: {free}"
+        unsent = self.witness.settled - self.upstream.sent
+        assert not unsent, f"never sent and yet settled: {unsent}"
 
     def _given(self) -> Counter[tuple[str, Unit]]:
         """Return what must have been charged: of a call whose end was lost, its hold at most."""

@@ -47,6 +47,7 @@ from tool_gateway.credentials import Detector, built_in
 from tool_gateway.errors import (
     ArchiveMissError,
     ArchiveUnavailableError,
+    HoldEndedError,
     LedgerUnavailableError,
 )
 from tool_gateway.guards.answers import AnswerGuard
@@ -161,6 +162,8 @@ class FakeLedger:
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
         self._fail_if_down("release")
+        if reservation_id not in self.books.live:
+            raise HoldEndedError
         released = release(self.books.live[reservation_id])
         self._end(released, record)
         return released

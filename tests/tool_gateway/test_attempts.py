@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,26 +16,30 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from governor.amounts import Unit
 from governor.call import CallStatus
 from governor.fairness.claim import Urgency
-from governor.ids import ToolName, UpstreamName
+from governor.ids import SessionId, ToolName, UpstreamName
 from governor.manifest import Pin
-from governor.retrying import RetryTerms
+from governor.retrying import RetryTerms, Sent
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import ENTRY, LIMITS, House, a_call
 from tests.tool_gateway.test_pins import FakeManifestStore
 from tests.tool_gateway.test_upstreams import Placement
 from tool_gateway.errors import (
+    UpstreamDownError,
     UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
     UpstreamRefusedError,
 )
-from tool_gateway.exchange import Patience
+from tool_gateway.exchange import NOBODY, Patience
+from tool_gateway.front.short_exchange import ShortExchange
 from tool_gateway.guards.pins import Pins
 from tool_gateway.ports import Meter
 from tool_gateway.results import Json, Outcome
 from tool_gateway.stock import Stock
 from tool_gateway.upstreams.attempts import Attempts
+from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.fleet import UpstreamFleet
+from tool_gateway.upstreams.relay import UpstreamRelay
 from tool_gateway.upstreams.spec import Care, HttpSpec
 
 pytestmark = pytest.mark.anyio
@@ -119,6 +123,7 @@ class Caller:
     """A connected fleet of one upstream, and the shortest way to call it."""
 
     fleet: UpstreamFleet
+    session: SessionId | None = None
 
     async def call(
         self, tool: str, *, wall_ms: int = 20_000, deadline_ms: int | None = None
@@ -127,18 +132,28 @@ class Caller:
             a_call(), tool=ToolName(f"flaky__{tool}"), urgency=Urgency(deadline_ms=deadline_ms)
         )
         limits = replace(LIMITS, wall_ms=wall_ms)
-        return await self.fleet.backends[FLAKY].run(call, limits, Meter())
+        exchange = NOBODY
+        if self.session is not None:
+            exchange = ShortExchange(self.session, capabilities={}, meta={}, bearer=None)
+        backend = self.fleet.relays[FLAKY].backend_for(exchange)
+        return await backend.run(call, limits, Meter())
 
 
 @asynccontextmanager
 async def calling(
-    flaky: Flaky, *, pin: Pin = Pin.FIRST_USE, care: Care | None = None
+    flaky: Flaky,
+    *,
+    pin: Pin = Pin.FIRST_USE,
+    care: Care | None = None,
+    is_frozen: Callable[[SessionId], bool] = lambda _: False,
 ) -> AsyncIterator[Caller]:
     with anyio.fail_after(SECONDS_MAX):
         async with served(flaky):
             spec = HttpSpec(name=FLAKY, url=flaky.url, care=care or Care(retry=FAST))
             pins = Pins({FLAKY: pin}, store=FakeManifestStore())
-            fleet = UpstreamFleet([spec], placement=Placement(), stock=Stock(()), pins=pins)
+            fleet = UpstreamFleet(
+                [spec], placement=Placement(), stock=Stock(()), pins=pins, is_frozen=is_frozen
+            )
             async with fleet.connected():
                 await pins.pin_met()
                 yield Caller(fleet)
@@ -205,18 +220,29 @@ async def test_the_operator_can_switch_retries_off() -> None:
 
 
 @pytest.mark.requirement("upstream.retries-are-bounded")
-@pytest.mark.parametrize("bound", ["wall_ms", "deadline_ms"])
-async def test_all_attempts_together_end_with_the_time_of_the_call(bound: str) -> None:
+async def test_all_attempts_together_end_with_the_time_of_the_call() -> None:
     flaky = Flaky(failing=100, hang=True)
 
     async with calling(flaky, care=Care(retry=FAST, answer_ms_max=60)) as caller:
         began = anyio.current_time()
-        late = await caller.call("look", **{bound: 100})
+        late = await caller.call("look", wall_ms=100)
         took = anyio.current_time() - began
 
     assert late.status is CallStatus.TIMED_OUT
     assert len(flaky.tried) == 2
     assert took < 5
+
+
+@pytest.mark.requirement("contention.deadline-is-kept")
+async def test_a_deadline_is_for_the_start_and_cuts_no_run_short() -> None:
+    flaky = Flaky(failing=1)
+    waits = RetryTerms(retries=1, pause_ms=50, pause_ms_max=50)
+
+    async with calling(flaky, care=Care(retry=waits)) as caller:
+        outcome = await caller.call("look", deadline_ms=1)
+
+    assert outcome.status is CallStatus.OK
+    assert outcome.result.sole_text == "seen 1"
 
 
 async def test_one_attempt_has_a_time_of_its_own() -> None:
@@ -328,3 +354,57 @@ async def test_whoever_was_asked_something_is_not_asked_again() -> None:
         await attempts().run(send)
 
     assert len(tried) == 1
+
+
+async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    tried: list[Patience] = []
+
+    async def send(patience: Patience) -> Json:
+        tried.append(patience)
+        raise UpstreamDownError("it is down")
+
+    at = attempts()
+    with pytest.raises(UpstreamDownError):
+        await at.run(send)
+
+    assert len(tried) == 1
+    assert at.sent_by(UpstreamDownError()) is Sent.NOTHING
+
+
+@pytest.mark.requirement("session.frozen-sends-nothing")
+async def test_a_session_that_was_frozen_while_its_call_paused_sends_it_no_second_time() -> None:
+    flaky = Flaky(failing=100)
+
+    async with calling(flaky, is_frozen=lambda one: one == "one" and bool(flaky.tried)) as caller:
+        caller.session = SessionId("one")
+        with pytest.raises(UpstreamFailedError, match="session was frozen before it was sent"):
+            await caller.call("look")
+        caller.session = SessionId("two")
+        with pytest.raises(UpstreamLostError):
+            await caller.call("look")
+
+    assert len(flaky.tried) == 1 + 3
+
+
+@pytest.mark.requirement("session.frozen-sends-nothing")
+async def test_a_session_that_was_frozen_while_its_call_waited_sends_nothing() -> None:
+    flaky = Flaky(failing=0)
+
+    async with calling(flaky, is_frozen=lambda _: True) as caller:
+        caller.session = SessionId("one")
+        with pytest.raises(UpstreamNotReachedError):
+            await caller.call("look")
+
+    assert flaky.tried == []
+
+
+async def test_a_call_does_not_wait_for_a_server_beyond_its_own_time() -> None:
+    spec = HttpSpec(name=FLAKY, url="http://127.0.0.1:9/mcp")
+    connection = UpstreamConnection(
+        spec, placement=Placement(), on_tools=lambda: None, publish=lambda _: None
+    )
+    relay = UpstreamRelay(connection, placement=Placement(), publish=lambda _: None)
+    limits = replace(LIMITS, wall_ms=20)
+
+    with anyio.fail_after(5), pytest.raises(UpstreamDownError, match="in the time of the call"):
+        await relay.backend_for(NOBODY).run(a_call(), limits, Meter())

@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from governor.ids import ToolName, UpstreamName
+from tool_gateway.builtin import NAMES
 from tool_gateway.catalog import NAME_LENGTH_MAX, Catalog, ToolEntry, exposed_name
 from tool_gateway.errors import CatalogError, UnknownToolError
 from tool_gateway.stock import Stock
@@ -111,6 +112,18 @@ def test_an_upstream_cannot_take_a_built_in_tool_away() -> None:
     stock.replace([entry("memory_read", "rogue")])
 
     assert stock.catalog.find("memory_read").backend == "flyball"
+
+
+@pytest.mark.requirement("tool-name.is-safe")
+@pytest.mark.parametrize(
+    "name", ["governor_status", "governor_close", "tools_call", "governor_answer", "shell_run"]
+)
+def test_an_upstream_cannot_take_the_name_of_a_built_in_tool_that_is_hidden(name: str) -> None:
+    stock = Stock((), reserved=NAMES)
+
+    stock.replace([entry(name, "rogue"), entry("read", "rogue")])
+
+    assert [one.exposed for one in stock.catalog] == ["read"]
 
 
 def test_an_upstream_that_went_takes_its_tools_along() -> None:

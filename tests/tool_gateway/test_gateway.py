@@ -8,6 +8,8 @@ from governor.policy import Match, Policy
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import ENTRY, RULE, TOOL, House
+from tool_gateway.catalog import ToolEntry
+from tool_gateway.discovery.definitions import CALL
 from tool_gateway.errors import UnknownToolError
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller
@@ -29,9 +31,14 @@ TYPED = replace(
 )
 
 
-def gateway(house: House, backends: dict[UpstreamName, Backend] | None = None) -> Gateway:
+def gateway(
+    house: House,
+    backends: dict[UpstreamName, Backend] | None = None,
+    *,
+    offered: ToolEntry = TYPED,
+) -> Gateway:
     stock = Stock(())
-    stock.replace([TYPED])
+    stock.replace([offered])
     return Gateway(
         stock=stock,
         pipeline=house.pipeline,
@@ -67,6 +74,17 @@ async def test_an_unknown_tool_is_refused_and_nothing_is_reserved() -> None:
         await gateway(house).call(ADA, SILENT, tool="nope", arguments={})
 
     assert house.ledger.events == []
+
+
+@pytest.mark.anyio
+async def test_an_upstreams_tool_by_the_name_of_the_houses_caller_of_tools_is_its_own() -> None:
+    house = House(rule=replace(RULE, match=Match()))
+    named = replace(ENTRY, exposed=CALL)
+
+    await gateway(house, offered=named).call(ADA, SILENT, tool=CALL, arguments={"name": "x"})
+
+    (call,) = house.backend.ran
+    assert (call.tool, call.arguments) == (CALL, {"name": "x"})
 
 
 @pytest.mark.anyio

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from governor.amounts import Unit
 from governor.budget import Budget, BudgetKind
 from governor.call import CallStatus, ToolCall
 from governor.ids import CallId, ToolName
@@ -11,7 +12,7 @@ from governor.policy import STATUS_TOOL, Match, ToolRule
 from governor.turn_policy import TurnMode, TurnPolicy, TurnTerms
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
-from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
+from tests.tool_gateway.makers import CHAIN, ENTRY, RULE, House, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
 from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, Builtins
 from tool_gateway.discovery.answers import Answers
@@ -138,3 +139,47 @@ async def test_asking_again_is_no_loop() -> None:
 
     assert all(why(result) is None for result in asked)
     assert not any(LOOP_META in result.meta for result in asked)
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+@pytest.mark.parametrize("name", [STATUS_TOOL, GOVERNOR_EXTEND, CLOSE])
+async def test_an_upstreams_tool_by_the_name_of_an_own_one_is_charged_like_any_other(
+    name: str,
+) -> None:
+    house = house_with(tool_calls=1, cost_microusd=9)
+    house.entry = replace(ENTRY, exposed=ToolName(name))
+
+    results = [await house.run(replace(a_call(f"c{n}"), tool=ToolName(name))) for n in range(2)]
+
+    assert [why(result) for result in results] == [None, "budget_exhausted"]
+    assert house.ledger.remaining(Unit.COST_MICROUSD) == 9 - 5
+    assert len(house.backend.ran) == 1
+
+
+@pytest.mark.requirement("governor-tools.are-free")
+async def test_an_upstreams_tool_by_the_name_of_an_own_one_stands_still_in_a_frozen_session() -> (
+    None
+):
+    house = house_with(tool_calls=9)
+    house.entry = replace(ENTRY, exposed=STATUS_TOOL)
+    house.ledger.frozen.add(CHAIN.session)
+
+    result = await house.run(replace(a_call(), tool=STATUS_TOOL))
+
+    assert why(result) == "session_frozen"
+    assert house.backend.ran == []
+
+
+@pytest.mark.requirement("turns.limit-denies")
+async def test_an_upstreams_tool_by_the_name_of_an_own_one_rides_on_no_earlier_turn() -> None:
+    one_turn = TurnPolicy(fallback=TurnTerms(mode=TurnMode.FIXED, turns=1))
+    named = replace(RULE, name="own", match=Match(tool="governor_*"), cost_microusd=3)
+    house = house_with(named, turns=one_turn, tool_calls=9)
+    house.entry = replace(ENTRY, exposed=STATUS_TOOL)
+
+    results = [
+        await house.run(replace(a_call(f"c{turn}", turn=turn), tool=STATUS_TOOL))
+        for turn in ("one", "two")
+    ]
+
+    assert [why(result) for result in results] == [None, "turn_limit"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
+from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus
 from governor.events import Released, Settled
@@ -13,6 +14,7 @@ from governor.ids import SessionId
 from governor.usage import Usage
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import CHAIN, RULE, FakeBackend, House, a_call
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.results import Outcome
 
 pytestmark = pytest.mark.anyio
@@ -133,3 +135,126 @@ async def test_ending_a_session_stops_its_calls_and_settles_them() -> None:
 
 async def stop_later(house: House) -> None:
     assert house.running.stop_all(why="shutdown") == 1
+
+
+async def leave_while(house: House, reached: anyio.Event) -> None:
+    """Run a call whose client goes away at that moment."""
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(house.run)
+            await reached.wait()
+            tasks.cancel_scope.cancel()
+
+
+def hold_and_hang(house: House, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
+    """Have the ledger hold the estimate and never say so; return what tells that it is held."""
+    admit, held = house.ledger.admit, anyio.Event()
+
+    async def unheard(request: AdmissionRequest) -> object:
+        await admit(request)
+        held.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr(house.ledger, "admit", unheard)
+    return held
+
+
+@pytest.mark.requirement("cancel.before-leaving-is-released")
+async def test_a_client_that_leaves_while_its_admission_commits_is_charged_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(CALLS, MONEY)
+    held = hold_and_hang(house, monkeypatch)
+
+    await leave_while(house, held)
+
+    assert house.backend.ran == []
+    assert len(house.ledger.forwarded) == 1  # its mark was stored with the hold
+    assert isinstance(house.ended, Released)
+    assert (house.ledger.remaining(), house.ledger.remaining(Unit.COST_MICROUSD)) == (10, 100)
+    assert house.record.status is CallStatus.CANCELLED
+
+
+@pytest.mark.requirement("cancel.before-leaving-is-released")
+async def test_a_release_that_hangs_keeps_nobody_and_leaves_the_hold_to_its_expiry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(CALLS)
+    held = hold_and_hang(house, monkeypatch)
+
+    async def hang(*_: object) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(house.ledger, "release", hang)
+    monkeypatch.setattr("tool_gateway.books.SETTLE_SECONDS_MAX", 0.01)
+
+    await leave_while(house, held)
+
+    assert house.ledger.remaining() == 9
+    assert house.ledger.records == []
+
+
+@pytest.mark.requirement("cancel.before-leaving-is-released")
+async def test_an_admission_of_which_nobody_knows_is_denied_and_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(CALLS)
+    admit = house.ledger.admit
+
+    async def lose_the_word(request: AdmissionRequest) -> object:
+        await admit(request)
+        raise LedgerUnavailableError
+
+    monkeypatch.setattr(house.ledger, "admit", lose_the_word)
+
+    result = await house.run()
+
+    assert result.is_error
+    assert house.backend.ran == []
+    assert isinstance(house.ended, Released)
+    assert house.ledger.remaining() == 10
+    assert house.ledger.records[0].status is CallStatus.DENIED
+
+
+async def test_what_the_ledger_turned_away_needs_no_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(CALLS)
+    house.ledger.down, house.ledger.error = {"admit"}, LedgerOverloadedError
+
+    async def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(house.ledger, "release", refuse)
+
+    result = await house.run()
+
+    assert "overloaded" in str(result.meta)
+
+
+@pytest.mark.requirement("cancel.before-leaving-is-released")
+@pytest.mark.parametrize("whoever", ["the client", "an administrator"])
+async def test_a_call_that_is_stopped_between_its_admission_and_its_run_is_charged_nothing(
+    whoever: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(CALLS)
+    admit = house.ledger.admit
+
+    with anyio.fail_after(5), anyio.CancelScope() as client:
+
+        async def stop_at_once(request: AdmissionRequest) -> object:
+            decision = await admit(request)
+            if whoever == "the client":
+                client.cancel()
+            else:
+                house.running.stop_all(why="the end")
+            return decision
+
+        monkeypatch.setattr(house.ledger, "admit", stop_at_once)
+        await house.run()
+
+    assert house.backend.ran == []
+    assert isinstance(house.ended, Released)
+    assert house.ledger.remaining() == 10
+    assert house.record.status is CallStatus.CANCELLED

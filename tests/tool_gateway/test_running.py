@@ -94,3 +94,21 @@ async def test_the_last_call_to_end_wakes_whoever_waits_for_it() -> None:
 async def test_waiting_for_nothing_ends_at_once() -> None:
     with anyio.fail_after(5):
         await RunningCalls().all_ended()
+
+
+@pytest.mark.requirement("session.frozen-sends-nothing")
+async def test_a_session_is_known_to_be_frozen_while_it_has_calls_and_is_not_thawed() -> None:
+    calls = RunningCalls()
+    told = []
+
+    with calls.track(CallId("a"), ONE):
+        with calls.track(CallId("b"), ONE):
+            calls.freeze_session(ONE)
+            told.append((calls.is_session_frozen(ONE), calls.is_session_frozen(TWO)))
+        told.append((calls.is_session_frozen(ONE), calls.freeze_session(TWO)))
+        calls.thaw_session(ONE)
+        told.append((calls.is_session_frozen(ONE), calls.is_session_frozen(TWO)))
+        calls.freeze_session(ONE)
+
+    assert told == [(True, False), (True, []), (False, False)]
+    assert not calls.is_session_frozen(ONE)

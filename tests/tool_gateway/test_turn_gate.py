@@ -16,11 +16,11 @@ from governor.turn_control import FinishedSession
 from governor.turn_policy import AgentClass, TurnMode, TurnPolicy, TurnRule, TurnTerms
 from tests.governor.makers import amounts, budget, request
 from tests.tool_gateway.finding_makers import a_finder
-from tests.tool_gateway.makers import CHAIN, RULE, House, a_call
+from tests.tool_gateway.makers import CHAIN, RULE, FakeBackend, House, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
 from tests.tool_gateway.turn_makers import FakeTurnStore
 from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, GOVERNOR_STATUS, Builtins
-from tool_gateway.catalog import ToolEntry
+from tool_gateway.catalog import HOUSE, ToolEntry
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.ports import TurnsKnown
@@ -272,7 +272,7 @@ async def test_questions_to_the_governor_open_no_turn_through_which_others_slip(
     status = ToolEntry(
         exposed=GOVERNOR_STATUS,
         original=GOVERNOR_STATUS,
-        backend=house.entry.backend,
+        backend=HOUSE,
         definition={},
     )
     ask = replace(a_call(house.clock.fresh("call"), turn="t2"), tool=ToolName(GOVERNOR_STATUS))
@@ -285,7 +285,8 @@ async def test_questions_to_the_governor_open_no_turn_through_which_others_slip(
         return await admit(request)
 
     house.ledger.admit = noted
-    asked = await house.pipeline.run(ask, session_name="one", entry=status, backend=house.backend)
+    inside = FakeBackend(name=HOUSE)
+    asked = await house.pipeline.run(ask, session_name="one", entry=status, backend=inside)
     then = await take(house, "t2")
 
     assert denied_why(asked) is None

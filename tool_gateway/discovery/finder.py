@@ -145,7 +145,9 @@ class Finder:
         except UnknownToolError:
             return None
         policy = self._policy()
-        rule = policy.rule_for(tool=entry.exposed, tenant=chain.tenant, agent=chain.agent)
+        rule = policy.rule_for(
+            tool=entry.exposed, tenant=chain.tenant, agent=chain.agent, is_own=entry.is_own
+        )
         refusal = refusal_of(
             entry,
             rule,

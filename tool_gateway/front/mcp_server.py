@@ -14,6 +14,7 @@ from mcp_types.methods import CACHEABLE_METHODS, INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from governor.ids import SessionId
+from governor.policy import TASK_METHODS
 from tool_gateway.errors import (
     GatewayError,
     OfferDeniedError,
@@ -50,7 +51,6 @@ INSTRUCTIONS = (
 # Members of a result that one era has and the other has not.
 _ENVELOPE = frozenset({"resultType", "ttlMs", "cacheScope", "_meta"})
 RESOURCE_NOT_FOUND_OF_OLD = -32_002
-_TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel", "tasks/list", "tasks/result")
 
 
 @dataclass(slots=True)
@@ -122,7 +122,8 @@ class McpServer:
         add("prompts/get", mcp_types.GetPromptRequestParams, self._get_prompt)
         add("completion/complete", mcp_types.CompleteRequestParams, self._complete)
         add("logging/setLevel", mcp_types.SetLevelRequestParams, self._set_level)
-        for method in _TASK_METHODS:
+        # Not `tasks/list`: which tasks an upstream runs says nothing of whose they are.
+        for method in TASK_METHODS:
             add(method, mcp_types.RequestParams, self._task)
         self.sdk.middleware.append(self._whole)
 
@@ -257,7 +258,9 @@ class McpServer:
         if TASKS_EXTENSION not in _mapping(self._relaying.face.capabilities.get("extensions")):
             raise MCPError(mcp_types.METHOD_NOT_FOUND, "Method not found", ctx.method)
         caller, exchange = self._plain(ctx)
-        told = await self._relaying.ask_about_task(ctx.method, caller, _bare(ctx), exchange)
+        told = await self._relaying.ask_about_task(
+            ctx.method, caller, _bare(ctx), exchange, context=self._context_of(ctx)
+        )
         return self._noted(ctx, told)
 
     async def _call_tool(self, ctx: Context, params: mcp_types.CallToolRequestParams) -> Members:
@@ -276,10 +279,7 @@ class McpServer:
                 )
             return result.to_wire()
 
-        answer = await self._askable(ctx, call)
-        if "taskId" in answer and (owner := self._gateway.upstream_of(params.name)) is not None:
-            self._relaying.note_task(answer, owner)
-        return answer
+        return await self._askable(ctx, call)
 
     async def _askable(
         self, ctx: Context, serve: Callable[[Caller, Json, ClientExchange], Awaitable[Json]]

@@ -86,15 +86,19 @@ class Attempts:
 
     async def _pause_after(self, error: Exception) -> None:
         """Return when it is time for the next attempt; raise what all come to if there is none."""
-        sent = self._sent_by(error)
-        pause_ms = pause_before_retry(
-            self._terms,
-            attempts=self.number,
-            sent=sent,
-            # Whoever was asked something would be asked it again.
-            is_repeatable=self._is_repeatable and not self.asked_s,
-            left_ms=self._left_ms,
-            below=self._below,
+        sent = self.sent_by(error)
+        pause_ms = (
+            None
+            if _is_settled(error)
+            else pause_before_retry(
+                self._terms,
+                attempts=self.number,
+                sent=sent,
+                # Whoever was asked something would be asked it again.
+                is_repeatable=self._is_repeatable and not self.asked_s,
+                left_ms=self._left_ms,
+                below=self._below,
+            )
         )
         if pause_ms is None:
             self._raise(error)
@@ -109,9 +113,10 @@ class Attempts:
         return max(0, self._wall_ms - round(worked_s * 1000))
 
     @staticmethod
-    def _sent_by(error: Exception) -> Sent:
+    def sent_by(error: Exception) -> Sent:
+        """Return what an attempt that ended with `error` may have done."""
         match error:
-            case UpstreamRefusedError():
+            case UpstreamNotReachedError():
                 return Sent.NOTHING
             case UpstreamLostError() | TimeoutError():
                 return Sent.UNKNOWN
@@ -124,3 +129,12 @@ class Attempts:
             message = f"{error}; an earlier attempt was sent ({self._failures[-1]})"
             raise UpstreamFailedError(message) from error
         raise error
+
+
+def _is_settled(error: Exception) -> bool:
+    """Tell whether asking again soon changes nothing, though nothing was sent.
+
+    A server that is not there was waited for; one that refuses a connection may be there again.
+    """
+    is_refused = isinstance(error, UpstreamRefusedError)
+    return isinstance(error, UpstreamNotReachedError) and not is_refused

@@ -254,6 +254,19 @@ class UpstreamConnection:
         except MCPError as error:
             raise self._explained(error) from error
 
+    @property
+    def is_up(self) -> bool:
+        """Tell whether requests can be sent at once."""
+        return self._leg is not None
+
+    async def up(self) -> None:
+        """Return when requests can be sent, which starts a server that rests.
+
+        Raises:
+            UpstreamDownError: it did not come up.
+        """
+        await self._ready_leg()
+
     async def _ready_leg(self) -> Leg:
         if self._leg is not None:
             return self._leg

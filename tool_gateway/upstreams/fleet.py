@@ -1,6 +1,6 @@
 """All upstreams together: started, merged into one catalogue, found by name, replaced."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -8,7 +8,7 @@ from itertools import count
 import anyio
 from anyio.abc import TaskGroup
 
-from governor.ids import ToolName, UpstreamName
+from governor.ids import SessionId, ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, ChangeKind, Changes
 from tool_gateway.exchange import NOBODY
@@ -66,11 +66,14 @@ class UpstreamFleet:
         pins: Pins | None = None,
         changes: Changes | None = None,
         below: Below = half_of,
+        is_frozen: Callable[[SessionId], bool] = lambda _: False,
     ) -> None:
         """Take what to connect to; nothing is started. With `pins` they say what is exposed.
 
         `below` draws a number from 0 up to its argument, for pauses between attempts.
+        `is_frozen` tells whether a session with calls under way stands still.
         """
+        self._is_frozen = is_frozen
         self._placement = placement
         self._below = below
         self._stock = stock
@@ -172,6 +175,7 @@ class UpstreamFleet:
             publish=self._publish,
             below=self._below,
             is_repeatable=self._is_repeatable,
+            is_frozen=self._is_frozen,
         )
         return Member(connection, relay)
 

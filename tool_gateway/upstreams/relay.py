@@ -10,8 +10,9 @@ from mcp.shared.exceptions import MCPError
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated, ToolCall
-from governor.ids import ToolName, UpstreamName
+from governor.ids import SessionId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
+from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE, TASK_METHODS
 from governor.usage import OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
 from tool_gateway.errors import (
@@ -49,12 +50,14 @@ _READING = frozenset(
         "tasks/get",
     }
 )
+# What is a call of its session.
+_GOVERNED = frozenset({READ_RESOURCE, GET_PROMPT, COMPLETE, *TASK_METHODS})
 _WELL = Presence(state=PresenceState.OK)
 _SHARED = "the upstream is one process that all its calls share"
 _ELSEWHERE = "the upstream runs outside of this sidecar"
 
 
-def _is_not(_: ToolName) -> bool:
+def _is_not(_: str) -> bool:
     return False
 
 
@@ -69,12 +72,15 @@ class UpstreamRelay:
         publish: Callable[[Change], None],
         below: Below = half_of,
         is_repeatable: Callable[[ToolName], bool] = _is_not,
+        is_frozen: Callable[[SessionId], bool] = _is_not,
     ) -> None:
         """Take the connection that all share, which also tells what the upstream offers.
 
         `below` draws a number from 0 up to its argument. `is_repeatable` tells whether what was
-        approved of a tool says that it can be run twice.
+        approved of a tool says that it can be run twice, `is_frozen` whether a session with
+        calls under way stands still.
         """
+        self._is_frozen = is_frozen
         self._below = below
         self._is_repeatable = is_repeatable
         self._use = Use()
@@ -212,6 +218,32 @@ class UpstreamRelay:
             return await self._twin.connection() or self._shared
         return self._shared
 
+    async def ready_connection(self, exchange: Exchange, patience: Patience) -> UpstreamConnection:
+        """Return the connection for an exchange when it is up, which is part of a call's time.
+
+        Raises:
+            UpstreamNotReachedError: it cannot have one, or it was not up in time.
+        """
+        if self._own is None and exchange.wishes.retries_itself and self._shared.is_up:
+            return self._shared  # as most are: nothing is waited for
+        ready: UpstreamConnection | None = None
+        with anyio.CancelScope(deadline=patience.ends_at):
+            connection = await self.connection_for(exchange)
+            await connection.up()
+            ready = connection
+        if ready is None:
+            raise UpstreamDownError(f"upstream {self.name} was not there in the time of the call")
+        return ready
+
+    def hold_back(self, exchange: Exchange) -> None:
+        """Let nothing leave for a session that was frozen while its call waited.
+
+        Raises:
+            UpstreamNotReachedError: it was.
+        """
+        if exchange.session is not None and self._is_frozen(exchange.session):
+            raise UpstreamNotReachedError("its session was frozen before it was sent")
+
     def _has_session(self, *, of_client: bool) -> bool:
         """Tell whether a request is part of a session of the server's, which is one caller's.
 
@@ -242,7 +274,9 @@ class UpstreamRelay:
         attempts = relay.attempts(wall_ms, is_repeatable=method in _READING)
 
         async def send(patience: Patience) -> Json:
-            connection = await relay.connection_for(exchange)
+            connection = await relay.ready_connection(exchange, patience)
+            if method in _GOVERNED:
+                relay.hold_back(exchange)
             return await connection.request(method, params, exchange, patience)
 
         with relay.in_use():
@@ -325,8 +359,9 @@ class UpstreamBackend:
             UpstreamFailedError: it failed after the call was sent.
         """
         relay, began = self._relay.current, anyio.current_time()
-        wall_ms = min(limits.wall_ms, call.urgency.deadline_ms or limits.wall_ms)
-        attempts = relay.attempts(wall_ms, is_repeatable=relay.is_repeatable(call.tool))
+        # A caller's deadline is for the start. It may not cut a run short: that would be told
+        # of the upstream as if it were too slow for everybody.
+        attempts = relay.attempts(limits.wall_ms, is_repeatable=relay.is_repeatable(call.tool))
         try:
             with relay.in_use():
                 answer = await attempts.run(partial(self._sent, relay, call))
@@ -349,7 +384,8 @@ class UpstreamBackend:
         )
 
     async def _sent(self, relay: UpstreamRelay, call: ToolCall, patience: Patience) -> Json:
-        connection = await relay.connection_for(self._exchange)
+        connection = await relay.ready_connection(self._exchange, patience)
+        relay.hold_back(self._exchange)
         key = call.call_id if relay.spec.care.idempotent_by_key else None
         return await connection.call(call.tool, call.arguments, self._exchange, patience, key=key)
 

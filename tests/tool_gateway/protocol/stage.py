@@ -141,6 +141,7 @@ class Stage:
                     relays=self.fleet.relays,
                     outcomes=outcomes,
                     calls=gateway.offer_calls(),
+                    tasks=gateway.tasks,
                     policy=lambda: self.house.policy,
                     changes=changes,
                     elapsed_ms=self.house.clock.elapsed_ms,

@@ -33,6 +33,17 @@ async def test_the_limit_goes_on_where_it_stood() -> None:
     assert patience.asked_s < 5
 
 
+async def test_what_was_waited_for_before_the_work_is_part_of_its_time() -> None:
+    patience = Patience(1_000)
+    ends_at = patience.ends_at
+
+    await anyio.sleep(0.01)
+    with patience.limited():
+        deadline = anyio.current_effective_deadline()
+
+    assert deadline == ends_at
+
+
 async def test_nobody_can_be_asked() -> None:
     with pytest.raises(AskRefusedError):
         await NOBODY.ask("roots/list", {})

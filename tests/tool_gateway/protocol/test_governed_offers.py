@@ -87,12 +87,12 @@ class Desk:
     def __init__(self, house: House) -> None:
         self.house = house
         house.policy = replace(house.policy, fallback=replace(RULE, match=Match()))
-        stock = Stock(())
-        gateway = Gateway(
+        self.stock = stock = Stock(())
+        self.gateway = gateway = Gateway(
             stock=stock,
             pipeline=house.pipeline,
             books=house.books,
-            backends={},
+            backends={FakeRelay.name: house.backend},
             policy=lambda: house.policy,
             sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
             session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
@@ -103,6 +103,7 @@ class Desk:
         self.relaying = Relaying(
             relays={self.relay.name: self.relay},  # type: ignore[dict-item]  # as far as it is used
             calls=gateway.offer_calls(),
+            tasks=gateway.tasks,
             policy=lambda: house.policy,
             changes=Changes(),
             elapsed_ms=house.clock.elapsed_ms,
