@@ -10,7 +10,10 @@ from tool_gateway.answering import ANSWER
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import access_denied, policy_denied, quarantined, read_only
 
-_BY_REQUEST = "the session is read-only"
+_BY_REQUEST = (
+    "this request may only read, for it says Flyball-Read-Only or its access token lacks the "
+    "scopes to write"
+)
 
 
 def refusal_of(

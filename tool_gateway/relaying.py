@@ -23,7 +23,7 @@ from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import TASK_ID, KnownTasks
 from tool_gateway.list_turns import ListTurns
-from tool_gateway.offer_calls import Asked, OfferCalls
+from tool_gateway.offer_calls import Asked, OfferCalls, name_of
 from tool_gateway.offers import Collision, Offers, merged_face
 from tool_gateway.outcomes import OUTCOME_META, Outcomes
 from tool_gateway.ports import PolicySource
@@ -33,7 +33,7 @@ from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
 
-Exposing = Callable[[UpstreamName, str, Json | None], bool]
+Exposing = Callable[[UpstreamName, str, Json | None], bool | None]
 
 LIST_MS_MAX = 10_000
 PAGES_MAX = 100
@@ -79,7 +79,8 @@ class Relaying:
         """Take the upstreams in the order of the configuration: the first has a shared URI.
 
         `tasks` are those that calls have begun.
-        `is_exposed` tells whether a part of an upstream's manifest is what was approved.
+        `is_exposed` tells whether a part of an upstream's manifest is what was approved, and None
+        of one that there is not.
         """
         self._is_exposed = is_exposed
         self._cache = AnswerCache(elapsed_ms)
@@ -135,6 +136,7 @@ class Relaying:
                     one
                     for one in self._as_approved(sole.name, listed)
                     if self._may_prompt(str(one["name"]), caller)
+                    and self._may_ask(sole, GET_PROMPT, caller)
                 ]
                 return {**answer, listing.member: items}
             return answer
@@ -142,12 +144,21 @@ class Relaying:
         if listing is PROMPTS:
             approved = [(name, self._as_approved(name, listed)) for name, listed in found]
             merged, collisions = self._offers.merge_prompts(approved)
-            shown = [at for at in merged if self._may_prompt(str(at[1]["name"]), caller)]
+            open_to = self._open_to(GET_PROMPT, caller)
+            shown = [
+                at
+                for at in merged
+                if at[0] in open_to and self._may_prompt(str(at[1]["name"]), caller)
+            ]
         else:
             key = "uri" if listing is RESOURCES else "uriTemplate"
             merged, collisions = self._offers.merge_resources(found, key=key)
             # Whose a URI is does not depend on who asks; what they are shown does.
-            open_to = {name for name, one in self._relays.items() if self._may_read(one, caller)}
+            open_to = {
+                name
+                for name in self._open_to(READ_RESOURCE, caller)
+                if self._may_read(self._relays[name], caller)
+            }
             shown = [at for at in merged if at[0] in open_to]
         self._report(collisions)
         meta: dict[str, object] = {}
@@ -310,7 +321,14 @@ class Relaying:
     def _may_list(self, relay: Relay, listing: Listing, caller: Caller) -> bool:
         if listing is PROMPTS:
             return self._is_open(relay, caller)
-        return self._may_read(relay, caller)
+        return self._may_read(relay, caller) and self._may_ask(relay, READ_RESOURCE, caller)
+
+    def _open_to(self, method: str, caller: Caller) -> set[UpstreamName]:
+        """Return the upstreams that a caller may ask this of by the rule that names it."""
+        return {name for name, one in self._relays.items() if self._may_ask(one, method, caller)}
+
+    def _may_ask(self, relay: Relay, method: str, caller: Caller) -> bool:
+        return self._may_get(name_of(relay, method), caller)
 
     def _may_read(self, relay: Relay, caller: Caller) -> bool:
         """Tell whether a caller may have an upstream's resources."""
@@ -431,10 +449,13 @@ class Relaying:
             if sole is not None
             else self._offers.prompt_of(name, sorted(self._relays, key=len, reverse=True))
         )
-        if found is None or found[0] not in self._relays or not self._may_prompt(name, caller):
+        exposed = None
+        if found is not None and found[0] in self._relays and self._may_prompt(name, caller):
+            exposed = self._is_exposed(found[0], prompt_part(found[1]), None)
+        if found is None or exposed is None:
             message = f"unknown prompt {name!r:.100}; call prompts/list for those that exist"
             raise UnknownOfferError(message)
-        if not self._is_exposed(found[0], prompt_part(found[1]), None):
+        if not exposed:
             message = f"prompt {name!r:.100} waits until an administrator approves it"
             raise UnknownOfferError(message)
         return self._relays[found[0]], found[1]

@@ -83,6 +83,11 @@ class OAuthTable(Table):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if not self.server and (self.resource or self.scopes or self.write_scopes):
+            raise ValueError(
+                "server: name an authorization server in [[oauth.server]] (issuer = …), or remove "
+                "[oauth]: without one no tokens but Flyball's own are taken"
+            )
         if self.server and self.resource is None:
             raise ValueError(
                 "resource: is required; it is this sidecar's own address as clients know it, "

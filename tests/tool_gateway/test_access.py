@@ -145,7 +145,7 @@ async def test_read_only_leaves_what_is_approved_as_only_reading(*, by_request: 
     assert guarded.shown(context) == {"files__read"}
     assert denial_of(refused)["reason"] == "read_only"
     told = denial_of(refused)["remedy"]["text"]
-    assert ("the session is read-only" if by_request else "(rule 'look')") in told
+    assert ("this request may only read" if by_request else "(rule 'look')") in told
     assert not ran.is_error
     assert [call.tool for call in guarded.house.backend.ran] == ["files__read"]
 

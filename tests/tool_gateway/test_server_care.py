@@ -73,12 +73,19 @@ class Cared:
     def upstream(self) -> UpstreamConnection:
         return self.fleet.connections[0]
 
-    async def call(self, tool: str, *, session: str | None = None, **arguments: object) -> str:
+    async def call(
+        self,
+        tool: str,
+        *,
+        session: str | None = None,
+        wall_ms: int = 20_000,
+        **arguments: object,
+    ) -> str:
         call = replace(a_call(**arguments), tool=ToolName(f"local__{tool}"))
         exchange = Nobody()
         exchange.session = None if session is None else SessionId(session)
         backend = self.relay.backend_for(exchange)
-        outcome = await backend.run(call, replace(LIMITS, wall_ms=20_000), Meter())
+        outcome = await backend.run(call, replace(LIMITS, wall_ms=wall_ms), Meter())
         return outcome.result.sole_text or ""
 
     async def reaches(self, state: UpstreamState) -> None:
@@ -192,8 +199,26 @@ async def test_a_server_that_hangs_is_found_by_its_health_checks_and_restarted()
     assert before != after
     assert ended is not None
     assert ended.cause is EndCause.UNHEALTHY
-    assert "none of 2 health checks" in ended.why
+    assert "2 health checks or calls in a row" in ended.why
     assert not is_alive(int(before))
+
+
+@pytest.mark.requirement("upstream.hung-is-restarted")
+async def test_calls_that_are_never_answered_count_as_checks() -> None:
+    health = Health(every_ms=3_600_000, timeout_ms=100, failures_max=2)
+    async with cared_for(replace(SPEC, health=health)) as cared:
+        before = await cared.call("pid")
+        # Too short a limit says nothing of the server; an answer voids what was said before.
+        for wall_ms in (50, 200):
+            await cared.call("wait", wall_ms=wall_ms)
+        between = await cared.call("pid")
+        for _ in range(2):
+            await cared.call("wait", wall_ms=200)
+        while cared.upstream.vitals.starts < 2:
+            await anyio.sleep(0.02)
+        after = await cared.call("pid")
+
+    assert before == between != after
 
 
 async def test_a_healthy_server_is_left_alone_even_while_it_works_long() -> None:

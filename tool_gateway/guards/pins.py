@@ -154,14 +154,19 @@ class Pins:
 
     def exposes(
         self, upstream: UpstreamName, part: str, definition: Definition | None = None
-    ) -> bool:
-        """Tell whether a part is what was approved: as `definition` says, or as last offered."""
+    ) -> bool | None:
+        """Tell whether a part is what was approved: as `definition` says, or as last offered.
+
+        None where nothing of that name is offered.
+        """
         if not self.holds(upstream):
             return True
         approved = self._approved.get(upstream)
         now = self._parts.get(upstream, {}).get(part) if definition is None else definition
         before = None if approved is None else approved.tools.get(part)
-        if before is None or now is None:
+        if now is None:
+            return None
+        if before is None:
             return False
         return digest_of(before) == digest_of(now)
 

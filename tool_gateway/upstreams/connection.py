@@ -249,10 +249,23 @@ class UpstreamConnection:
         return await self._request(leg, method, params, serving)
 
     async def _request(self, leg: Leg, method: str, params: Json, serving: Serving) -> Json:
+        began = anyio.current_time()
         try:
-            return await leg.request(method, params, serving)
+            answer = await leg.request(method, params, serving)
+        except TimeoutError:
+            self._note_silence(anyio.current_time() - began - serving.patience.asked_s)
+            raise
         except MCPError as error:
             raise self._explained(error) from error
+        if self.vitals.failed_checks:
+            self.vitals.answered()
+        return answer
+
+    def _note_silence(self, seconds: float) -> None:
+        """Take a call that was left unanswered for a check; a short limit says nothing."""
+        health = self.spec.health
+        if health is not None and seconds * 1000 >= health.timeout_ms:
+            self.vitals.unanswered()
 
     @property
     def is_up(self) -> bool:

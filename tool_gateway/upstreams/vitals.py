@@ -44,6 +44,7 @@ class Vitals:
     failed_checks: int = 0
     answered_at: float | None = None
     last_end: Ending | None = None
+    suspected: anyio.Event = field(default_factory=anyio.Event)
     _why: tuple[EndCause, str] | None = None
     _return_code: int | None = None
 
@@ -76,6 +77,16 @@ class Vitals:
         """Note that it serves from now on."""
         self.starts += 1
         self.started_at = self.answered_at = anyio.current_time()
+
+    def answered(self) -> None:
+        """Note that it has answered something: it does not hang."""
+        self.failed_checks, self.answered_at = 0, anyio.current_time()
+
+    def unanswered(self) -> None:
+        """Note that it has left something unanswered, a health check or a call."""
+        self.failed_checks += 1
+        self.suspected.set()
+        self.suspected = anyio.Event()
 
     def blame(self, cause: EndCause, why: str) -> None:
         """Note what ends it, before it ends; the first cause stands."""

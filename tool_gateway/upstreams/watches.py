@@ -23,21 +23,23 @@ async def until_unhealthy(
     """Return when the upstream no longer answers; ask it now and again.
 
     It is not asked while it works on something: that has a time limit of its own, and one
-    that does a single thing at a time could not answer.
+    that does a single thing at a time could not answer. A call that ran into its limit counts
+    as a check that was not answered, and every answer makes those before it void.
     """
     while vitals.failed_checks < health.failures_max:
-        await anyio.sleep(health.every_ms / 1000)
-        if is_busy():
+        with anyio.move_on_after(health.every_ms / 1000):
+            await vitals.suspected.wait()
+        if is_busy() or vitals.failed_checks >= health.failures_max:
             continue
         with anyio.move_on_after(health.timeout_ms / 1000) as waiting:
             await _asked(client)
         if waiting.cancelled_caught and not is_busy():
-            vitals.failed_checks += 1
+            vitals.unanswered()
             logger.info("upstream %s: a health check was not answered", vitals.name)
         elif not waiting.cancelled_caught:
-            vitals.failed_checks, vitals.answered_at = 0, anyio.current_time()
+            vitals.answered()
     count, within_ms = vitals.failed_checks, health.timeout_ms
-    why = f"it answered none of {count} health checks in a row within {within_ms} ms"
+    why = f"it left {count} health checks or calls in a row unanswered, for {within_ms} ms or more"
     vitals.blame(EndCause.UNHEALTHY, why)
 
 

@@ -27,7 +27,7 @@ def test_tokens_are_for_the_resource_unless_another_audience_is_named() -> None:
 
 
 def test_without_a_server_only_our_own_tokens_are_taken() -> None:
-    assert resource_terms_of(read("[oauth]", RESOURCE).oauth) is None
+    assert resource_terms_of(read().oauth) is None
 
 
 def test_what_a_server_says_is_elsewhere_is_checked_strictly() -> None:
@@ -41,6 +41,8 @@ def test_what_a_server_says_is_elsewhere_is_checked_strictly() -> None:
     ("lines", "told"),
     [
         (("[oauth]", SERVER), "resource: is required"),
+        (("[oauth]", RESOURCE), "name an authorization server"),
+        (("[oauth]", 'scopes = ["x"]'), "name an authorization server"),
         (("[oauth]", RESOURCE, SERVER, 'algorithms = ["HS256"]'), "'HS256' is not verified"),
         (("[oauth]", RESOURCE, SERVER, 'algorithms = ["none"]'), "'none' is not verified"),
         (("[oauth]", RESOURCE, SERVER, "algorithms = []"), "algorithms"),

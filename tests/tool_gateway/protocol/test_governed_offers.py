@@ -18,7 +18,7 @@ from tests.governor.makers import budget
 from tests.tool_gateway.credential_samples import AWS_KEY as KEY
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
-from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, stage
+from tests.tool_gateway.protocol.stage import ADA, NEW, OLD, Stage, stage
 from tool_gateway.changes import Changes
 from tool_gateway.errors import (
     OfferDeniedError,
@@ -243,6 +243,22 @@ async def test_an_upstream_that_fails_is_told_as_it_failed_and_the_hold_ends() -
     (record,) = desk.house.ledger.records
     assert record.status is CallStatus.UPSTREAM_FAILED
     assert not desk.house.ledger.books.live
+
+
+async def test_what_a_rule_denies_to_be_asked_for_is_not_listed_either() -> None:
+    denying = [
+        replace(RULE, name=method, match=Match(tool=f"one__{method}"), allow=False)
+        for method in ("prompts/get", "resources/read")
+    ]
+
+    async with stage(make=lambda: Stage(*denying)) as on, on.client() as client:
+        prompts = (await client.list_prompts()).prompts
+        resources = (await client.list_resources()).resources
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(URI)
+
+    assert (prompts, resources) == ([], [])
+    assert caught.value.error.data["flyball/denial"]["reason"] == "policy_denied"
 
 
 @pytest.mark.requirement("protocol.offers-are-governed")

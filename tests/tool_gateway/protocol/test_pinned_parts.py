@@ -52,6 +52,8 @@ async def test_a_prompt_that_is_another_than_was_approved_is_kept_out_until_it_i
         before = (await client.list_prompts()).prompts
         with pytest.raises(MCPError, match="waits until an administrator approves it"):
             await client.get_prompt("one__greet", {"name": "Eve"})
+        with pytest.raises(MCPError, match="unknown prompt 'one__nothing'"):
+            await client.get_prompt("one__nothing")
         review = pins.review(ONE)
         assert review is not None
         await pins.approve(review, names=[GREET], by="root")
