@@ -225,7 +225,8 @@ class Pipeline:
             case KeyReused():
                 raise IdempotencyConflictError
             case Replayed():
-                replayed = await self._keeper.replay(job.call, decision)
+                kept = await self._keeper.replay(job.call, decision)
+                replayed = self._answers.redacted(job, kept)
                 return replayed.with_meta(
                     **{BUDGET_META: await self._books.standing(job.call.chain)}
                 )

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.call import CallStatus
+from governor.call import CallStatus, Idempotency
 from governor.content import ContentTerms, OutputSchema
+from governor.ids import CallId
 from governor.loops import LoopRule
 from tests.governor.makers import budget
 from tests.tool_gateway.credential_samples import AWS_KEY as KEY
 from tests.tool_gateway.credential_samples import JWT, PEM, SAMPLES
-from tests.tool_gateway.makers import ENTRY, RULE, House
+from tests.tool_gateway.makers import ENTRY, RULE, House, a_call
 from tool_gateway.credentials import BUILT_IN, Detector, PatternError, built_in, detector
 from tool_gateway.errors import UpstreamDownError, UpstreamSaidError
 from tool_gateway.guards.secrets import Redaction
@@ -311,6 +312,19 @@ async def test_an_answer_that_is_given_again_keeps_to_the_rule_of_whoever_gets_i
         CallStatus.OK, CallStatus.OK, CallStatus.LIMIT_HIT,
     ]  # fmt: skip
     assert made.ledger.remaining() == 9
+
+
+@pytest.mark.requirement("redaction.results")
+async def test_a_retry_is_given_the_outcome_as_the_rule_has_it_now() -> None:
+    made = house(text_result(f"key {KEY}"), schema=None)
+    call = replace(a_call("call_1"), idempotency=Idempotency(key="k", payload_hash="h"))
+    await made.run(call)
+    redacting = replace(RULE, content=ContentTerms(redact=("cloud_keys",)))
+    made.policy = replace(made.policy, rules=(redacting,))
+
+    again = await made.run(replace(call, call_id=CallId("call_2")))
+
+    assert again.sole_text == "key [redacted:cloud_keys]"
 
 
 @pytest.mark.requirement("redaction.results")
