@@ -14,7 +14,7 @@ import httpx2
 
 from tool_gateway.egress.reach import Reach
 from tool_gateway.egress.ways import Ways
-from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.upstreams.bodies import SparingTransport
 from tool_gateway.upstreams.guarded import GuardedTransport
 from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
@@ -45,6 +45,8 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
             return await _contained(request, response, request_id)
         except UpstreamNotReachedError as error:
             return _answer(request, request_id, NOT_REACHED, str(error))
+        except UpstreamFailedError as error:
+            return _answer(request, request_id, UNFIT, str(error))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             return _answer(request, request_id, NOT_REACHED, f"cannot connect: {error}")
         except httpx2.TransportError as error:
