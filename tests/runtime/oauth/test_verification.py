@@ -227,6 +227,19 @@ async def test_a_key_that_was_taken_back_is_accepted_no_more_once_keys_are_old(
     assert not await world.accepts(token)
 
 
+@pytest.mark.parametrize("kind", [[], {"a": 1}, None, 7])
+async def test_a_key_that_is_none_leaves_the_others_as_they_are(kind: Any) -> None:
+    class Odd(SigningKey):
+        def public(self) -> dict[str, Any]:
+            return {**super().public(), "kty": kind}
+
+    async with authority() as there:
+        there.keys.append(Odd("odd"))
+        world = World(there, terms_of(there))
+
+        assert await world.accepts(world.token())
+
+
 @pytest.mark.requirement("oauth.keys-rotate")
 async def test_known_keys_serve_while_the_server_is_down_and_not_for_ever(world: World) -> None:
     expires = int(time.time()) + 7 * 24 * 3600

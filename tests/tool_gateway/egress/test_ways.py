@@ -103,6 +103,12 @@ async def test_numbers_that_the_system_takes_for_an_address_are_checked_as_one(h
         await Ways(NAMED).to(host, 80)
 
 
+@pytest.mark.parametrize("host", ["8.8.8.8%25x", "127.0.0.1%x", "::1%"])
+async def test_a_zone_where_none_can_be_is_a_name_that_nobody_has(host: str) -> None:
+    with pytest.raises(UpstreamNotReachedError):
+        await Ways(NAMED).to(host, 80)
+
+
 async def test_a_name_without_an_address_is_not_reached() -> None:
     with pytest.raises(UpstreamNotReachedError, match="has no address"):
         await Ways(NAMED, resolve=Resolver([[]])).to("files.example.org", 80)

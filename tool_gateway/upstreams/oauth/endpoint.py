@@ -212,9 +212,10 @@ def _issued(answer: Fetched) -> Issued:
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise UpstreamFailedError("the token endpoint's token is not a bearer token")
     expires = members.get("expires_in")
-    is_number = isinstance(expires, (int, float)) and not isinstance(expires, bool)
-    lifetime_s = float(expires) if is_number else LIFETIME_S_DEFAULT  # type: ignore[arg-type]
-    return Issued(token=token, lifetime_s=max(0.0, min(lifetime_s, LIFETIME_S_MAX)))
+    if not isinstance(expires, (int, float)) or isinstance(expires, bool):
+        expires = LIFETIME_S_DEFAULT
+    # Bounded first: JSON has integers that no float holds.
+    return Issued(token=token, lifetime_s=float(max(0, min(expires, LIFETIME_S_MAX))))
 
 
 def _code_in(answer: Fetched) -> str:
