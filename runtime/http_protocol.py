@@ -39,18 +39,23 @@ class _InOneWrite:
     more than all that was done to say what is in it.
     """
 
-    __slots__ = ("_loop", "_parts", "_transport")
+    __slots__ = ("_bytes", "_loop", "_parts", "_transport")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes] = []
+        self._bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Send `data` at the end of this turn."""
+        """Send `data` at the end of this turn; at once when that is more than a little."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
+        self._bytes += len(data)
+        if self._bytes > HIGH_WATER_LIMIT:
+            # Whoever writes on without a pause is to meet the transport's own limit.
+            self._flush()
 
     def close(self) -> None:
         """Send what was written, then close."""
@@ -62,7 +67,7 @@ class _InOneWrite:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        parts, self._parts = self._parts, []
+        parts, self._parts, self._bytes = self._parts, [], 0
         if parts:
             self._transport.write(b"".join(parts))
 

@@ -1,5 +1,6 @@
 """What a listener's parser takes before it gives a connection up."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from runtime import connections
-from runtime.connections import Wait
+from runtime.connections import Wait, Waiting
 from runtime.http_protocol import (
     HEAD_BYTES_MAX,
     HEADERS_MAX,
@@ -363,3 +364,59 @@ async def test_the_end_of_a_connection_is_told_to_the_request_that_is_served() -
     async with a_crowd(endless) as crowd:
         await crowd.open(GET * 2)
         await told_of_the_end.wait()
+
+
+async def test_many_parts_in_one_turn_wait_for_the_reader_too() -> None:
+    part, paused = b"x" * 65_536, anyio.Event()
+
+    class Watched(BoundedHttp):
+        def pause_writing(self) -> None:
+            paused.set()
+            super().pause_writing()
+
+    written = 0
+
+    async def eager(_: Scope, __: Receive, send: Send) -> None:
+        nonlocal written
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while written < 1_000 and not paused.is_set():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            written += 1
+        await send({"type": "http.response.body", "body": b""})
+
+    async with a_crowd(eager, http=Watched) as crowd:
+        stream = await crowd.open(GET)
+        await paused.wait()
+        said = b""
+        while not said.endswith(b"0\r\n\r\n"):
+            said += await stream.receive()
+
+    assert written < 1_000
+    assert said.count(b"x") == written * len(part)
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+async def test_one_connection_that_cannot_be_closed_keeps_no_other_open() -> None:
+    closed = anyio.Event()
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: faults.append(told))
+
+    class Stuck:
+        def give_up(self, wait: Wait) -> None:
+            raise RuntimeError(wait)
+
+        def give_way(self) -> None:
+            """Stay."""
+
+    class Closing(Stuck):
+        def give_up(self, wait: Wait) -> None:
+            closed.set()
+
+    waiting = Waiting()
+    with anyio.fail_after(5):
+        waiting.begin(Wait.HEAD, Stuck())
+        waiting.begin(Wait.HEAD, Closing())
+        await closed.wait()
+
+    assert len(faults) == 1
