@@ -15,6 +15,8 @@ from opentelemetry import metrics
 SWEEP_SECONDS = 0.05
 # So many are closed at one time: a crowd that is closed comes back, which costs more than its wait.
 CLOSED_AT_ONCE = 8
+# A body that brings so much has its time again: who sends a large one need not be slow.
+PROGRESS_BYTES = 512 * 1024
 # A request in more pieces than that, small ones, is read on after ever longer pauses.
 FREE_PIECES = 3
 PIECE_BYTES = 1_024

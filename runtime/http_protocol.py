@@ -10,6 +10,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from runtime import connections
 from runtime.connections import PIECE_BYTES, SECONDS_MAX, Wait, Waiting, pause_after
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -94,7 +95,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._waiting = _waiting.setdefault(server_state, Waiting())
         self._is_in_head = self._is_in_body = False
         self._has_begun = False  # the head that is read, with what was read last
-        self._head_bytes = self._raw_bytes = self._body_bytes = 0
+        self._head_bytes = self._raw_bytes = self._body_bytes = self._progress_bytes = 0
         self._fault = ""
         self._served: RequestResponseCycle | None = None  # the request that was begun last
         self._is_last_read = False
@@ -127,7 +128,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to count."""
         self._is_in_head = self._has_begun = True
-        self._head_bytes = self._raw_bytes = 0
+        self._head_bytes = self._raw_bytes = self._progress_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -192,6 +193,10 @@ class BoundedHttp(HttpToolsProtocol):
             if self._raw_bytes > HEAD_BYTES_MAX:
                 self.send_400_response(_TOO_LARGE)
                 return
+        self._progress_bytes += self._body_bytes
+        if self._progress_bytes >= connections.PROGRESS_BYTES:
+            self._progress_bytes = 0
+            self._waiting.end(Wait.BODY, self)
         self._waiting.only(self, self._awaited)
         if self._awaited is None:
             self._pieces = 0

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -420,3 +420,25 @@ async def test_one_connection_that_cannot_be_closed_keeps_no_other_open() -> Non
         await closed.wait()
 
     assert len(faults) == 1
+
+
+@pytest.mark.requirement("input.slow-clients")
+@pytest.mark.usefixtures("short_waits")
+@pytest.mark.parametrize(("enough", "is_served"), [(2_000, True), (100_000, False)])
+async def test_a_body_that_makes_progress_has_its_time_again(
+    enough: int, *, is_served: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PROGRESS_BYTES", enough)
+    part, parts = b"x" * 2_000, 8
+    length = len(part) * parts
+
+    async with a_crowd(waiting_for_the_body) as crowd:
+        stream = await crowd.open(HEAD.replace(b" 9\r", b" %d\r" % length))
+        said = b""
+        with suppress(anyio.BrokenResourceError):
+            for _ in range(parts):
+                await anyio.sleep(0.1)  # all together take more than twice what one wait may
+                await stream.send(part)
+            said = await stream.receive()
+
+    assert said.startswith(b"HTTP/1.1 200") is is_served
