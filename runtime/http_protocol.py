@@ -1,17 +1,17 @@
 """HTTP/1.1 as the listeners parse it: in C, with the care for clients that the server lacks."""
 
 import asyncio
-from collections.abc import Collection
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from runtime import connections
 from runtime.connections import PIECE_BYTES, SECONDS_MAX, Wait, Waiting, pause_after
+from runtime.http_flow import HeldFlow, InOneWrite
 
 HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 256
@@ -33,59 +33,6 @@ _WORDS = {
 _waiting: WeakKeyDictionary[ServerState, Waiting] = WeakKeyDictionary()
 
 
-class _InOneWrite:
-    """A transport that sends what is written in one turn of the loop as one piece.
-
-    The head of an answer and its body come as two writes, and each is a system call that costs
-    more than all that was done to say what is in it.
-    """
-
-    __slots__ = ("_bytes", "_loop", "_parts", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-        self._bytes = 0
-
-    def write(self, data: bytes) -> None:
-        """Send `data` at the end of this turn; at once when that is more than a little."""
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-        self._bytes += len(data)
-        if self._bytes > HIGH_WATER_LIMIT:
-            # Whoever writes on without a pause is to meet the transport's own limit.
-            self._flush()
-
-    def close(self) -> None:
-        """Send what was written, then close."""
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the transport itself has: all but writing is its own."""
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        parts, self._parts, self._bytes = self._parts, [], 0
-        if parts:
-            self._transport.write(b"".join(parts))
-
-
-class _HeldFlow(FlowControl):
-    """Reads nothing more while requests wait: the server would read on with every answer."""
-
-    def __init__(self, transport: asyncio.Transport, waiting: Collection[object]) -> None:
-        super().__init__(transport)
-        self._waiting_requests = waiting
-
-    def resume_reading(self) -> None:
-        """Read on, unless what was read is still to be served."""
-        if not self._waiting_requests:
-            super().resume_reading()
-
-
 class BoundedHttp(HttpToolsProtocol):
     """Bounds what a client may send before it is served, and how long it may take for it."""
 
@@ -104,9 +51,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, in place of whoever rested longest if there is no room."""
-        in_one: Any = _InOneWrite(transport, self.loop)
+        in_one: Any = InOneWrite(transport, self.loop)
         super().connection_made(in_one)
-        self.flow = _HeldFlow(in_one, self.pipeline)
+        self.flow = HeldFlow(in_one, self.pipeline)
         limit = self.limit_concurrency
         if limit is not None and len(self.connections) > limit - ROOM:
             self._waiting.make_room()
