@@ -52,15 +52,23 @@ class Servers:
     async def end(self, name: str) -> None:
         """Kill whatever is left of a server and remove its domain; an unknown one has none.
 
+        A domain that is not gone stays the server's: the next start is in it, the next end ends it.
+
         Raises:
             DomainError: it could not be emptied or removed.
         """
         domain = self._servers.pop(name, None)
         if domain is None:
             return
-        with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-            await domain.kill()
-            await domain.remove()
-            return
-        message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
-        raise DomainError(message)
+        is_gone = False
+        try:
+            with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
+                await domain.kill()
+                await domain.remove()
+                is_gone = True
+        finally:
+            if not is_gone:
+                self._servers[name] = domain
+        if not is_gone:
+            message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
+            raise DomainError(message)

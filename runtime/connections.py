@@ -15,6 +15,8 @@ from opentelemetry import metrics
 SWEEP_SECONDS = 0.05
 # So many are closed at one time: a crowd that is closed comes back, which costs more than its wait.
 CLOSED_AT_ONCE = 8
+# A body that brings so much has its time again: who sends a large one need not be slow.
+PROGRESS_BYTES = 512 * 1024
 # A request in more pieces than that, small ones, is read on after ever longer pauses.
 FREE_PIECES = 3
 PIECE_BYTES = 1_024
@@ -112,7 +114,17 @@ class Waiting:
     def _swept(self) -> None:
         """Close some of those who have waited too long; look again while anybody waits."""
         loop = asyncio.get_running_loop()
-        now, left = loop.time(), CLOSED_AT_ONCE
+        try:
+            self._close_some(loop.time())
+        finally:
+            # Also where one could not be closed: the others must not wait for ever.
+            is_anybody_waiting = any(self._since.values())
+            self._sweep = (
+                loop.call_later(SWEEP_SECONDS, self._swept) if is_anybody_waiting else None
+            )
+
+    def _close_some(self, now: float) -> None:
+        left = CLOSED_AT_ONCE
         for wait, waiting in self._since.items():
             while waiting and left:
                 connection, since = next(iter(waiting.items()))
@@ -122,8 +134,6 @@ class Waiting:
                 left -= 1
                 _closed.add(1, {"reason": wait.value})
                 connection.give_up(wait)
-        is_anybody_waiting = any(self._since.values())
-        self._sweep = loop.call_later(SWEEP_SECONDS, self._swept) if is_anybody_waiting else None
 
 
 def pause_after(pieces: int) -> float:

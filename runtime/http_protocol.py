@@ -6,16 +6,21 @@ from weakref import WeakKeyDictionary
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from runtime import connections
 from runtime.connections import PIECE_BYTES, SECONDS_MAX, Wait, Waiting, pause_after
+from runtime.http_flow import HeldFlow, InOneWrite
 
 HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 256
+# Requests of one connection that wait for the answers to those before them.
+PIPELINED_MAX = 8
 # Connections that are begun to be closed before the server would turn requests away.
 ROOM = 64
 _TOO_LARGE = f"The headers are larger than {HEAD_BYTES_MAX} bytes."
+_TOO_MANY = f"There are more than {PIPELINED_MAX} requests before their answers."
 _TOO_LATE = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"
     b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n\r\n%b"
@@ -28,41 +33,6 @@ _WORDS = {
 _waiting: WeakKeyDictionary[ServerState, Waiting] = WeakKeyDictionary()
 
 
-class _InOneWrite:
-    """A transport that sends what is written in one turn of the loop as one piece.
-
-    The head of an answer and its body come as two writes, and each is a system call that costs
-    more than all that was done to say what is in it.
-    """
-
-    __slots__ = ("_loop", "_parts", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Send `data` at the end of this turn."""
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        """Send what was written, then close."""
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the transport itself has: all but writing is its own."""
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts:
-            self._transport.write(b"".join(parts))
-
-
 class BoundedHttp(HttpToolsProtocol):
     """Bounds what a client may send before it is served, and how long it may take for it."""
 
@@ -71,15 +41,19 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(config, server_state, *more, **named)
         self._waiting = _waiting.setdefault(server_state, Waiting())
         self._is_in_head = self._is_in_body = False
-        self._head_bytes = self._raw_bytes = 0
+        self._has_begun = False  # the head that is read, with what was read last
+        self._head_bytes = self._raw_bytes = self._body_bytes = self._progress_bytes = 0
         self._fault = ""
+        self._served: RequestResponseCycle | None = None  # the request that was begun last
+        self._is_last_read = False
         self._pieces = 0
         self._reading_on: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, in place of whoever rested longest if there is no room."""
-        in_one: Any = _InOneWrite(transport, self.loop)
+        in_one: Any = InOneWrite(transport, self.loop)
         super().connection_made(in_one)
+        self.flow = HeldFlow(in_one, self.pipeline)
         limit = self.limit_concurrency
         if limit is not None and len(self.connections) > limit - ROOM:
             self._waiting.make_room()
@@ -91,11 +65,17 @@ class BoundedHttp(HttpToolsProtocol):
         self._waiting.forget(self)
         if self._reading_on is not None:
             self._reading_on.cancel()
+        served = self._served
+        if served is not None and not served.response_complete:
+            # The server tells the request that was read last, which may not be served yet.
+            served.disconnected = True
+            served.message_event.set()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """Begin to count."""
-        self._is_in_head, self._head_bytes, self._raw_bytes = True, 0, 0
+        self._is_in_head = self._has_begun = True
+        self._head_bytes = self._raw_bytes = self._progress_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -112,13 +92,20 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Stop counting; the request is under way from here."""
+        """Stop counting; the request is under way from here.
+
+        Raises:
+            HttpParserError: too many wait before it.
+        """
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise httptools.HttpParserError(_TOO_MANY)
         self._is_in_head, self._is_in_body = False, True
         self._waiting.wake(self)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body, which everything here reads whole: nobody is woken for it."""
+        self._body_bytes += len(body)
         if self.cycle.response_complete:
             return
         self.cycle.body += body
@@ -136,31 +123,61 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.pipeline and not self.transport.is_closing():
             self._waiting.rest(self)
         super().on_response_complete()
+        if (self._is_in_head or self._is_in_body) and not self.transport.is_closing():
+            self._waiting.only(self, self._awaited)
 
     def data_received(self, data: bytes) -> None:
         """Take what came, up to the bounds."""
+        if self._is_last_read:
+            return
+        self._has_begun, self._body_bytes = False, 0
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_last_read:
             return
         if self._is_in_head:
             # A header without an end is not told by the parser before that end.
-            self._raw_bytes += len(data)
+            self._raw_bytes += self._of_the_line(data) if self._has_begun else len(data)
             if self._raw_bytes > HEAD_BYTES_MAX:
                 self.send_400_response(_TOO_LARGE)
                 return
-        is_idle = self.cycle is None or self.cycle.response_complete
-        if self._is_in_body:
-            self._waiting.only(self, Wait.BODY)
-        elif self._is_in_head or is_idle:
-            # Empty lines before a request are none of it, and stop the clock of the server.
-            self._waiting.only(self, Wait.HEAD)
-        else:
-            self._waiting.only(self, None)
+        self._progress_bytes += self._body_bytes
+        if self._progress_bytes >= connections.PROGRESS_BYTES:
+            self._progress_bytes = 0
+            self._waiting.end(Wait.BODY, self)
+        self._waiting.only(self, self._awaited)
+        if self._awaited is None:
             self._pieces = 0
             return
         if len(data) < PIECE_BYTES:
             self._pieces += 1
             self._read_later()
+
+    def _of_the_line(self, data: bytes) -> int:
+        """Return at most how much of `data` is the line that it ends in, of a head it began.
+
+        What is before is the end of a request: a body, or lines.
+        """
+        return min(len(data) - self._body_bytes, len(data) - data.rfind(b"\n") - 1)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._served is not None and not self._served.response_complete
+
+    @property
+    def _awaited(self) -> Wait | None:
+        """Return what of a request the client is to send now.
+
+        Behind an answer that is under way nobody waits for it, and it may not even be read.
+        """
+        if self._is_answering:
+            is_its_body = self._is_in_body and self._served is self.cycle
+            return Wait.BODY if is_its_body else None
+        # Empty lines before a request are none of it, and stop the clock of the server.
+        return Wait.BODY if self._is_in_body else Wait.HEAD
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _read_later(self) -> None:
         """Let a client be that sends little by little; what it says meanwhile waits in the kernel.
@@ -188,17 +205,38 @@ class BoundedHttp(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request, and say what is wrong with it where that is known here."""
-        super().send_400_response(self._fault or msg)
+        """Refuse a request, and say what is wrong with it where that is known here.
+
+        Behind an answer that is under way nothing can be said: the connection closes after the
+        answers to those before it, and whoever sent more sends it again elsewhere.
+        """
+        served = self._served
+        if served is None or served.response_complete:
+            super().send_400_response(self._fault or msg)
+        elif served is not self.cycle or not self._is_in_body:
+            self._close_after_answers(served)
+        elif served.response_started:
+            self.transport.close()
+        else:
+            super().send_400_response(self._fault or msg)
+
+    def _close_after_answers(self, served: RequestResponseCycle) -> None:
+        """Serve the whole requests that were read, and read no more."""
+        if self._is_in_body and self.pipeline:
+            self.pipeline.popleft()  # the refused one, whose body will not come
+        last = self.pipeline[0][0] if self.pipeline else served
+        last.keep_alive = False
+        self._is_last_read = True
+        self._waiting.only(self, None)
 
     def give_up(self, wait: Wait) -> None:
         """Close: the client took too long. Who has sent something is told so."""
-        is_answered = self.cycle is not None and self.cycle.response_started
         has_asked = self._is_in_head or self._is_in_body
         if wait is Wait.READER or not has_asked:
             self.transport.abort()
             return
-        if not is_answered or wait is Wait.HEAD:
+        is_answered = self._served is not None and self._served.response_started
+        if not is_answered or (wait is Wait.HEAD and not self._is_answering):
             words = _WORDS[wait]
             self.transport.write(_TOO_LATE % (len(words), words))
         self.transport.close()

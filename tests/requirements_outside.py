@@ -15,6 +15,9 @@ OUTSIDE: dict[str, str] = {
     "oauth.secrets-stay-here": (
         "No secret, key or token is in a log, a record, an error, an answer or a metric."
     ),
+    "oauth.refusals-are-bounded": (
+        "However an upstream refuses its tokens, few are asked for, with boundedly many scopes."
+    ),
     "oauth.keys-rotate": (
         "New keys of an authorization server are fetched when they are met, at a bounded rate; "
         "known ones serve through an outage, for a bounded time."

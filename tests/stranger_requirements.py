@@ -27,6 +27,10 @@ INPUT: dict[str, str] = {
         "Clients that say nothing, trickle or do not read are given up in bounded time, give "
         "way first where there is no room, and slow nobody else down by more than half."
     ),
+    "input.pipelined-requests": (
+        "Of the requests that a connection sends before their answers a few are read, and "
+        "neither they nor a client's delay put anything into an answer that is under way."
+    ),
     "input.front-door-fuzz": (
         "Whatever is changed in a valid request, it is answered in the words of JSON-RPC or "
         "HTTP, never with a fault of ours, and no hold is left."

@@ -1,6 +1,7 @@
 """What an upstream is sent so that it knows who asks, as `flyball.toml` says it."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -121,6 +122,7 @@ def auth_of(table: UpstreamAuthTable | None, *, where: str) -> UpstreamAuth | No
         client_id=table.client_id,
         secret=secret,
         assertion=None if key is None else _assertion(table, key, where=f"{where}.private_key"),
+        key_digest=None if key is None else _digest(key, table.key_id),
         method=None if table.method is None else ClientMethod(table.method),
         issuer=table.issuer,
         token_url=table.token_url,
@@ -146,6 +148,11 @@ def _assertion(table: UpstreamAuthTable, key: str, *, where: str) -> Callable[[s
         return assertion_of(table.client_id, key, key_id=table.key_id, clock=SystemClock())
     except UnusableKeyError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _digest(key: str, key_id: str | None) -> str:
+    """Return what tells a rotated key from the one before it."""
+    return sha256(f"{key_id or ''}\n{key}".encode()).hexdigest()
 
 
 def _secret(variable: str | None, file: str | None, where: str) -> str | None:

@@ -1,5 +1,6 @@
 """Reading `flyball.toml`, with errors that name the key, the value and the fix."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -29,6 +30,8 @@ _FIXES = {
 _MOVED = {"metrics": "metrics.cpu_watts is energy.watts_per_core now"}
 _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
+# A password may have any sign in it, unescaped ones too.
+_USER = re.compile(r"//\S*@")
 # What pydantic adds to a path that nobody wrote into the file.
 _NO_KEYS = (
     "[key]",
@@ -109,9 +112,14 @@ def _explained(fault: ErrorDetails, table: type[BaseModel]) -> str:
         )
     if kind == "missing":
         return f"{where}: is required; add it"
-    value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {fault['input']!r:.80}"
+    value = "" if isinstance(fault["input"], (dict, BaseModel)) else f" = {_shown(fault['input'])}"
     fix = _fix_of(fault, keys, table)
     return f"{where}{value}: {plain_words(fault)}" + (f"; {fix}" if fix else "")
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value, without the user and password of a URL in it."""
+    return f"{_USER.sub('//…@', repr(value)):.80}"
 
 
 def _fix_of(fault: ErrorDetails, keys: Sequence[int | str], table: type[BaseModel]) -> str | None:

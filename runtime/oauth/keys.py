@@ -154,9 +154,10 @@ class KeyRing:
 
 def _may_verify(key: Mapping[str, object]) -> bool:
     """Tell whether this is a public key that is there for signatures."""
-    operations = key.get("key_ops")
+    kind, operations = key.get("kty"), key.get("key_ops")
     is_for_it = not isinstance(operations, list) or "verify" in operations
-    return key.get("kty") in _KINDS and key.get("use", "sig") == "sig" and is_for_it
+    is_known = isinstance(kind, str) and kind in _KINDS
+    return is_known and key.get("use", "sig") == "sig" and is_for_it
 
 
 def _fits(key: Mapping[str, object], algorithm: str) -> bool:

@@ -113,7 +113,8 @@ class Verifier:
 
 def _unacceptable(header: Mapping[str, object], terms: ServerTerms) -> str | None:
     """Return why a token with this header is not looked at further, None if it is."""
-    if header.get("alg") not in terms.algorithms:
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in terms.algorithms:
         return "the token's algorithm is not accepted"
     if str(header.get("typ", "JWT")).lower().removeprefix("application/") not in terms.types:
         return "the token is not an access token"

@@ -9,6 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ebpf.domains import observed
+from ebpf.errors import DomainError
 from ebpf.executor import LocalExecutor
 from tests.ebpf.commands import (
     HOSTILE,
@@ -123,3 +125,24 @@ async def test_the_processes_of_a_server_are_those_of_its_tree(
     assert len(running) == 2
     assert server.pid not in running  # the keeper is ours
     assert gone == ()
+
+
+async def test_a_server_whose_domain_would_not_go_can_be_started_and_ended_again(
+    executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor.servers.wrap("files", ("true",))
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(observed, "KILL_SECONDS_MAX", 0.0)
+        with pytest.raises(DomainError, match="survived"):
+            await executor.servers.end("files")
+
+    with anyio.fail_after(20):
+        argv = executor.servers.wrap("files", ("true",))
+        async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
+            executor.servers.started("files", server.pid)
+        await executor.servers.end("files")
+
+    assert server.returncode == 0
+    assert await executor.servers.processes("files") == ()
+    executor.servers.wrap("files", ("true",))  # in a domain that nobody has
+    await executor.servers.end("files")

@@ -104,9 +104,12 @@ def kind_of(address: Address) -> AddressKind:
 
 
 def literal(host: str) -> Address | None:
-    """Return the address that `host` is, None where it is a name; a zone is left out."""
+    """Return the address that `host` is, None where it is a name; a zone is left out.
+
+    A zone belongs to version 6: behind another address it makes a name that nobody has.
+    """
     try:
-        return ip_address(host.partition("%")[0])
+        return _without_zone(ip_address(host))
     except ValueError:
         return None
 

@@ -6,6 +6,7 @@ to stop would wait for its client's next word.
 
 import logging
 import os
+import selectors
 import stat
 import sys
 from collections import deque
@@ -53,7 +54,7 @@ class LinesIn:
     def __init__(self, fd: int) -> None:
         """Take an open descriptor."""
         self._fd = fd
-        self._is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._is_file = _never_waits(fd)
         self._cutter = LineCutter(bytes_max=LINE_BYTES_MAX)
         self._lines: deque[bytes] = deque()
 
@@ -81,7 +82,7 @@ class TextOut:
     def __init__(self, fd: int) -> None:
         """Take an open descriptor."""
         self._fd = fd
-        self._is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._is_file = _never_waits(fd)
 
     async def write(self, text: str) -> None:
         """Write the whole text, as fast as it is read."""
@@ -92,6 +93,21 @@ class TextOut:
 
     async def flush(self) -> None:
         """Do nothing: nothing is held back."""
+
+
+def _never_waits(fd: int) -> bool:
+    """Tell whether `fd` is a file, or a device that the system will not watch: one like /dev/null.
+
+    It is asked, for of two devices one is a terminal and the other an empty input.
+    """
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return True
+    with selectors.DefaultSelector() as watching:
+        try:
+            watching.register(fd, selectors.EVENT_READ)
+        except (OSError, ValueError):
+            return True
+    return False
 
 
 async def _ready(fd: int, *, is_file: bool, to_write: bool) -> None:

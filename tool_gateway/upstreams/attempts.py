@@ -9,7 +9,6 @@ from governor.retrying import RetryTerms, Sent, pause_before_retry
 from tool_gateway import telemetry
 from tool_gateway.errors import (
     UpstreamError,
-    UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
     UpstreamRefusedError,
@@ -127,7 +126,7 @@ class Attempts:
         """Raise what the attempts come to: where one was sent, the call was."""
         if isinstance(error, UpstreamNotReachedError) and self._was_sent:
             message = f"{error}; an earlier attempt was sent ({self._failures[-1]})"
-            raise UpstreamFailedError(message) from error
+            raise UpstreamLostError(message) from error
         raise error
 
 

@@ -23,7 +23,6 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamLostError,
     UpstreamNotReachedError,
-    UpstreamRefusedError,
 )
 from tool_gateway.exchange import Exchange, Patience
 from tool_gateway.ports import ServerPlacement
@@ -31,7 +30,7 @@ from tool_gateway.relays import ServerFace
 from tool_gateway.results import IDEMPOTENCY_META, Json
 from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.backoff import Backoff
-from tool_gateway.upstreams.http import MARK, NOT_REACHED, UNFIT, Wrap
+from tool_gateway.upstreams.http import MARK, UNFIT, Wrap, unsent
 from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_parts, listed_tools
 from tool_gateway.upstreams.oauth.credentials import Credentials
@@ -294,8 +293,8 @@ class UpstreamConnection:
 
     def _explained(self, error: MCPError) -> Exception:
         # Whatever an upstream can say itself is never a reason to release its call.
-        if error.code == NOT_REACHED and error.data == MARK:
-            return UpstreamRefusedError(f"upstream {self.name}: {error.message}")
+        if (kept_back := unsent(self.name, error)) is not None:
+            return kept_back
         if error.data == MARK:
             kind = UpstreamFailedError if error.code == UNFIT else UpstreamLostError
             return kind(f"upstream {self.name}: {error.message}")

@@ -54,7 +54,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _addresses_of(self, url: httpx2.URL) -> tuple[str, ...]:
-        host = url.raw_host.decode("ascii")
+        host = _host_of(url)
         port = url.port or (443 if url.scheme == "https" else 80)
         known, now = self._lookups.get((host, port)), anyio.current_time()
         if known is not None and now < known.good_until:
@@ -65,12 +65,19 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return found
 
 
+def _host_of(url: httpx2.URL) -> str:
+    return url.raw_host.decode("ascii")
+
+
 def _sent_to(request: httpx2.Request, address: str) -> httpx2.Request:
-    """Return the request as it goes to `address`; it is still one for its host."""
+    """Return the request as it goes to `address`; it is still one for its host.
+
+    TLS is given the name as it was resolved: beyond ASCII others may spell it otherwise.
+    """
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.host},
+        extensions={**request.extensions, "sni_hostname": _host_of(request.url)},
     )

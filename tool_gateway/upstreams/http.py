@@ -11,10 +11,16 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 import httpx2
+from mcp.shared.exceptions import MCPError
 
 from tool_gateway.egress.reach import Reach
 from tool_gateway.egress.ways import Ways
-from tool_gateway.errors import UpstreamNotReachedError
+from tool_gateway.errors import (
+    EgressDeniedError,
+    UpstreamFailedError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.upstreams.bodies import SparingTransport
 from tool_gateway.upstreams.guarded import GuardedTransport
 from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
@@ -24,6 +30,14 @@ from tool_gateway.upstreams.spec import ANSWER_BYTES_MAX
 NOT_REACHED = -31_001
 BROKE_OFF = -31_002
 UNFIT = -31_003
+UNSENT = -31_004
+DENIED = -31_005
+# What each code of a request that was not sent comes from: not each is a reason to send it again.
+_NOT_SENT: Mapping[int, type[UpstreamNotReachedError]] = {
+    NOT_REACHED: UpstreamRefusedError,
+    DENIED: EgressDeniedError,
+    UNSENT: UpstreamNotReachedError,
+}
 # An upstream may send these codes too; only this process can send the mark beside them.
 MARK = secrets.token_hex(16)
 CONNECT_SECONDS_MAX = 10.0
@@ -44,7 +58,9 @@ class FaultContainingTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             return await _contained(request, response, request_id)
         except UpstreamNotReachedError as error:
-            return _answer(request, request_id, NOT_REACHED, str(error))
+            return _answer(request, request_id, _code_of(error), str(error))
+        except UpstreamFailedError as error:
+            return _answer(request, request_id, UNFIT, str(error))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             return _answer(request, request_id, NOT_REACHED, f"cannot connect: {error}")
         except httpx2.TransportError as error:
@@ -80,6 +96,16 @@ def contained_client(
         follow_redirects=False,
         trust_env=False,
     )
+
+
+def unsent(upstream: str, error: MCPError) -> UpstreamNotReachedError | None:
+    """Return what kept a request from being sent, None where the error is not of this process."""
+    kind = _NOT_SENT.get(error.code) if error.data == MARK else None
+    return None if kind is None else kind(f"upstream {upstream}: {error.message}")
+
+
+def _code_of(error: UpstreamNotReachedError) -> int:
+    return next(code for code, kind in _NOT_SENT.items() if isinstance(error, kind))
 
 
 def _request_id(request: httpx2.Request) -> object:

@@ -79,12 +79,15 @@ async def server_process(
             with anyio.CancelScope(shield=True):
                 await server.ask_to_end()
     finally:
-        with anyio.move_on_after(END_SECONDS_MAX, shield=True):
-            await placement.end_server(placed_as)
-        if process is not None:
-            with anyio.CancelScope(shield=True):
-                await _bury(process)
-            vitals.exited(process.returncode)
+        try:
+            with anyio.move_on_after(END_SECONDS_MAX, shield=True):
+                await placement.end_server(placed_as)
+        finally:
+            # Also where its domain would not go: what is held here is ours to give back.
+            if process is not None:
+                with anyio.CancelScope(shield=True):
+                    await _bury(process)
+                vitals.exited(process.returncode)
 
 
 class _Server:

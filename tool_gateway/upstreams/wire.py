@@ -127,24 +127,29 @@ class Wire:
 
         A server that refuses them has done nothing else, so the request may be sent again.
         """
-        token = await self._named(credentials.token(bearer))
+        token = await self._token(credentials, bearer)
         async with self._pool.sent(head + _authorized(token), body) as response:
             challenge = _challenge_in(response)
             if challenge is None:
                 return await self._answer(response, hear)
             await response.drain()
-        renewed = await self._named(credentials.renewed(bearer, token, challenge))
-        if renewed is None:
-            raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
-        async with self._pool.sent(head + _authorized(renewed), body) as response:
-            if (challenge := _challenge_in(response)) is not None:
-                raise UpstreamFailedError(f"it refuses its credentials (HTTP {challenge.status})")
-            return await self._answer(response, hear)
+        refused = f"it refuses its credentials (HTTP {challenge.status})"
+        try:
+            renewed = await credentials.renewed(bearer, token, challenge)
+            if renewed is None:
+                raise UpstreamFailedError(refused)
+            async with self._pool.sent(head + _authorized(renewed), body) as response:
+                if (challenge := _challenge_in(response)) is not None:
+                    raise UpstreamFailedError(f"{refused}, renewed ones too")
+                return await self._answer(response, hear)
+        except UpstreamNotReachedError as error:
+            # The request was sent once, so nobody may take it for one that never was.
+            raise UpstreamFailedError(f"{refused}, and then: {error}") from error
 
-    async def _named(self, asking: Awaitable[str | None]) -> str | None:
+    async def _token(self, credentials: Credentials, bearer: Bearer | None) -> str | None:
         """Return a token; why there is none is said with the upstream's name."""
         try:
-            return await asking
+            return await credentials.token(bearer)
         except UpstreamNotReachedError as error:
             raise type(error)(f"upstream {self._name}: {error}") from error
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from runtime.configuration.load import parse_config
 from runtime.configuration.translate import upstreams_of
@@ -61,6 +63,27 @@ def test_tokens_of_callers_are_exchanged_or_forwarded() -> None:
 
     assert isinstance(exchanged.auth, TokenExchange)
     assert isinstance(spec_of('kind = "forward"\n', first=OAUTH).auth, Forward)
+
+
+@pytest.mark.requirement("oauth.keys-rotate")
+def test_a_key_of_ours_that_was_rotated_makes_another_upstream_of_it(tmp_path: Path) -> None:
+    where = tmp_path / "key"
+    named = f'kind = "client_credentials"\nclient_id = "x"\nprivate_key_file = "{where}"\n{ISSUER}'
+    where.write_text(a_key())
+    first, again = spec_of(named), spec_of(named)
+
+    where.write_text(a_key())
+    rotated, renamed = spec_of(named), spec_of(f'{named}key_id = "second"\n')
+
+    assert first == again
+    assert len({first.auth, rotated.auth, renamed.auth}) == 3
+    assert "key_digest" not in repr(rotated)
+
+
+def a_key() -> str:
+    """Return a new private key as a client has it."""
+    made = Ed25519PrivateKey.generate()
+    return made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def test_what_the_platform_says_of_a_workload_is_in_a_file() -> None:

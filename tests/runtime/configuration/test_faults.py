@@ -283,6 +283,17 @@ def test_a_url_of_another_scheme_is_refused(text: str, where: str) -> None:
     assert said.startswith(f"flyball.toml: {where}: expected an http:// or https:// address")
 
 
+@pytest.mark.requirement("oauth.secrets-stay-here")
+def test_a_webhook_with_a_password_in_it_is_refused_without_being_quoted() -> None:
+    url = "https://flyball:p/ss@w0rd@hooks.example.org/in"
+
+    [said] = refusal_of(f'[webhook]\nurl = "{url}"\nsecret_from = "A"\n')
+
+    assert "without a user in it" in said
+    assert "hooks.example.org" in said
+    assert "ss" not in said.partition("expected")[0]
+
+
 @pytest.mark.parametrize("key", ["tls_cert", "tls_key"])
 def test_half_of_a_certificate_is_refused(key: str) -> None:
     (said,) = refusal_of(f'[listen]\n{key} = "/etc/flyball/half.pem"')

@@ -168,6 +168,17 @@ async def test_a_changed_claim_breaks_the_signature(world: World) -> None:
     assert not await world.accepts(f"{header}.{payload}.{signature}")
 
 
+@pytest.mark.parametrize("algorithm", [[], {}, ["ES256"], None, 7, True])
+async def test_an_algorithm_that_is_no_text_is_refused_like_any_other(
+    world: World, algorithm: Any
+) -> None:
+    header = {"alg": algorithm, "typ": "at+jwt", "kid": "first"}
+
+    found = await world.verifier.verified(forged(header, {"iss": world.there.issuer}, secret=b"x"))
+
+    assert found == Refused(why="the token's algorithm is not accepted")
+
+
 @pytest.mark.parametrize("token", ["", "a.b", "a.b.c", "..", "a.b.c.d", "é.b.c", "x" * 20_000])
 async def test_what_is_no_token_is_refused(world: World, token: str) -> None:
     assert isinstance(await world.verifier.verified(token), Refused)
@@ -214,6 +225,19 @@ async def test_a_key_that_was_taken_back_is_accepted_no_more_once_keys_are_old(
 
     assert not await world.accepts(later)
     assert not await world.accepts(token)
+
+
+@pytest.mark.parametrize("kind", [[], {"a": 1}, None, 7])
+async def test_a_key_that_is_none_leaves_the_others_as_they_are(kind: Any) -> None:
+    class Odd(SigningKey):
+        def public(self) -> dict[str, Any]:
+            return {**super().public(), "kty": kind}
+
+    async with authority() as there:
+        there.keys.append(Odd("odd"))
+        world = World(there, terms_of(there))
+
+        assert await world.accepts(world.token())
 
 
 @pytest.mark.requirement("oauth.keys-rotate")

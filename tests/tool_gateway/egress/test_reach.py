@@ -127,6 +127,11 @@ def test_what_only_resolvers_take_for_an_address_is_a_name(host: str) -> None:
     assert refusal_of(ip_address("127.0.0.1"), host=host, reach=NAMED) is AddressKind.LOOPBACK
 
 
+def test_only_an_address_of_version_six_has_a_zone() -> None:
+    assert literal("fe80::1%eth0") == ip_address("fe80::1")
+    assert literal("1.2.3.4%eth0") is None
+
+
 @given(st.ip_addresses(v=4))
 def test_an_embedded_address_is_judged_as_it_is_by_itself(address: IPv4Address) -> None:
     mapped = IPv6Address(f"::ffff:{address}")

@@ -111,3 +111,28 @@ async def test_a_server_of_another_name_is_not_spoken_to(
     async with server("other.example.org", tmp_path, monkeypatch) as (port, _):
         with pytest.raises((UpstreamNotReachedError, httpx2.ConnectError), match="certificate"):
             await way(port)
+
+
+@pytest.mark.requirement("egress.checked-addresses")
+async def test_a_name_beyond_ascii_is_proved_as_it_was_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[str] = []
+
+    class Noting(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            # What TLS makes of another spelling depends on who encodes it.
+            named.append(request.extensions["sni_hostname"])
+            return await super().handle_async_request(request)
+
+    async def resolving(host: str, _: int) -> Sequence[str]:
+        named.append(host)
+        return ["127.0.0.1"]
+
+    async with server("xn--strae-oqa.example.org", tmp_path, monkeypatch) as (port, asked):
+        guarded = GuardedTransport(Noting(), Ways(HERE, resolve=resolving))
+        async with httpx2.AsyncClient(transport=guarded) as client:
+            answer = await client.get(f"https://straße.example.org:{port}/")
+
+    assert answer.status_code == 200
+    assert set(named) == set(asked) == {"xn--strae-oqa.example.org"}

@@ -8,14 +8,20 @@ import anyio
 import anyio.abc
 import httpx2
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from governor.ids import UpstreamName
 from tool_gateway.egress.reach import LEARNED, NAMED, Reach, network_of
 from tool_gateway.egress.ways import Ways
-from tool_gateway.errors import EgressDeniedError, UpstreamFailedError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    EgressDeniedError,
+    UpstreamFailedError,
+    UpstreamNotReachedError,
+    UpstreamRefusedError,
+)
 from tool_gateway.upstreams.fetching import Fetcher
 from tool_gateway.upstreams.guarded import GuardedTransport
-from tool_gateway.upstreams.http import MARK, NOT_REACHED, contained_client
+from tool_gateway.upstreams.http import DENIED, MARK, contained_client, unsent
 from tool_gateway.upstreams.http1 import ConnectionPool
 from tool_gateway.upstreams.origin import origin_of
 
@@ -103,6 +109,12 @@ async def test_numbers_that_the_system_takes_for_an_address_are_checked_as_one(h
         await Ways(NAMED).to(host, 80)
 
 
+@pytest.mark.parametrize("host", ["8.8.8.8%25x", "127.0.0.1%x", "::1%"])
+async def test_a_zone_where_none_can_be_is_a_name_that_nobody_has(host: str) -> None:
+    with pytest.raises(UpstreamNotReachedError):
+        await Ways(NAMED).to(host, 80)
+
+
 async def test_a_name_without_an_address_is_not_reached() -> None:
     with pytest.raises(UpstreamNotReachedError, match="has no address"):
         await Ways(NAMED, resolve=Resolver([[]])).to("files.example.org", 80)
@@ -161,8 +173,34 @@ async def test_a_refused_address_is_the_answer_to_its_own_request() -> None:
         answer = await client.post("http://0x7f000001:9/mcp", json=body)
 
     error = answer.json()["error"]
-    assert (error["code"], error["data"]) == (NOT_REACHED, MARK)
+    assert (error["code"], error["data"]) == (DENIED, MARK)
     assert "leads to 127.0.0.1, a loopback address" in error["message"]
+
+
+@pytest.mark.requirement("upstream.retried-only-where-safe")
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("http://0x7f000001:9/mcp", EgressDeniedError),
+        ("http://no.such.name.invalid:9/mcp", UpstreamNotReachedError),
+        ("http://127.0.0.1:1/mcp", UpstreamRefusedError),
+    ],
+)
+async def test_why_nothing_was_sent_is_the_same_on_both_ways_out(
+    url: str, kind: type[UpstreamNotReachedError]
+) -> None:
+    short = pool(url, Ways(NAMED))
+    with pytest.raises(UpstreamNotReachedError) as refused:
+        await asked(short)
+    async with contained_client({}, reach=NAMED) as client:
+        answer = await client.post(url, json={"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
+
+    told = unsent("up", MCPError(**answer.json()["error"]))
+    assert type(refused.value) is type(told) is kind
+
+
+def test_an_upstreams_own_error_is_never_taken_for_one_that_was_not_sent() -> None:
+    assert unsent("up", MCPError(DENIED, "no", "x" * len(MARK))) is None
 
 
 @pytest.mark.requirement("egress.checked-addresses")

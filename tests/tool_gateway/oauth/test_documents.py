@@ -63,6 +63,9 @@ def test_a_servers_metadata_stands_where_both_standards_put_it(
         (f"{HOST}:8443/mcp", False),
         ("http://a.example.org/mcp", False),
         ("https://a.example.org.evil.example/mcp", False),
+        (f"{HOST}:99999/mcp", False),
+        (f"{HOST}:x/mcp", False),
+        ("https://[bad/mcp", False),
     ],
 )
 def test_a_resource_is_the_upstream_or_stands_above_it(resource: str, *, does: bool) -> None:
@@ -81,6 +84,7 @@ def test_protected_addresses_are_taken_from_servers(url: str) -> None:
     [
         *("http://a.example.org/token", "https://u:p@a.example.org/", "file:///etc/passwd", ""),
         *("https://", f"{HOST}/#x", f"{HOST}/" + "x" * 3000, "https://[::1", None, 7, "ftp://a/"),
+        *(f"{HOST}:99999/", "https://1.2.3.4%25x/a", "https://a%41.example.org/"),
     ],
 )
 def test_no_others_are(url: object) -> None:

@@ -43,7 +43,11 @@ def covers(resource: str, url: str) -> bool:
 
     The same origin, and its path or one above it.
     """
-    if origin_text(resource) != origin_text(url):
+    try:
+        is_of_it = origin_text(resource) == origin_text(url)
+    except ValueError:
+        return False  # a server may call anything its resource
+    if not is_of_it:
         return False
     above, path = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
     return path == above or path.startswith(f"{above}/")
@@ -59,12 +63,13 @@ def checked_url(url: object, *, what: str) -> str:
         raise UpstreamFailedError(f"{what}: it is no URL")
     try:
         parts = urlsplit(url)
-        is_whole = bool(parts.hostname) and parts.username is None and parts.port != 0
+        host = parts.hostname or ""
+        # Only an address of version 6 has a zone.
+        is_host = bool(host) and ("%" not in host or ":" in host)
+        is_whole = is_host and parts.username is None and parts.port != 0
     except ValueError as error:
         raise UpstreamFailedError(f"{what}: it is no URL") from error
-    is_protected = parts.scheme == "https" or (
-        parts.scheme == "http" and is_loopback_host(parts.hostname or "")
-    )
+    is_protected = parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
     if not is_whole or not is_protected or parts.fragment:
         raise UpstreamFailedError(f"{what}: {url[:200]!r} is no https address")
     return url

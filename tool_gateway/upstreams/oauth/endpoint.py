@@ -22,6 +22,8 @@ from tool_gateway.upstreams.oauth.terms import ClientMethod, OAuthClient
 
 LIFETIME_S_DEFAULT = 300
 LIFETIME_S_MAX = 24 * 60 * 60
+# Of all that an upstream asked for: no more is asked for, whatever it names next.
+SCOPES_MAX = 64
 _TOKEN_CHARS_MAX = 16_384
 _CODE = re.compile(r"^[a-z_]{1,40}$")
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -70,7 +72,8 @@ class TokenEndpoint:
         Where the operator says which scopes, no server can have others asked for.
         """
         asked = () if self._place is None else self._place.scopes
-        return not self._client.scopes and not set(challenge.scopes) <= set(asked)
+        may_ask = not self._client.scopes and len(asked) < SCOPES_MAX
+        return may_ask and not set(challenge.scopes) <= set(asked)
 
     async def issued(self, grant: Mapping[str, str], *, challenge: Challenge | None) -> Issued:
         """Return a token for `grant`; `challenge` is what the upstream has just said.
@@ -98,10 +101,11 @@ class TokenEndpoint:
         if place is None:
             place = await self._discovered(challenge)
             # What the upstream asks for now comes before all that it knows of.
-            place = replace(place, scopes=wanted or place.scopes)
+            place = replace(place, scopes=(wanted or place.scopes)[:SCOPES_MAX])
         else:
             # What was asked for before is asked for again: one call must not undo another's.
-            place = replace(place, scopes=tuple(dict.fromkeys((*place.scopes, *wanted))))
+            every = tuple(dict.fromkeys((*place.scopes, *wanted)))
+            place = replace(place, scopes=every[:SCOPES_MAX])
         self._place = place
         return place
 
@@ -212,9 +216,10 @@ def _issued(answer: Fetched) -> Issued:
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise UpstreamFailedError("the token endpoint's token is not a bearer token")
     expires = members.get("expires_in")
-    is_number = isinstance(expires, (int, float)) and not isinstance(expires, bool)
-    lifetime_s = float(expires) if is_number else LIFETIME_S_DEFAULT  # type: ignore[arg-type]
-    return Issued(token=token, lifetime_s=max(0.0, min(lifetime_s, LIFETIME_S_MAX)))
+    if not isinstance(expires, (int, float)) or isinstance(expires, bool):
+        expires = LIFETIME_S_DEFAULT
+    # Bounded first: JSON has integers that no float holds.
+    return Issued(token=token, lifetime_s=float(max(0, min(expires, LIFETIME_S_MAX))))
 
 
 def _code_in(answer: Fetched) -> str:

@@ -22,12 +22,14 @@ class OAuthClient:
     """The sidecar as a client of an authorization server, for one upstream.
 
     Without `issuer` and `token_url` the upstream says which server that is. `assertion` signs for
-    an audience. `reach` is for what is named here, `learned` for what servers say.
+    an audience, with the key of `key_digest`: two functions cannot be told apart, two keys can.
+    `reach` is for what is named here, `learned` for what servers say.
     """
 
     client_id: str | None
     secret: str | None = field(default=None, repr=False)
     assertion: Callable[[str], str] | None = field(default=None, repr=False, compare=False)
+    key_digest: str | None = field(default=None, repr=False)
     method: ClientMethod | None = None
     issuer: str | None = None
     token_url: str | None = None

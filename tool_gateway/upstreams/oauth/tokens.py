@@ -23,6 +23,7 @@ class _Slot:
     good_until: float = 0.0
     issued_at: float = float("-inf")
     failed_at: float = float("-inf")
+    hurried_at: float = float("-inf")
     why: str = ""
     asking: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -57,13 +58,17 @@ class KeptTokens:
         """Take note that the upstream refused a token; tell whether another may be had.
 
         One that was issued just now would be followed by its like, unless it is `at_once` clear
-        that the next will be another.
+        that the next will be another. That is believed once in a while: whoever refuses each with
+        another reason must not have us ask for them without a pause.
         """
         slot = self._slot(whose)
         if slot.token is None or slot.token != token:
             return True  # it has been replaced already, or there was none
-        if not at_once and anyio.current_time() - slot.issued_at < PAUSE_S:
-            return False
+        now = anyio.current_time()
+        if now - slot.issued_at < PAUSE_S:
+            if not at_once or now - slot.hurried_at < PAUSE_S:
+                return False
+            slot.hurried_at = now
         slot.token = None
         return True
 
