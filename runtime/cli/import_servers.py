@@ -63,7 +63,7 @@ def _write(path: Path, tables: str) -> None:
     try:
         # There may be keys in it: a new file is its owner's alone, an old one keeps its mode.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
