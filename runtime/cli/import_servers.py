@@ -13,7 +13,7 @@ from runtime.mcp_servers import Imported, NotAListError, imported_of
 from runtime.settings import Settings
 
 NAME = "import"
-HELP = "Take upstreams from an `mcpServers` JSON file into flyball.toml; 1 if none could be taken."
+HELP = "Take upstreams from an `mcpServers` file into flyball.toml; exit with 1 if there are none."
 _BUILT_IN = ("builtin", "local")
 
 
