@@ -6,11 +6,14 @@ pattern can. What holds is that nothing changes after it was approved.
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 _TEXT_CHARS_MAX = 65_536
 _LONG_CHARS = 4_000
 _NAME_CHARS_MIN = 5
+_BEFORE_CHARS = 20
+_AFTER_CHARS = 40
+_QUOTE_CHARS_MAX = 120
 
 _HIDDEN = re.compile(
     "[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164"
@@ -71,7 +74,8 @@ def suspicions(
     `own_names` are the tools of its upstream, itself among them; `other_names` those of others.
     """
     text = json.dumps(definition, ensure_ascii=False, default=str)[:_TEXT_CHARS_MAX]
-    words = "\n".join(_strings(definition))[:_TEXT_CHARS_MAX]
+    fields = _strings(definition)
+    words = "\n".join(fields)[:_TEXT_CHARS_MAX]
     found = []
     hidden = sorted({f"U+{ord(sign):04X}" for sign in _HIDDEN.findall(words)})
     if hidden:
@@ -81,7 +85,7 @@ def suspicions(
     for says, sign in _SIGNS:
         match = sign.search(words)
         if match is not None:
-            found.append(f'{says}: "{_around(words, match)}"')
+            found.append(f'{says}: "{_quote(words, match, fields)}"')
     named = sorted(name for name in other_names if _names(text, name) and name not in own_names)
     if named:
         found.append(f"it names tools of other upstreams: {', '.join(named[:8])}")
@@ -109,6 +113,31 @@ def _strings(value: object, depth: int = 0) -> list[str]:
     return []
 
 
-def _around(text: str, match: re.Match[str]) -> str:
-    quoted = text[max(0, match.start() - 20) : match.end() + 40]
-    return " ".join(_HIDDEN.sub("", _CONTROL.sub("", quoted)).split())[:120]
+def _quote(text: str, match: re.Match[str], fields: Sequence[str]) -> str:
+    """Return the match with some words around it, of the one field that it begins in."""
+    begins, ends = _field_of(match.start(), fields)
+    ends = min(ends, len(text))
+    start = max(begins, match.start() - _BEFORE_CHARS)
+    stop = min(ends, match.end() + _AFTER_CHARS, start + _QUOTE_CHARS_MAX)
+    if start > begins and not text[start - 1].isspace():
+        spaces = (at for at in range(start, match.start()) if text[at].isspace())
+        start = next(spaces, match.start())
+    if stop < ends and not text[stop].isspace():
+        # A word that is longer than all that is shown has to be cut.
+        spaces = (at for at in range(stop - 1, start, -1) if text[at].isspace())
+        stop = next(spaces, stop)
+    shown = " ".join(_HIDDEN.sub("", _CONTROL.sub("", text[start:stop])).split())
+    before = "…" if text[begins:start].strip() else ""
+    after = "…" if text[stop:ends].strip() else ""
+    return f"{before}{shown}{after}"
+
+
+def _field_of(position: int, fields: Sequence[str]) -> tuple[int, int]:
+    """Return where in the joined `fields` the one with `position` begins and ends."""
+    begins = ends = 0
+    for field in fields:
+        ends = begins + len(field)
+        if position <= ends:
+            break
+        begins = ends + 1
+    return begins, ends

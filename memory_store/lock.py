@@ -11,6 +11,25 @@ from memory_store.errors import StateDirectoryBusyError, StoreUnavailableError
 LOCK_NAME = "lock"
 
 
+def holder_of(state_dir: Path) -> str | None:
+    """Return the process id of the sidecar that has `state_dir`; None if there is none.
+
+    It takes the lock for an instant where nobody has it.
+    """
+    try:
+        descriptor = os.open(state_dir / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _told_by(descriptor)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def exclusive(state_dir: Path) -> Iterator[None]:
     """Hold the lock of `state_dir`; the kernel frees it however this process ends.
@@ -29,7 +48,7 @@ def exclusive(state_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = _told_by(descriptor)
             message = (
                 f"the state directory {state_dir} is in use by another sidecar (pid {holder}); "
                 "stop it, or give this one a directory of its own"
@@ -42,3 +61,7 @@ def exclusive(state_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _told_by(descriptor: int) -> str:
+    return os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"

@@ -1,5 +1,6 @@
 """What `flyball doctor` looks at: the host, the configuration, the installation."""
 
+import errno
 import importlib.util
 import os
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ebpf.capability import Capability, Host, probe_host
 from ebpf.errors import CapabilityMissingError
@@ -21,6 +23,7 @@ from governor.limits import Isolation
 from governor.turn_policy import TurnMode
 from memory_store.errors import StoreError
 from memory_store.glance import Found
+from memory_store.lock import holder_of
 from memory_store.store import glance_at_store, place_of_store
 from runtime.configuration.contention import contention_of
 from runtime.configuration.load import config_version, load_config
@@ -40,7 +43,7 @@ from runtime.listeners import bind
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
-from tool_gateway.upstreams.spec import StdioSpec
+from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
 
 _MEND_REQUIRED = (
     "Start the sidecar as root or with control groups of its own; or set "
@@ -153,20 +156,29 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         contention_of(config.contention, config.commons)
         specs = upstreams_of(config)
     except ConfigError as error:
-        return [_bad(str(settings.config), str(error))]
+        # Each fault names the file, which the finding does already.
+        return [_bad(str(settings.config), str(error).replace(f"{settings.config}: ", ""))]
     findings = [_ok(str(settings.config), f"valid, version {config_version(config)}")]
     findings.extend(_store(config, settings))
-    for spec in specs:
-        if isinstance(spec, StdioSpec):
-            found = shutil.which(spec.command[0])
-            told = f"{spec.command[0]} is not on PATH; install it or give its full path"
-            what = f"upstream {spec.name}"
-            findings.append(_bad(what, told) if found is None else _ok(what, found))
-    findings.extend(_listener(config, name) for name in ("agents", "admin"))
+    findings.extend(map(_upstream, specs))
+    findings.extend(_listener(config, name, settings.state) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
     findings.append(_pressure())
     findings.extend(turn_findings(config))
     return findings
+
+
+def _upstream(spec: UpstreamSpec) -> Finding:
+    """Return whether a program is installed; a server elsewhere is shown and not asked."""
+    what = f"upstream {spec.name}"
+    if isinstance(spec, StdioSpec):
+        found = shutil.which(spec.command[0])
+        told = f"{spec.command[0]} is not on PATH; install it or give its full path"
+        return _bad(what, told) if found is None else _ok(what, found)
+    parts = urlsplit(spec.url)
+    # Who asks, and with which key, can stand before the host and behind the path.
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return _ok(what, f"{shown} (not asked; `flyball up` says whether it answers)")
 
 
 def _store(config: Config, settings: Settings) -> list[Finding]:
@@ -231,11 +243,17 @@ def _pressure() -> Finding:
     )
 
 
-def _listener(config: Config, name: str) -> Finding:
+def _listener(config: Config, name: str, state: Path) -> Finding:
     address = getattr(config.listen, name)
     try:
         bind(address, config.listen).listening.close()
     except ListenError as error:
+        cause = error.__cause__
+        is_taken = isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
+        holder = holder_of(state) if is_taken else None
+        if holder is not None:
+            told = f"{address} is served by the sidecar that runs here (pid {holder})"
+            return _ok(f"listen.{name}", told)
         return _bad(f"listen.{name}", str(error))
     return _ok(f"listen.{name}", f"{address} is free")
 

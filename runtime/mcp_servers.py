@@ -113,7 +113,11 @@ def _started(server: Mapping[str, object], notes: list[str]) -> Iterator[str]:
     plain, references = _divided(server.get("env", {}), "env")
     foreign = [name for name, variable in references.items() if name != variable]
     if foreign:
-        raise _LeftOutError(f"env.{foreign[0]} is another variable's value; export it by its name")
+        name = foreign[0]
+        raise _LeftOutError(
+            f"env.{name} is the value of {references[name]}; export it as {name} and write "
+            f'env_from = ["{name}"] in its table'
+        )
     if plain:
         yield f"env = {_inline(plain)}"
         notes.append("values of env are in the file now; env_from takes them from the environment")

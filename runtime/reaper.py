@@ -9,6 +9,7 @@ import anyio
 from governor.ids import SessionId
 from governor.session import SessionState
 from memory_store.audit import Actor
+from memory_store.errors import StoreOverloadedError, StoreUnavailableError
 from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
@@ -16,6 +17,7 @@ from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from tool_gateway import telemetry
 from tool_gateway.approver import Approver
+from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.ports import Clock
 from tool_gateway.running import RunningCalls
@@ -35,15 +37,18 @@ SESSIONS_EVERY_SECONDS = 1.0
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
 
+_AWAY = (StoreUnavailableError, StoreOverloadedError, LedgerUnavailableError)
+
 
 async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) -> None:
     """Expire overdue holds until cancelled, but for those of calls that run in this process.
 
     A failure is counted and tried again.
     """
+    tried = _Tried("reaper", "overdue holds could not be ended")
     while True:
         await anyio.sleep(EVERY_SECONDS)
-        with _tried("reaper", "overdue holds could not be ended"):
+        with tried():
             for fact in await ledger.expire_due(
                 now_ms=clock.now_ms(), is_running=running.is_running_on
             ):
@@ -52,17 +57,19 @@ async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) 
 
 async def end_approvals_for_ever(approver: Approver) -> None:
     """Give up questions that nobody answered in time; a failure is counted and tried again."""
+    tried = _Tried("approvals", "approvals could not be ended")
     while True:
         await anyio.sleep(EVERY_SECONDS)
-        with _tried("approvals", "approvals could not be ended"):
+        with tried():
             await approver.sweep()
 
 
 async def audit_for_ever(store: Store) -> None:
     """Add the books up until cancelled; where they do not add up, nothing more is admitted."""
+    tried = _Tried("conservation", "the books could not be added up")
     while True:
         await anyio.sleep(AUDIT_EVERY_SECONDS)
-        with _tried("conservation", "the books could not be added up"):
+        with tried():
             for breach in await store.breaches():
                 telemetry.count_failure("breach")
                 logger.critical("nothing more is admitted, because of the books: %s", breach)
@@ -73,9 +80,10 @@ async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: i
 
     The gateway gives such a caller a new session then. A failure is counted and tried again.
     """
+    tried = _Tried("idle_sessions", "idle sessions could not be closed")
     while True:
         await anyio.sleep(IDLE_EVERY_SECONDS)
-        with _tried("idle_sessions", "idle sessions could not be closed"):
+        with tried():
             now_ms = clock.now_ms()
             closed = await sessions.close_idle(
                 prefix=f"{PREFIX}_",
@@ -92,8 +100,9 @@ async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> No
 
     A failure is counted and tried again.
     """
+    tried = _Tried("retention", "old records could not be removed")
     while True:
-        with _tried("retention", "old records could not be removed"):
+        with tried():
             now_ms = clock.now_ms()
             purged = await retention.purge(before_ms=now_ms - keep_ms, now_ms=now_ms)
             logger.info("old records were removed: %s", purged)
@@ -105,9 +114,10 @@ async def follow_prices_for_ever(refresh: Callable[[], Awaitable[object]]) -> No
 
     A failure is counted and tried again.
     """
+    tried = _Tried("prices", "the price list could not be read")
     while True:
         await anyio.sleep(PRICES_EVERY_SECONDS)
-        with _tried("prices", "the price list could not be read"):
+        with tried():
             await refresh()
 
 
@@ -116,9 +126,10 @@ async def follow_pins_for_ever(refresh: Callable[[], Awaitable[object]]) -> None
 
     A failure is counted and tried again.
     """
+    tried = _Tried("pins", "the approved manifests could not be read")
     while True:
         await anyio.sleep(PINS_EVERY_SECONDS)
-        with _tried("pins", "the approved manifests could not be read"):
+        with tried():
             await refresh()
 
 
@@ -130,9 +141,10 @@ async def follow_sessions_for_ever(
     A failure is counted and tried again.
     """
     frozen: set[SessionId] = set()
+    tried = _Tried("sessions", "how the sessions of running calls stand could not be read")
     while True:
         await anyio.sleep(SESSIONS_EVERY_SECONDS)
-        with _tried("sessions", "how the sessions of running calls stand could not be read"):
+        with tried():
             at_work = running.sessions
             states = await sessions.states(tuple(at_work)) if at_work else {}
             for session, state in states.items():
@@ -146,14 +158,33 @@ async def follow_sessions_for_ever(
             frozen = now_frozen
 
 
-@contextmanager
-def _tried(part: str, problem: str) -> Iterator[None]:
-    """Count and log whatever goes wrong, so that the loop around goes on.
+class _Tried:
+    """Counts and logs whatever goes wrong, so that the loop around goes on.
 
-    A loop here is the top of its task: what left it would end the sidecar.
+    A loop here is the top of its task: what left it would end the sidecar. A store that is
+    away is told once, without where in the code it was missed, until it is there again.
     """
-    try:
-        yield
-    except Exception:
-        telemetry.count_failure(part)
-        logger.exception("%s; it will be tried again", problem)
+
+    def __init__(self, part: str, problem: str) -> None:
+        """Begin with nothing told; `part` is counted, `problem` is what the log says."""
+        self._part = part
+        self._problem = problem
+        self._is_away = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Guard one try."""
+        try:
+            yield
+        except _AWAY as error:
+            telemetry.count_failure(self._part)
+            if not self._is_away:
+                logger.warning("%s: %s; it is tried until it works", self._problem, error)
+            self._is_away = True
+        except Exception:
+            telemetry.count_failure(self._part)
+            logger.exception("%s; it will be tried again", self._problem)
+        else:
+            if self._is_away:
+                logger.info("%s for a while; now it works again", self._problem)
+            self._is_away = False

@@ -1,5 +1,6 @@
 """The circuit breakers of all upstreams: asked before a call, told how it ended, shown."""
 
+import logging
 from collections.abc import Collection, Mapping
 
 from governor.breaker import Breaker, BreakerTerms, Permit, Phase, Refused, Sign
@@ -8,6 +9,8 @@ from tool_gateway import telemetry
 from tool_gateway.denials import upstream_unavailable
 from tool_gateway.ports import Clock
 from tool_gateway.results import Json
+
+logger = logging.getLogger(__name__)
 
 
 class UpstreamBreaker:
@@ -68,7 +71,19 @@ class UpstreamBreaker:
             return False
         telemetry.show_breaker(upstream=self.name, phase=self._breaker.phase)
         telemetry.count_breaker(upstream=self.name, phase=self._breaker.phase)
+        self._tell_change(before)
         return True
+
+    def _tell_change(self, before: Phase) -> None:
+        # One line when it goes and one when it is back: the trials between are in the figures.
+        if before is Phase.CLOSED:
+            logger.warning(
+                "upstream %s failed too often and is left alone for %d ms, then tried again",
+                self.name,
+                self.terms.open_ms,
+            )
+        elif self._breaker.phase is Phase.CLOSED:
+            logger.info("upstream %s answers again; its calls go through", self.name)
 
 
 class Breakers:

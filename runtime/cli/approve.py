@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +18,11 @@ from runtime.settings import Settings
 NAME = "approve"
 HELP = "Show the calls that wait for a person; let one run, or refuse it."
 _PATH = "/admin/v1/approvals"
+_SESSIONS = "/admin/v1/sessions"
+# Each name is one question to the sidecar; the sessions beyond are shown by their ids.
+_SESSIONS_NAMED_MAX = 50
+# How the name of a rule says that a flow rule asks, and why.
+_BY_FLOW = re.compile(r"\(flow (?P<rule>[^:]+): (?P<why>.*)\)$", re.DOTALL)
 _STATES = {"rejected": "refused", "used": "approved, and its call has run"}
 
 
@@ -32,10 +39,15 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise RuntimeFaultError("which call? `flyball approve` shows the ids of those that wait")
     with client_of(settings) as client:
         if arguments.id is None:
-            answer = {"items": _pending(client), "next": None}
+            items = _pending(client)
+            answer = {"items": items, "next": None}
+            names = {} if arguments.json else _session_names(client, items)
+            text = "".join(_lines(item, names) for item in items)
+            text = text or "No call waits for a person.\n"
         else:
             answer = _answered(client, arguments)
-    sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else _text(answer))
+            text = f"{answer['id']} is {answer['state']}.\n"
+    sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else text)
     return 0
 
 
@@ -71,17 +83,40 @@ def _pending(client: httpx.Client) -> list[dict[str, Any]]:
         params["cursor"] = page["next"]
 
 
-def _text(answer: dict[str, Any]) -> str:
-    if "items" not in answer:
-        return f"{answer['id']} is {answer['state']}.\n"
-    return "".join(map(_line, answer["items"])) or "No call waits for a person.\n"
+def _session_names(client: httpx.Client, items: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return what agents call the sessions of `items`, by id; not of one that is gone."""
+    names: dict[str, str] = {}
+    for session in list(dict.fromkeys(item["session"] for item in items))[:_SESSIONS_NAMED_MAX]:
+        try:
+            found = asked(client, "GET", f"{_SESSIONS}/{quote(session, safe='')}")
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        else:
+            names[session] = found["name"]
+    return names
 
 
-def _line(item: dict[str, Any]) -> str:
-    # What an agent wrote is shown in ASCII: it must not steer the terminal that shows it.
-    arguments = item["arguments"].encode("ascii", "backslashreplace").decode()
-    shown = "".join(part if part.isprintable() else repr(part)[1:-1] for part in arguments)
+def _lines(item: dict[str, Any], names: Mapping[str, str]) -> str:
+    session = names.get(item["session"]) or item["session"]
     return (
         f"{item['id']}  {item['agent']}  {item['tool']}  "
-        f"until {date_of(item['expires_at_ms'])}\n    {shown}\n"
+        f"until {date_of(item['expires_at_ms'])}\n"
+        f"    session {_shown(session)}; {_shown(_why(item['rule']))}\n"
+        f"    {_shown(item['arguments'])}\n"
     )
+
+
+def _why(rule: str) -> str:
+    """Return why a person is asked, in words, by the name of the rule that asks."""
+    flow = _BY_FLOW.search(rule)
+    if flow is not None:
+        return f"asked because of flow rule {flow['rule']}: {flow['why']}"
+    named = "[default]" if rule == "default" else f"rule {rule}"
+    return f"asked because {named} wants a person's yes"
+
+
+def _shown(text: str) -> str:
+    # What an agent wrote is shown in ASCII: it must not steer the terminal that shows it.
+    ascii_only = text.encode("ascii", "backslashreplace").decode()
+    return "".join(part if part.isprintable() else repr(part)[1:-1] for part in ascii_only)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runtime.mcp_servers import Imported, NotAListError, imported_of
 from runtime.settings import Settings
 
 NAME = "import"
-HELP = "Take upstreams from an `mcpServers` JSON file into flyball.toml."
+HELP = "Take upstreams from an `mcpServers` file into flyball.toml; exit with 1 if there are none."
 _BUILT_IN = ("builtin", "local")
 
 
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Add the servers to the file and say what was taken; return 1 if any was left out.
+    """Add the servers to the file and say what was taken; return 1 if none was taken.
 
     Raises:
         ConfigError: one of the files cannot be read or written, or they contradict each other.
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         sys.stdout.write(json.dumps(_shape(imported, path)) + "\n")
     else:
         sys.stdout.write(_text(imported, path))
-    return 1 if imported.left else 0
+    return 0 if imported.taken else 1
 
 
 def _read(path: Path, names: set[str]) -> Imported:
@@ -60,14 +61,17 @@ def _write(path: Path, tables: str) -> None:
     text = text.lstrip("\n")
     parse_config(text, source=str(path))
     try:
-        path.write_text(text, encoding="utf-8")
+        # There may be keys in it: a new file is its owner's alone, an old one keeps its mode.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _shape(imported: Imported, path: Path) -> dict[str, object]:
     return {
-        "ok": not imported.left,
+        "ok": bool(imported.taken),
         "config": str(path),
         "taken": [
             {"listed_as": one.listed_as, "name": one.name, "notes": list(one.notes)}

@@ -1,6 +1,7 @@
 """What `flyball doctor` looks at and what it makes of it."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
+from memory_store.lock import exclusive
 from runtime import examination
 from runtime.configuration.listen import Listen
 from runtime.configuration.load import config_version, load_config
@@ -130,8 +132,38 @@ def test_a_program_that_is_there_is_shown_by_its_path(examined: Examined) -> Non
     assert finding.told == sys.executable
 
 
-def test_an_upstream_that_runs_elsewhere_is_not_looked_for_here(examined: Examined) -> None:
-    assert "upstream a" not in examined('[[upstream]]\nname = "a"\nurl = "http://a.test/mcp"\n')
+def test_an_upstream_that_runs_elsewhere_is_shown_without_its_keys_and_not_asked(
+    examined: Examined,
+) -> None:
+    text = '[[upstream]]\nname = "a"\nurl = "http://a.test:8/mcp?key=s3cret"\n'
+
+    finding = examined(text)["upstream a"]
+
+    assert finding.is_ok
+    assert finding.told == ("http://a.test:8/mcp (not asked; `flyball up` says whether it answers)")
+
+
+def test_a_fault_names_the_file_once(examined: Examined, settings: Settings) -> None:
+    finding = examined('[lissten]\n[[rule]]\nname = 1\ntool = "a"\n')[str(settings.config)]
+
+    assert "rule[0].name" in finding.told
+    assert str(settings.config) not in finding.told
+
+
+def test_a_port_of_the_sidecar_that_runs_here_is_no_fault(settings: Settings) -> None:
+    settings.state.mkdir(mode=0o700)
+    with bind("127.0.0.1:0", Listen()).listening as taken, exclusive(settings.state):
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings.config.write_text(
+            f'[listen]\nagents = "{address}"\nadmin = "127.0.0.1:0"\n', encoding="utf-8"
+        )
+
+        findings = {finding.what: finding for finding in examine(settings).findings}
+
+    assert findings["listen.agents"].is_ok
+    assert findings["listen.agents"].told == (
+        f"{address} is served by the sidecar that runs here (pid {os.getpid()})"
+    )
 
 
 def test_a_port_in_use_is_a_fault_of_its_listener_alone(settings: Settings) -> None:

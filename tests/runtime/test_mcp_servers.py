@@ -59,7 +59,7 @@ def test_a_remote_server_is_spoken_to_as_it_was(server: object, transport: str) 
         ({"command": 1}, "command: expected a string"),
         ({"command": "x", "args": "y"}, "args: expected a list"),
         ({"command": "x", "env": {"A": 1}}, "env.A: expected a string"),
-        ({"command": "x", "env": {"A": "${B}"}}, "another variable's value"),
+        ({"command": "x", "env": {"A": "${B}"}}, "env_from"),
         ({"url": "https://x", "headers": {"A": "Bearer ${B}"}}, "only a whole value"),
         ({"url": "ws://x"}, "expected http://"),
         ({"url": "https://x", "type": "ws"}, "no transport of MCP"),

@@ -1,12 +1,13 @@
 """An upstream that keeps failing is left alone: at once, at nobody's cost, until it answers."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from governor.breaker import BreakerTerms, Sign
+from governor.breaker import BreakerTerms, Permit, Sign
 from governor.call import CallStatus
 from governor.fairness.adaptive import Concurrency
 from governor.fairness.gate import GateTerms
@@ -14,7 +15,7 @@ from governor.policy import ApprovalTerms, CacheTerms
 from governor.target import CallKind
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import RULE, FakeClock, House, a_call, answer_ok
-from tool_gateway.breakers import Breakers
+from tool_gateway.breakers import Breakers, UpstreamBreaker
 from tool_gateway.contention import Contention
 from tool_gateway.errors import (
     UpstreamDownError,
@@ -218,3 +219,26 @@ def test_new_terms_begin_anew_and_the_same_terms_keep_their_state() -> None:
     assert breakers.of("b") is not gone
     assert breakers.of("c") is not None
     assert breakers.of("elsewhere") is None
+
+
+async def test_a_breaker_says_once_that_it_opened_and_once_that_it_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    terms = BreakerTerms(calls_min=1, open_ms=1_000)
+    clock = FakeClock()
+    breaker = UpstreamBreaker("files", terms, clock=clock)
+
+    with caplog.at_level(logging.INFO, logger="tool_gateway.breakers"):
+        for sign in (Sign.ILL, Sign.ILL, Sign.WELL):
+            permit = breaker.let_through()
+            assert isinstance(permit, Permit)
+            breaker.ended(permit, sign)
+            clock.at_ms += terms.open_ms_max
+
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "WARNING",
+            "upstream files failed too often and is left alone for 1000 ms, then tried again",
+        ),
+        ("INFO", "upstream files answers again; its calls go through"),
+    ]

@@ -18,7 +18,7 @@ from tests.runtime.cli.conftest import Ended, Flyball
 pytestmark = pytest.mark.anyio
 
 STATE = "state"
-ASKED = Rule(name="ask", tool="governor_status", approve=True, approval_wait_s=0)
+ASKED = Rule(name="aské", tool="governor_status", approve=True, approval_wait_s=0)
 
 
 @pytest.fixture
@@ -95,7 +95,10 @@ async def test_a_call_that_waits_is_shown_let_run_and_runs_once(
     decided = json.loads((await approve(item["id"], "--reason", "fine")).out)
 
     assert (decided["state"], decided["reason"]) == ("approved", "fine")
-    assert f"{item['id']}  agent  governor_status" in in_words
+    first, second, third = in_words.splitlines()
+    assert first.startswith(f"{item['id']}  agent  governor_status  until 20")
+    assert second == "    session s; asked because rule ask\\xe9 wants a person's yes"
+    assert third == f"    {item['arguments']}"
     assert (await call(sidecar, folder))["isError"] is False
     assert (await call(sidecar, folder))["isError"] is True
 

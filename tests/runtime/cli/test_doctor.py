@@ -65,7 +65,7 @@ def test_a_broken_configuration_is_marked_and_ends_with_1(flyball: Flyball, conf
     ended = flyball("doctor")
 
     assert ended.status == 1
-    fault = "flyball.toml: lissten: there is no such key; did you mean 'listen'?"
+    fault = "lissten: there is no such key; did you mean 'listen'?"
     assert f"  BAD  flyball.toml: {fault}" in ended.out.splitlines()
     assert ended.out.endswith("Mend what is marked BAD.\n")
     # The host was looked at all the same.
@@ -99,10 +99,10 @@ def test_the_lines_of_one_finding_stand_under_each_other(flyball: Flyball, confi
 
     ended = flyball("doctor")
 
-    first = "  BAD  flyball.toml: flyball.toml: lissten: there is no such key"
+    first = "  BAD  flyball.toml: lissten: there is no such key"
     [line] = [line for line in ended.out.splitlines() if line.startswith(first)]
     following = ended.out.splitlines()[ended.out.splitlines().index(line) + 1]
-    assert following.startswith("       flyball.toml: defauld: there is no such key")
+    assert following.startswith("       defauld: there is no such key")
 
 
 @pytest.mark.usefixtures("config")
