@@ -15,13 +15,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
 from governor.call import CallRecord
-from governor.ids import BudgetId, PrincipalId, SessionId, TenantId, TierName
+from governor.events import Released
+from governor.ids import BudgetId, PrincipalId, ReservationId, SessionId, TenantId, TierName
 from governor.pricing import ModelPrice, PriceList
 from governor.scope import ScopeChain, ScopeKind
 from governor.tiers import ModelTier, TierRule
 from governor.tracker import Tracker
 from governor.turn_policy import TurnPolicy
 from governor.window import Lifetime, Window
+from memory_store.errors import UnknownReservationError
 from memory_store.testing import MemoryLedger
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
@@ -29,6 +31,7 @@ from runtime.model_gateway.providers import ProviderPool, ProviderSpec
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
 from tool_gateway.contention import Contention
+from tool_gateway.errors import HoldEndedError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.redaction import ArgumentsKept
@@ -111,6 +114,12 @@ class Ledger(MemoryLedger):
 
     async def record(self, record: CallRecord) -> None:
         self.records.append(record)
+
+    async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
+        try:
+            return await super().release(reservation_id, record)
+        except UnknownReservationError as error:
+            raise HoldEndedError from error
 
     async def replay_of(self, call_id: str) -> None:
         return None
