@@ -9,7 +9,7 @@ from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
 from governor.target import CallKind
-from tool_gateway.access import refusal_of
+from tool_gateway.access import is_open, refusal_of
 from tool_gateway.books import Books
 from tool_gateway.catalog import SEPARATOR, ToolEntry
 from tool_gateway.denials import denial_result, upstream_unavailable
@@ -264,22 +264,13 @@ class Gateway:
             return entry
 
     def _is_open(self, entry: ToolEntry, caller: Caller, context: CallContext) -> bool:
-        policy = self._policy()
-        rule = policy.rule_for(
-            tool=entry.exposed,
-            tenant=caller.tenant,
-            agent=caller.agent,
-            is_own=entry.is_own,
-        )
-        refusal = refusal_of(
+        return is_open(
             entry,
-            rule,
-            policy=policy,
+            policy=self._policy(),
             tenant=caller.tenant,
             agent=caller.agent,
             is_read_only=context.is_read_only,
         )
-        return refusal is None
 
     def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
         """Return how long the hold outlives the run, for questions to the client."""
