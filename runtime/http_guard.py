@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runtime.failures import INVALID_REQUEST, Problem
 from runtime.problem_response import response_of
+from tool_gateway.front.again import body_again
 
 # How many times the limit of a body that is too large is read before it is answered.
 OVERSIZE_READ = 4
@@ -86,7 +87,7 @@ class BodyLimit:
         if len(body) > self._bytes_max:
             await self._refuse(scope, receive, send)
             return
-        await self._app(scope, _first_then(body, receive), send)
+        await self._app(scope, body_again(body, receive), send)
 
     async def _whole_body(self, receive: Receive) -> bytes | None:
         """Return the body, cut after the part that made it too large; None if nobody is there.
@@ -128,16 +129,6 @@ def bearer_token(scope: Scope) -> str | None:
     sent = header_values(scope, b"authorization")
     scheme, _, secret = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return secret.strip() if scheme.lower() == "bearer" else None
-
-
-def _first_then(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives `body` once and then what `receive` gives."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def next_message() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return next_message
 
 
 def _origin_host(origin: str) -> str:

@@ -58,11 +58,24 @@ def is_open(
     is_read_only: bool,
 ) -> bool:
     """Tell whether a caller may have a tool, so that it is shown."""
+    rule = open_rule(entry, policy=policy, tenant=tenant, agent=agent, is_read_only=is_read_only)
+    return rule is not None
+
+
+def open_rule(
+    entry: ToolEntry,
+    *,
+    policy: Policy,
+    tenant: TenantId,
+    agent: PrincipalId,
+    is_read_only: bool,
+) -> ToolRule | None:
+    """Return the rule by which a caller may have a tool; None where it may not."""
     rule = policy.rule_for(tool=entry.exposed, tenant=tenant, agent=agent, is_own=entry.is_own)
     refusal = refusal_of(
         entry, rule, policy=policy, tenant=tenant, agent=agent, is_read_only=is_read_only
     )
-    return refusal is None
+    return rule if refusal is None else None
 
 
 def _only_reads(entry: ToolEntry, rule: ToolRule) -> bool:

@@ -9,7 +9,7 @@ from governor.call import Idempotency, ToolCall
 from governor.ids import CallId, ToolName, UpstreamName
 from governor.scope import ScopeChain
 from governor.target import CallKind
-from tool_gateway.access import is_open, refusal_of
+from tool_gateway.access import is_open, open_rule
 from tool_gateway.books import Books
 from tool_gateway.catalog import SEPARATOR, ToolEntry
 from tool_gateway.denials import denial_result, upstream_unavailable
@@ -89,21 +89,14 @@ class Gateway:
         policy = self._policy()
         listed = []
         for entry in self._stock.catalog:
-            rule = policy.rule_for(
-                tool=entry.exposed,
-                tenant=caller.tenant,
-                agent=caller.agent,
-                is_own=entry.is_own,
-            )
-            refusal = refusal_of(
+            rule = open_rule(
                 entry,
-                rule,
                 policy=policy,
                 tenant=caller.tenant,
                 agent=caller.agent,
                 is_read_only=is_read_only,
             )
-            if refusal is None:
+            if rule is not None:
                 listed.append(Listed(entry=entry, with_output_schema=not rule.drop_output_schema))
         return tuple(listed)
 

@@ -98,7 +98,7 @@ def _of_union(parts: tuple[Any, ...]) -> Codec:
             lambda value: None if value is None else unpack(value),
         )
     by_type = {
-        _class_of(kind): (number, convert[0])
+        class_of(kind): (number, convert[0])
         for number, (kind, convert) in enumerate(zip(kinds, converts, strict=True))
     }
     unpacks = [convert[1] for convert in converts]
@@ -115,7 +115,8 @@ def _of_union(parts: tuple[Any, ...]) -> Codec:
     return Codec(pack_one, unpack_one)
 
 
-def _class_of(kind: Any) -> type:
+def class_of(kind: Any) -> type:
+    """Return the class that the values of a kind are of."""
     while isinstance(kind, typing.NewType):
         kind = kind.__supertype__
     found = typing.get_origin(kind) or kind

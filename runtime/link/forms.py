@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runtime.link.codec import codec_of
+from runtime.link.codec import class_of, codec_of
 
 
 class Form(NamedTuple):
@@ -57,18 +57,10 @@ def _of_choice(kinds: tuple[Any, ...]) -> Form:
     """Return the form of a choice: the number of the class, and the value as of that class."""
     forms = [form_of(kind) for kind in kinds]
     assert all(form.plain is None for form in forms), "each of them is known in C"
-    numbers = {_class_of(kind): number for number, kind in enumerate(kinds)}
+    numbers = {class_of(kind): number for number, kind in enumerate(kinds)}
 
     def read(raw: Any) -> Any:
         number, value = _read_choice(raw)
         return forms[number].read(value)
 
     return Form(lambda value: (numbers[type(value)], value), read)
-
-
-def _class_of(kind: Any) -> type:
-    while isinstance(kind, typing.NewType):
-        kind = kind.__supertype__
-    found = typing.get_origin(kind) or kind
-    assert isinstance(found, type), "a choice is between classes"
-    return found

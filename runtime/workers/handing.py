@@ -11,9 +11,10 @@ from pathlib import Path
 import anyio
 import httpx
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runtime.workers.places import worker_named, worker_socket
+from tool_gateway.front.again import again
 from tool_gateway.front.mcp_http import PLACE_MARK, SSE_MESSAGES_PATH
 from tool_gateway.front.parking import STATE_PREFIX
 from tool_gateway.telemetry import count_failure
@@ -85,7 +86,7 @@ class Handing:
                 return
             # What it kept is gone with it. Here it is unknown too, which tells the client.
             count_failure("handing")
-        await self._app(scope, _again(first, receive), send)
+        await self._app(scope, again(first, receive), send)
 
     async def _handed(
         self, owner: int, scope: Scope, body: bytes, receive: Receive, send: Send
@@ -165,13 +166,3 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         """Nothing else is of interest: the body was read."""
     scope.cancel()
-
-
-def _again(first: Message, receive: Receive) -> Receive:
-    """Return a channel that gives `first` once more, and then what `receive` gives."""
-    waiting = [first]
-
-    async def next_message() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return next_message

@@ -11,7 +11,7 @@ from governor.policy import Policy
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from tool_gateway import telemetry
-from tool_gateway.access import is_open, refusal_of
+from tool_gateway.access import is_open, open_rule
 from tool_gateway.catalog import Catalog, ToolEntry
 from tool_gateway.discovery import definitions
 from tool_gateway.discovery.index import ToolIndex
@@ -144,19 +144,14 @@ class Finder:
             entry = self._stock.catalog.find(name)
         except UnknownToolError:
             return None
-        policy = self._policy()
-        rule = policy.rule_for(
-            tool=entry.exposed, tenant=chain.tenant, agent=chain.agent, is_own=entry.is_own
-        )
-        refusal = refusal_of(
+        rule = open_rule(
             entry,
-            rule,
-            policy=policy,
+            policy=self._policy(),
             tenant=chain.tenant,
             agent=chain.agent,
             is_read_only=is_read_only,
         )
-        if refusal is not None:
+        if rule is None:
             return None
         return definition_of(entry, with_output_schema=not rule.drop_output_schema)
 

@@ -14,8 +14,9 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tool_gateway.front.again import body_again
 from tool_gateway.front.json_text import NotJsonError, value_in
 
 _SESSION = b"mcp-session-id"
@@ -81,9 +82,9 @@ class Messages:
             return
         session = headers.get(_SESSION)
         if not has_sessions or session is None or not isinstance(message, Mapping):
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, body_again(body, receive), send)
             return
-        await self._once(scope, _again(body, receive), send, message=message, session=session)
+        await self._once(scope, body_again(body, receive), send, message=message, session=session)
 
     async def _once(
         self,
@@ -145,13 +146,3 @@ async def _refuse(
     headers = [_JSON, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives a body that was read, and then what `receive` gives."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def next_message() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return next_message

@@ -21,9 +21,10 @@ from mcp.shared.inbound import (
     X_MCP_HEADER_KEY,
     validate_mcp_param_headers,
 )
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from tool_gateway.errors import GatewayError
+from tool_gateway.front.again import again
 from tool_gateway.front.lists import ToolLists
 from tool_gateway.front.mcp_http import CALLER_KEY, McpFront
 from tool_gateway.front.mcp_server import RESOURCE_NOT_FOUND_OF_OLD
@@ -88,7 +89,7 @@ class ModernFront:
         caller: Caller = scope[CALLER_KEY]
         reply = Reply(send)
         if request is None or (request.method == CALL and not self._is_callable(request)):
-            await self.whole(scope, _again(first, receive), send)
+            await self.whole(scope, again(first, receive), send)
         else:
             await self._attended(caller, request, receive, reply)
 
@@ -173,16 +174,6 @@ async def _attend(receive: Receive, reply: Reply, scope: anyio.CancelScope) -> N
     except Exception:
         # One client's connection is no reason to end the watch over the others'.
         logger.exception("a request can no longer be attended to")
-
-
-def _again(first: Message, receive: Receive) -> Receive:
-    """Return a channel that gives `first` once more, and then what `receive` gives."""
-    waiting = [first]
-
-    async def next_message() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return next_message
 
 
 def _failed(request: ModernRequest, error: Exception) -> tuple[bytes, int]:
