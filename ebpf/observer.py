@@ -57,12 +57,25 @@ def sample_tree(root_pid: int, *, root_is_keeper: bool) -> TreeSample:
     )
 
 
+# Of the last: a parent in `vfork` waits so for a child that was stopped before its `exec`, and
+# reaches no stop of its own until that child goes on. With the stop pending it runs nothing.
+_STANDING = frozenset(
+    {
+        psutil.STATUS_STOPPED,
+        psutil.STATUS_TRACING_STOP,
+        psutil.STATUS_ZOMBIE,
+        psutil.STATUS_DISK_SLEEP,
+    }
+)
+
+
 def stop_process(process: psutil.Process) -> bool:
     """Stop a process; tell whether it was running."""
     with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-        if process.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
+        status = process.status()
+        if status not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
             process.suspend()
-            return True
+        return status not in _STANDING
     return False
 
 

@@ -9,9 +9,19 @@ import pytest
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import CommandResult, EndCause, LocalExecutor
-from tests.ebpf.commands import Pipe, is_running, limits, shell
+from tests.ebpf.commands import Pipe, is_running, limits, python, shell
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
+
+# Its parent sleeps in the kernel until the child has become another program, as in `vfork`.
+BECOMING = """
+import ctypes, os, platform, time
+clone = {{"x86_64": 56, "aarch64": 220}}[platform.machine()]
+if ctypes.CDLL(None).syscall(clone, 0x4000 | 17, 0, 0, 0, 0) == 0:
+    open({to!r}, "w").write("up")
+    time.sleep(1000)
+    os._exit(0)
+"""
 
 # Counts as fast as it can, in a child that left its session; tells its pid.
 COUNTER = "(setsid sh -c 'echo $$ > {to}; i=0; while :; do i=$((i+1)); done' &) ; sleep 1000"
@@ -148,6 +158,22 @@ async def test_a_frozen_command_can_be_ended(either: LocalExecutor, pipe: Pipe) 
             tasks.cancel_scope.cancel()
 
     assert not is_running(pid)
+
+
+async def test_a_parent_that_waits_for_a_stopped_child_to_begin_stands_still_too(
+    either: LocalExecutor, pipe: Pipe
+) -> None:
+    command = python(BECOMING.format(to=str(pipe.path)))
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(either.run, "becomes", command, limits())
+            await pipe.receive()
+
+            frozen = await either.freeze("becomes")
+            thawed = await either.thaw("becomes")
+            tasks.cancel_scope.cancel()
+
+    assert (frozen, thawed) == (True, True)
 
 
 async def test_only_a_command_that_runs_can_be_frozen_and_twice_is_once(
