@@ -1,7 +1,8 @@
-"""Run the five checks of the house in order and say what ran, what failed, what was left out.
+"""Run the five checks of the house and say what ran, what failed, what was left out.
 
 `make test` runs everything that this machine can; `make check` (`--fast`) runs the pure part.
-A failed step does not stop the next one, so that all faults are seen at once.
+Several steps run at once, each shown when it has ended. A failed one stops no other, so that
+all faults are seen at once.
 """
 
 import argparse
@@ -12,12 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +37,22 @@ FAST_SUITES = (
     "tests/test_requirements.py",
 )
 
-# Suites that take longest and keep one core busy: they run beside all others.
-BESIDE_SUITES = ("tests/proof", "tests/contracts")
+# How many steps run at once on a machine of two cores: the suites wait for much of their time,
+# for processes that start, clocks that run out and disks that answer.
+LANES = 3
+LOOK_SECONDS = 0.05
+
+# What one pytest runs, those that take longest first, so that the lanes end together. Whatever
+# is in none of these folders is the last share. Each has servers, ports, directories and
+# control groups of its own; none looks at processes that are not of its own making.
+SHARES: tuple[tuple[str, ...], ...] = (
+    ("tests/scenarios",),
+    ("tests/proof", "tests/contracts"),
+    ("tests/runtime",),
+    ("tests/tool_gateway",),
+    ("tests/memory_store", "tests/governor"),
+    ("tests/kernel", "tests/ebpf"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +96,6 @@ class Step:
     name: str
     argv: tuple[str, ...]
     seconds_max: int
-    is_beside: bool = False  # runs beside those that follow, and is shown at the end
 
 
 @dataclass
@@ -112,36 +125,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def steps(folder: Path, *, fast: bool) -> tuple[Step, ...]:
-    """Return the five checks; pytest leaves its JUnit XML in `folder`."""
+    """Return the five checks, the longest first; pytest leaves its JUnit XML in `folder`."""
     checks = (
+        _check("mypy", "mypy"),
         _check("ruff check", "ruff", "check", "."),
         _check("ruff format", "ruff", "format", "--check", "."),
-        _check("mypy", "mypy"),
         _check("lint-imports", "lint-imports"),
     )
     if fast:
-        return (*checks, _pytest("pytest", folder, "-m", FAST_MARKS, *existing(FAST_SUITES)))
-    ignored = [f"--ignore={suite}" for suite in BESIDE_SUITES]
+        pure = _pytest("pytest", folder, "-m", FAST_MARKS, *existing(FAST_SUITES))
+        return (pure, *checks)
+    shares = [existing(share) for share in SHARES]
+    ignored = [f"--ignore={folder}" for share in shares for folder in share]
     return (
+        *(_pytest(f"pytest {' '.join(share)}", folder, *share) for share in shares),
+        _pytest("pytest, the others", folder, *ignored),
         *checks,
-        _pytest("pytest, the long suites", folder, *existing(BESIDE_SUITES), is_beside=True),
-        _pytest("pytest", folder, *ignored),
     )
 
 
-def _pytest(name: str, folder: Path, *selection: str, is_beside: bool = False) -> Step:
-    report = folder / f"junit-{len(selection)}-{is_beside}.xml"
-    # Two at once must not write to one cache.
-    cache = ("-o", f"cache_dir={folder / 'cache'}") if is_beside else ()
+def _pytest(name: str, folder: Path, *selection: str) -> Step:
+    own = folder / "-".join(name.replace("/", " ").split())
     return Step(
         name=name,
         argv=(
-            *(str(BIN / "pytest"), "-q", f"--junitxml={report}", "-o", "junit_family=xunit2"),
-            *cache,
-            *selection,
+            *(str(BIN / "pytest"), "-q", f"--junitxml={own}.xml", "-o", "junit_family=xunit2"),
+            # Two at once must not write to one cache.
+            *("-o", f"cache_dir={own}.cache", *selection),
         ),
         seconds_max=PYTEST_SECONDS_MAX,
-        is_beside=is_beside,
     )
 
 
@@ -156,73 +168,60 @@ def _check(name: str, program: str, *arguments: str) -> Step:
     return Step(name=name, argv=(str(BIN / program), *arguments), seconds_max=CHECK_SECONDS_MAX)
 
 
-def run_all(steps: Sequence[Step], folder: Path) -> list[str]:
-    """Run the steps in order, some of them beside the others; return what went wrong."""
-    faults: list[str] = []
-    with ExitStack() as stack:
-        beside: list[Callable[[], str | None]] = []
-        for step in steps:
-            if step.is_beside:
-                beside.append(stack.enter_context(_beside(step, folder / f"{len(beside)}.log")))
-            elif (fault := run(step)) is not None:
-                faults.append(fault)
-        faults += [fault for finish in beside if (fault := finish()) is not None]
-    return faults
+class Running:
+    """One step that was started, with what it writes kept until it has ended."""
 
+    def __init__(self, step: Step, log: Path) -> None:
+        self._step, self._log = step, log
+        self._began = time.monotonic()
+        with log.open("wb") as output:
+            # A group of its own, so that a step that is given up leaves nothing running.
+            self._process = subprocess.Popen(
+                step.argv, cwd=ROOT, process_group=0, stdout=output, stderr=output
+            )
 
-def run(step: Step) -> str | None:
-    """Run one step with its output shown as it comes; return what went wrong, or None."""
-    say(f"== {step.name}")
-    with _started(step, None) as finish:
-        return finish()
+    def has_ended(self) -> bool:
+        """Tell whether it has, by itself or because its time is over."""
+        return self._process.poll() is not None or self._seconds() > self._step.seconds_max
 
-
-@contextmanager
-def _beside(step: Step, log: Path) -> Iterator[Callable[[], str | None]]:
-    """Start `step` and yield what waits for its end and shows what it wrote until then."""
-    say(f"== {step.name}: begun, shown at the end\n")
-    with log.open("w") as output, _started(step, output) as finish:
-
-        def shown() -> str | None:
-            fault = finish()
-            say(log.read_text())
-            return fault
-
-        yield shown
-
-
-@contextmanager
-def _started(step: Step, output: TextIO | None) -> Iterator[Callable[[], str | None]]:
-    """Start `step` and yield what waits for its end; nothing of it runs on afterwards."""
-    began = time.monotonic()
-    # A group of its own, so that a step that is given up leaves nothing running.
-    process = subprocess.Popen(
-        step.argv, cwd=ROOT, process_group=0, stdout=output, stderr=output and subprocess.STDOUT
-    )
-
-    def finish() -> str | None:
-        left = step.seconds_max - (time.monotonic() - began)
-        try:
-            code = process.wait(timeout=max(0.0, left))
-            fault = None if code == 0 else f"{step.name}: exit code {code}"
-        except subprocess.TimeoutExpired:
-            fault = f"{step.name}: no end after {step.seconds_max} s"
+    def show(self) -> str | None:
+        """Show what the step wrote and how it ended; return what went wrong, or None."""
+        name, code = self._step.name, self._process.poll()
+        fault = None if code == 0 else f"{name}: exit code {code}"
+        if code is None:
+            fault = f"{name}: no end after {self._step.seconds_max} s"
         verdict = "failed" if fault else "passed"
-        say(f"== {step.name}: {verdict} in {time.monotonic() - began:.1f} s\n")
+        say(f"== {name}: {verdict} in {self._seconds():.1f} s")
+        say(self._log.read_text(errors="replace"))
         return fault
 
-    try:
-        yield finish
-    finally:
-        _end_group(process)
+    def end(self) -> None:
+        """Leave nothing of it running."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
+def run_all(steps: Sequence[Step], folder: Path) -> list[str]:
+    """Run the steps, each lane the next that is left; return what went wrong."""
+    faults: list[str] = []
+    waiting, running = deque(enumerate(steps)), list[Running]()
+    with ExitStack() as stack:
+        while waiting or running:
+            while waiting and len(running) < LANES:
+                number, step = waiting.popleft()
+                say(f"== {step.name}: begun")
+                running.append(Running(step, folder / f"{number}.log"))
+                stack.callback(running[-1].end)
+            for ended in [one for one in running if one.has_ended()]:
+                running.remove(ended)
+                faults += [fault for fault in [ended.show()] if fault is not None]
+                ended.end()
+            time.sleep(LOOK_SECONDS)
+    return faults
 
 
 def provide_system_parts(*, may_install: bool) -> Iterator[str]:
@@ -259,7 +258,7 @@ def _install(argv: Sequence[str], environment: Mapping[str, str]) -> str | None:
 def read_reports(folder: Path) -> dict[str, Suite]:
     """Return how each suite ended, from pytest's JUnit XML; nothing where there is none."""
     suites: dict[str, Suite] = {}
-    reports = [ET.parse(report).getroot() for report in sorted(folder.glob("junit-*.xml"))]
+    reports = [ET.parse(report).getroot() for report in sorted(folder.glob("*.xml"))]
     for case in (case for report in reports for case in report.iter("testcase")):
         suite = suites.setdefault(suite_of(case.get("classname", "")), Suite())
         if (skipped := case.find("skipped")) is not None:
