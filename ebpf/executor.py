@@ -3,13 +3,14 @@
 import hashlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
+from ebpf.attachment import Attacher, Attachment
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
 from ebpf.containment import Containment, account_of, containment_for
@@ -31,7 +32,7 @@ __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured"]
 # A figure that leaves most of the writing out would be worse than none.
 _NO_IO_HYBRID = "control groups of version 1 count no buffered writes for their group"
 _NO_KEEPER = "this system has no keeper that adds it up"
-_NO_EGRESS = "nothing here counts what a command sends; that comes with eBPF"
+_NO_EGRESS = "nothing here counts what a command sends"
 
 
 def _unheard(_: Measured) -> None:
@@ -41,8 +42,12 @@ def _unheard(_: Measured) -> None:
 class LocalExecutor:
     """Runs commands, and servers, in domains beneath the sidecar's own place on this host."""
 
-    def __init__(self, *, host: Host, state_dir: Path, user: str) -> None:
+    def __init__(
+        self, *, host: Host, state_dir: Path, user: str, attachers: Sequence[Attacher] = ()
+    ) -> None:
         """Take the host as probed; `user` is who commands run as when the sidecar is root.
+
+        `attachers` hang something on each domain that has a group in the v2 hierarchy.
 
         Raises:
             CapabilityMissingError: the sidecar is root and `user` is no unprivileged user.
@@ -59,13 +64,16 @@ class LocalExecutor:
             self._domains = ObservedDomains(instance=instance, pid=os.getpid(), uid=uid)
         self.servers = Servers(self._domains)
         self._pauses: dict[str, Pause] = {}
+        self._attachers = tuple(attachers)
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
         """Return what this host measures of no command, with the reasons."""
-        unknown = {Unit.EGRESS_BYTES: _NO_EGRESS}
+        unknown = {Unit.EGRESS_BYTES: self._host.capability("egress_bytes").why or _NO_EGRESS}
         if self._host.backend is BackendKind.HYBRID:
-            return {**unknown, Unit.IO_BYTES: _NO_IO_HYBRID}
+            attached = frozenset[Unit]().union(*(one.measures for one in self._attachers))
+            unknown[Unit.IO_BYTES] = _NO_IO_HYBRID
+            return {unit: why for unit, why in unknown.items() if unit not in attached}
         return unknown if sys.platform == "linux" else {**unknown, Unit.IO_BYTES: _NO_KEEPER}
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
@@ -98,7 +106,9 @@ class LocalExecutor:
         domain = self._domains.make(checked_name(name), limits)
         pause = self._pauses[name] = Pause(domain)
         launched: Launched | None = None
+        attached: list[Attachment] = []
         try:
+            self._attach(name, domain, limits, attached)
             if is_frozen:
                 await pause.freeze()
             launched = await launch(
@@ -106,7 +116,12 @@ class LocalExecutor:
             )
             domain.started(launched.process.pid)
             cause, captured = await supervise(
-                launched, domain, stdin=command.stdin, limits=limits, pause=pause
+                launched,
+                domain,
+                stdin=command.stdin,
+                limits=limits,
+                pause=pause,
+                attached=attached,
             )
             wall_ms = _elapsed_ms(started + pause.frozen_seconds)
             await launched.wait_until_gone()
@@ -115,13 +130,23 @@ class LocalExecutor:
                 captured,
                 wall_ms=wall_ms,
                 launched=launched,
-                measured=_measured(domain, pause),
+                measured=_measured(domain, pause, attached),
+                attached=attached,
                 isolated=self._isolated(limits, containment),
                 unmeasurable=self.unmeasurable,
             )
         finally:
             del self._pauses[name]
-            await _discard(name, domain, launched, told=told, pause=pause)
+            await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
+
+    def _attach(
+        self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
+    ) -> None:
+        """Add to `attached` what each attacher hangs on the domain."""
+        if domain.unified is not None:
+            # One by one: should one fail, those before it are still to be closed.
+            group = domain.unified
+            attached.extend(one.attach(name, group, limits) for one in self._attachers)
 
     async def freeze(self, name: str) -> bool:
         """Let a command that runs stand still until `thaw`; tell whether there is one.
@@ -234,6 +259,7 @@ def _result(
     wall_ms: int,
     launched: Launched,
     measured: Measured,
+    attached: Sequence[Attachment],
     isolated: Isolated,
     unmeasurable: Mapping[Unit, str],
 ) -> CommandResult:
@@ -243,6 +269,7 @@ def _result(
         Unit.CPU_MS: cpu_ms,
         Unit.MEMORY_MIB_S: measured.memory_mib_s,
         Unit.IO_BYTES: launched.io_bytes,
+        Unit.EGRESS_BYTES: measured.attached.get(Unit.EGRESS_BYTES),
     }
     code = launched.exit_code
     signalled = code is None or code < 0
@@ -252,6 +279,7 @@ def _result(
             measured=measured,
             dropped_bytes=captured.dropped_bytes,
             signalled=signalled,
+            attached=attached,
         ),
         exit_code=None if signalled else code,
         signal=-code if code is not None and code < 0 else None,
@@ -267,6 +295,8 @@ def _result(
         pids_limit_hits=measured.pids_limit_hits,
         frozen_ms=measured.frozen_ms,
         isolated=isolated,
+        attached=measured.attached,
+        notes=tuple(note for one in attached for note in one.notes()),
         unmeasured={
             unit: unmeasurable.get(unit, "it ended before the first sample")
             for unit, figure in figures.items()
@@ -282,26 +312,35 @@ async def _discard(
     *,
     told: Callable[[Measured], None],
     pause: Pause,
+    attached: Sequence[Attachment],
 ) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-        if launched is None:
-            await domain.kill()
-        else:
-            try:
-                await end_tree(launched, domain)
-            finally:
-                await launched.aclose()
-            told(_measured(domain, pause))
+        try:
+            if launched is None:
+                await domain.kill()
+            else:
+                try:
+                    await end_tree(launched, domain)
+                finally:
+                    await launched.aclose()
+                told(_measured(domain, pause, attached))
+        finally:
+            for one in attached:
+                one.close()
         await domain.remove()
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)
 
 
-def _measured(domain: Domain, pause: Pause) -> Measured:
+def _measured(domain: Domain, pause: Pause, attached: Sequence[Attachment]) -> Measured:
     """Return what a command has used, and for how long it stood still."""
-    return replace(domain.measure(), frozen_ms=round(pause.frozen_seconds * 1000))
+    counted: dict[Unit, int] = {}
+    for one in attached:
+        counted.update(one.measured())
+    frozen_ms = round(pause.frozen_seconds * 1000)
+    return replace(domain.measure(), frozen_ms=frozen_ms, attached=counted)
 
 
 def _elapsed_ms(started: float) -> int:
