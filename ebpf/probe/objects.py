@@ -87,12 +87,12 @@ class Object:
         Raises:
             ProbeError: there is no libbpf, or the kernel refused some program or map.
         """
-        self._library = libbpf()
-        self._library.begin()
+        self.library = libbpf()
+        self.library.begin()
         self._path = path
-        pointer = self._library.pointer("bpf_object__open_file", os.fsencode(path), None)
+        pointer = self.library.pointer("bpf_object__open_file", os.fsencode(path), None)
         if pointer is None:
-            raise self._library.failure(f"cannot open {path.name}")
+            raise self.library.failure(f"cannot open {path.name}")
         self._pointer: int | None = pointer
         try:
             for name in without:
@@ -113,9 +113,9 @@ class Object:
             ProbeError: there is none of that name.
         """
         pointer = self._found_map(name)
-        integer = self._library.integer
+        integer = self.library.integer
         return Map(
-            self._library,
+            self.library,
             name,
             fd=integer("bpf_map__fd", pointer),
             key=integer("bpf_map__key_size", pointer),
@@ -139,7 +139,7 @@ class Object:
         try:
             directory = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise self._library.failure(f"cannot open {group}", error.errno) from error
+            raise self.library.failure(f"cannot open {group}", error.errno) from error
         try:
             return self._link(name, "bpf_program__attach_cgroup", self._program(name), directory)
         finally:
@@ -158,22 +158,22 @@ class Object:
             data_size_in=len(packet),
             repeat=repeat,
         )
-        fd = self._library.integer("bpf_program__fd", self._program(name))
+        fd = self.library.integer("bpf_program__fd", self._program(name))
         self._check(name, "bpf_prog_test_run_opts", fd, ctypes.byref(options))
         return TestRun(answer=int(options.retval), nanoseconds=int(options.duration))
 
     def close(self) -> None:
         """Let go of the programs and maps; what is attached keeps its own."""
         if self._pointer is not None:
-            self._library.pointer("bpf_object__close", self._pointer)
+            self.library.pointer("bpf_object__close", self._pointer)
             self._pointer = None
 
     def _link(self, name: str, function: str, *arguments: object) -> Link:
-        self._library.begin()
-        pointer = self._library.pointer(function, *arguments)
+        self.library.begin()
+        pointer = self.library.pointer(function, *arguments)
         if pointer is None:
-            raise self._library.failure(f"cannot attach {name}")
-        return Link(self._library, pointer, name)
+            raise self.library.failure(f"cannot attach {name}")
+        return Link(self.library, pointer, name)
 
     def _program(self, name: str) -> int:
         return self._found("bpf_object__find_program_by_name", name)
@@ -182,12 +182,12 @@ class Object:
         return self._found("bpf_object__find_map_by_name", name)
 
     def _found(self, function: str, name: str) -> int:
-        pointer = self._library.pointer(function, self._pointer, name.encode())
+        pointer = self.library.pointer(function, self._pointer, name.encode())
         if pointer is None:
-            raise self._library.failure(f"{self._path.name} has no {name}")
+            raise self.library.failure(f"{self._path.name} has no {name}")
         return pointer
 
     def _check(self, what: str, function: str, *arguments: object) -> None:
-        code = self._library.integer(function, *arguments)
+        code = self.library.integer(function, *arguments)
         if code < 0:
-            raise self._library.failure(f"{self._path.name}: {what}", code)
+            raise self.library.failure(f"{self._path.name}: {what}", code)
