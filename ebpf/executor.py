@@ -17,26 +17,33 @@ from ebpf.containment import Containment, account_of, containment_for
 from ebpf.domains.domain import Domain, Domains, Measured, checked_name
 from ebpf.domains.hybrid import HybridDomains
 from ebpf.domains.observed import ObservedDomains
-from ebpf.errors import DomainError
+from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.guarding import guarded
 from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
+from ebpf.probe.pins import Pins
 from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import ExecutionLimits
 
-__all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured"]
+__all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
 
 # A figure that leaves most of the writing out would be worse than none.
 _NO_IO_HYBRID = "control groups of version 1 count no buffered writes for their group"
 _NO_KEEPER = "this system has no keeper that adds it up"
 _NO_EGRESS = "nothing here counts what a command sends"
+_NOT_SEEN = {Unit.EGRESS_BYTES: _NO_EGRESS}
 
 
 def _unheard(_: Measured) -> None:
     """Tell nobody."""
+
+
+def instance_of(state_dir: Path) -> str:
+    """Return the name of the sidecar that has this state directory."""
+    return hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
 
 
 class LocalExecutor:
@@ -55,7 +62,7 @@ class LocalExecutor:
         self._host = host
         self._state_dir = state_dir.resolve()
         self._account = account_of(user) if host.is_root else None
-        instance = hashlib.sha256(os.fsencode(self._state_dir)).hexdigest()[:12]
+        instance = instance_of(self._state_dir)
         self._domains: Domains
         if host.backend is BackendKind.HYBRID:
             self._domains = HybridDomains(host.hierarchies, instance=instance, pid=os.getpid())
@@ -65,15 +72,16 @@ class LocalExecutor:
         self.servers = Servers(self._domains)
         self._pauses: dict[str, Pause] = {}
         self._attachers = tuple(attachers)
+        self._pins = Pins(instance=instance, pid=os.getpid())
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
         """Return what this host measures of no command, with the reasons."""
-        unknown = {Unit.EGRESS_BYTES: self._host.capability("egress_bytes").why or _NO_EGRESS}
+        egress = self._host.capability("egress_bytes")
+        is_counted = egress.state is CapabilityState.ENFORCED
+        unknown = {} if is_counted else {Unit.EGRESS_BYTES: egress.why}
         if self._host.backend is BackendKind.HYBRID:
-            attached = frozenset[Unit]().union(*(one.measures for one in self._attachers))
-            unknown[Unit.IO_BYTES] = _NO_IO_HYBRID
-            return {unit: why for unit, why in unknown.items() if unit not in attached}
+            return {**unknown, Unit.IO_BYTES: _NO_IO_HYBRID}
         return unknown if sys.platform == "linux" else {**unknown, Unit.IO_BYTES: _NO_KEEPER}
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
@@ -99,7 +107,9 @@ class LocalExecutor:
 
         Raises:
             LaunchError: the command never ran.
+            CapabilityMissingError: it never ran, for nothing here holds one of its limits.
             DomainError: its domain could not be made, read, emptied or removed.
+            ProbeError: what counts it could not be attached or read.
         """
         containment = self._containment(command.cwd)
         started = anyio.current_time()
@@ -142,7 +152,16 @@ class LocalExecutor:
     def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
     ) -> None:
-        """Add to `attached` what each attacher hangs on the domain."""
+        """Add to `attached` what each attacher hangs on the domain.
+
+        Raises:
+            CapabilityMissingError: nothing here holds a limit that is among these.
+        """
+        measured = frozenset[Unit]().union(*(one.measures for one in self._attachers))
+        is_promised = self._host.capability("egress_bytes").state is CapabilityState.ENFORCED
+        if limits.egress_bytes is not None and is_promised and Unit.EGRESS_BYTES not in measured:
+            message = f"{name}: {_NO_EGRESS}, so it cannot be held to {limits.egress_bytes} bytes"
+            raise CapabilityMissingError(message)
         if domain.unified is not None:
             # One by one: should one fail, those before it are still to be closed.
             group = domain.unified
@@ -201,7 +220,9 @@ class LocalExecutor:
         Raises:
             DomainError: one could not be emptied or removed.
         """
-        return await self._domains.sweep()
+        count = await self._domains.sweep()
+        self._pins.sweep()  # only now: what is pinned holds what runs there
+        return count
 
     def _containment(self, cwd: str | None) -> Containment:
         return containment_for(
@@ -239,6 +260,7 @@ def _capabilities_for(limits: ExecutionLimits, host: Host) -> list[Capability]:
         "cpu_time": limits.cpu_ms,
         "wall": limits.wall_ms,
         "output": limits.output_bytes,
+        "egress_bytes": limits.egress_bytes,
     }
     names = [name for name, limit in wanted.items() if limit is not None]
     return [host.capability(name) for name in (*names, "kill_tree")]
@@ -298,7 +320,7 @@ def _result(
         attached=measured.attached,
         notes=tuple(note for one in attached for note in one.notes()),
         unmeasured={
-            unit: unmeasurable.get(unit, "it ended before the first sample")
+            unit: unmeasurable.get(unit, _NOT_SEEN.get(unit, "it ended before the first sample"))
             for unit, figure in figures.items()
             if figure is None
         },

@@ -32,6 +32,7 @@ from governor.amounts import Unit
 from governor.limits import ExecutionLimits
 
 POLL_SECONDS = 0.05
+RING_BYTES = 256 * 1024
 RECORDS_MAX = 256  # of one domain; what is beyond is counted
 
 _PROGRAMS = Path(__file__).parent / "programs"
@@ -73,9 +74,13 @@ class Metering:
         tracers: tuple[Tracer, ...] = TRACERS,
         has_free_loopback: bool = False,
         records_max: int = RECORDS_MAX,
-        ring_bytes: int = 256 * 1024,
+        ring_bytes: int = RING_BYTES,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         """Load the programs; `pins` is where they are kept from going with this process.
+
+        A domain causes `records_max` records at the most; the ring of all domains, a power of two
+        and whole pages, is read every `poll_seconds` while a command runs.
 
         What goes to this machine's loopback device is egress too unless `has_free_loopback`: a
         proxy that listens there would be a way around every limit.
@@ -86,6 +91,7 @@ class Metering:
         self._pins = pins
         self._has_free_loopback = has_free_loopback
         self._records_max = records_max
+        self.poll_seconds = poll_seconds
         self._network = Object(_PROGRAMS / "metering.bpf.o", entries={"records": ring_bytes})
         self._config = self._network.map("config")
         self._domains = self._network.map("domains")
@@ -121,9 +127,7 @@ class Metering:
             raise ProbeError(message) from error
         self._domains.put(
             id_bytes(group_id),
-            new_domain_bytes(
-                egress_bytes_max=limits.egress_bytes, records_max=self._records_max
-            ),
+            new_domain_bytes(egress_bytes_max=limits.egress_bytes, records_max=self._records_max),
         )
         self._watched[group_id] = Watched()
         return MeteredDomain(self, group_id)
@@ -220,9 +224,7 @@ class Metering:
     def _level_of(self, base: Path) -> int:
         """Return how deep below the root a group is, by the kernel's own counting."""
         for up, place in enumerate((base, *base.parents)):
-            value = config_bytes(
-                first_level=0, has_free_loopback=False, sought=place.stat().st_ino
-            )
+            value = config_bytes(first_level=0, has_free_loopback=False, sought=place.stat().st_ino)
             self._config.put(ONLY, value)
             self._network.test_run("find_level", _PACKET)
             level = found_level(self._config.get(ONLY) or value)
@@ -265,7 +267,7 @@ class MeteredDomain:
             cause = self.ended_by()
             if cause is not None:
                 return cause
-            await anyio.sleep(POLL_SECONDS)
+            await anyio.sleep(self._metering.poll_seconds)
 
     def ended_by(self) -> EndCause | None:
         """Return EGRESS if a packet was not let out."""

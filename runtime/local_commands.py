@@ -98,6 +98,7 @@ class LocalCommands:
             stdout=ended.stdout,
             stderr=ended.stderr,
             explanation=explanation_of(ended, limits),
+            notes=ended.notes,
             usage=self._usage(ended),
             isolated=ended.isolated,
         )
@@ -240,7 +241,7 @@ def _egress_explanation(ended: CommandResult, limits: ExecutionLimits) -> str:
     return (
         f"killed: it sent {sent} of the {limits.egress_bytes or 0} bytes that it may send, and "
         f"what went beyond was dropped{told}. Send less in one call, compressed or in parts, or "
-        "keep it on this machine; an administrator can raise egress_kib in the rule"
+        "keep it on this machine; an administrator can raise egress_bytes in the rule"
     )
 
 

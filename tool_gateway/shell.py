@@ -97,7 +97,7 @@ class Shell:
             status=ended.status,
             usage=ended.usage,
             isolated=ended.isolated,
-            detail=ended.explanation,
+            detail="; ".join((*filter(None, (ended.explanation,)), *ended.notes)),
         )
 
 

@@ -84,8 +84,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One event in a domain. `detail` is the new process of a fork, the status of an exit, the
-    parent of a process that became another program.
+    """One event in a domain.
+
+    `detail` is the new process of a fork, the status of an exit, and the parent of a process
+    that became another program.
     """
 
     domain: int
@@ -170,6 +172,6 @@ def _peer_of(address: bytes, port: int, family: int) -> Peer | None:
 
 
 def _text(value: bytes) -> str:
-    """Return what stands before the first NUL, with what is no text or would break a line escaped."""
+    """Return what stands before the first NUL, on one line: a command chooses its own name."""
     whole = value.split(b"\0", 1)[0].decode(errors="replace")
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in whole)
