@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ebpf.domains.hybrid import POLL_SECONDS, check_hybrid
 from ebpf.domains.observed import SAMPLE_SECONDS
 from ebpf.errors import DomainError
 from ebpf.launcher.landlock import ABI_SIGNAL, supported_abi
+from ebpf.metering_parts import found_parts, parts_without
 
 
 class CapabilityState(StrEnum):
@@ -55,6 +56,12 @@ class Host:
                 return capability
         return Capability(name=name, state=CapabilityState.ABSENT, by="nothing", why="not probed")
 
+    def without(self, name: str, why: str) -> "Host":
+        """Return the host without one of its capabilities, which turned out not to be had."""
+        lost = Capability(name=name, state=CapabilityState.ABSENT, by="nothing", why=why)
+        kept = tuple(lost if found.name == name else found for found in self.capabilities)
+        return replace(self, capabilities=kept)
+
 
 def probe_host(*, proc: Path = Path("/proc"), force_rlimit: bool = False) -> Host:
     """Return what this host can do, after making and removing a domain to be sure.
@@ -75,7 +82,7 @@ def probe_host(*, proc: Path = Path("/proc"), force_rlimit: bool = False) -> Hos
     limits = _observed_limits(why) if why else _hybrid_limits()
     return Host(
         backend=backend,
-        capabilities=limits + fences,
+        capabilities=limits + fences + _metering(hierarchies, why),
         is_root=is_root,
         landlock_abi=abi,
         hierarchies=hierarchies,
@@ -119,6 +126,23 @@ def _observed_limits(why: str) -> tuple[Capability, ...]:
         Capability(name="output", state=observed, by="SIGKILL to the tree", why=why),
         Capability(name="kill_tree", state=observed, by="keeper process, marker", why=why),
         Capability(name="peak_memory", state=observed, by="psutil", why=sampled),
+    )
+
+
+def _metering(hierarchies: Mapping[str, Hierarchy], why_not: str) -> tuple[Capability, ...]:
+    """Return what programs in the kernel count of a domain, and what they hold."""
+    return tuple(
+        Capability(
+            name=part.name,
+            state=CapabilityState.ABSENT
+            if part.why_not
+            else CapabilityState.ENFORCED
+            if part.holds
+            else CapabilityState.OBSERVED,
+            by="nothing" if part.why_not else part.by,
+            why=part.why_not,
+        )
+        for part in (parts_without(why_not) if why_not else found_parts(hierarchies))
     )
 
 

@@ -28,6 +28,7 @@ class EndCause(StrEnum):
     CPU = "cpu"
     WALL = "wall"
     OUTPUT = "output"
+    EGRESS = "egress"  # it sent all it may send; the kernel dropped what went beyond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,9 @@ class CommandResult:
 
     A command that was ended by a limit has the signal that ended it, SIGKILL as a rule.
     `pids_limit_hits` counts the forks that the kernel refused. `frozen_ms` is how long it
-    stood still, which is not part of `wall_ms`.
+    stood still, which is not part of `wall_ms`. `attached` and `notes` are what the attachments
+    of its domain counted and noted. `attached` and `notes` are what the attachments
+    counted and noted.
     """
 
     cause: EndCause
@@ -54,4 +57,6 @@ class CommandResult:
     pids_limit_hits: int
     frozen_ms: int
     isolated: Isolated
+    attached: Mapping[Unit, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)

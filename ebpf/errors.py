@@ -17,6 +17,10 @@ class DomainError(EbpfError):
     """A domain could not be made, read, emptied or removed."""
 
 
+class ProbeError(EbpfError):
+    """A program in the kernel could not be loaded, attached, asked or pinned."""
+
+
 class LaunchError(EbpfError):
     """A command could not be started inside its domain.
 

@@ -1,11 +1,12 @@
 """Watching one running command until something ends it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from ebpf.attachment import Attachment
 from ebpf.command import EndCause
 from ebpf.domains.domain import Domain, Measured
 from ebpf.errors import EbpfError
@@ -93,7 +94,13 @@ class Ending:
 
 
 async def supervise(
-    launched: Launched, domain: Domain, *, stdin: bytes, limits: ExecutionLimits, pause: Pause
+    launched: Launched,
+    domain: Domain,
+    *,
+    stdin: bytes,
+    limits: ExecutionLimits,
+    pause: Pause,
+    attached: Sequence[Attachment] = (),
 ) -> tuple[EndCause, Captured]:
     """Return what ended the command and what it wrote; nothing of its tree is left then.
 
@@ -121,6 +128,8 @@ async def supervise(
             async with anyio.create_task_group() as watchers:
                 watchers.start_soon(ending.when, exited)
                 watchers.start_soon(ending.when, lambda: domain.watch(limits))
+                for one in attached:
+                    watchers.start_soon(ending.when, one.exceeded)
                 with pause.limit(wall_ms=limits.wall_ms):
                     await ending.wait()
                 ending.by(EndCause.WALL)
@@ -157,7 +166,12 @@ async def _feed(sink: ByteSendStream, stdin: bytes) -> None:
 
 
 def final_cause(
-    first: EndCause, *, measured: Measured, dropped_bytes: int, signalled: bool
+    first: EndCause,
+    *,
+    measured: Measured,
+    dropped_bytes: int,
+    signalled: bool,
+    attached: Sequence[Attachment] = (),
 ) -> EndCause:
     """Return what ended a command, once its last figures are known.
 
@@ -170,4 +184,8 @@ def final_cause(
         return EndCause.MEMORY
     if dropped_bytes:
         return EndCause.OUTPUT
+    for one in attached:
+        cause = one.ended_by()
+        if cause is not None:
+            return cause
     return EndCause.SIGNALLED if signalled else EndCause.EXITED

@@ -18,7 +18,7 @@ def estimate_tool_call(
 
     The limit itself is held where the rule gives no smaller estimate: the machine stops
     a call there, so a budget cannot be overrun by more than one scheduling tick. Disk
-    traffic has no limit, and memory may have none: nothing is held then, and what a call
+    traffic has no limit, and memory and egress may have none: nothing is held then, and what a call
     overran denies the next. A unit that the backend cannot measure is held only if the rule
     says how much.
     """
@@ -40,6 +40,8 @@ def estimate_tool_call(
         held[Unit.MEMORY_MIB_S] = -(-(limits.memory_bytes or 0) * wall_ms // _BYTE_MS_PER_MIB_S)
     if Unit.IO_BYTES not in unmeasurable:
         held[Unit.IO_BYTES] = 0
+    if Unit.EGRESS_BYTES not in unmeasurable:
+        held[Unit.EGRESS_BYTES] = limits.egress_bytes or 0
     if Unit.ENERGY_MJ not in unmeasurable and milliwatts_per_core is not None:
         held[Unit.ENERGY_MJ] = energy_mj(cpu_ms, milliwatts_per_core)
     held.update(said)

@@ -98,6 +98,7 @@ class LocalCommands:
             stdout=ended.stdout,
             stderr=ended.stderr,
             explanation=explanation_of(ended, limits),
+            notes=ended.notes,
             usage=self._usage(ended),
             isolated=ended.isolated,
         )
@@ -133,14 +134,18 @@ class LocalCommands:
             elapsed_ms = round((anyio.current_time() - began) * 1000)
             wall_ms = max(0, elapsed_ms - measured.frozen_ms)
         meter.usage = Usage(
-            measured=self._amounts(measured.cpu_ms, measured.memory_mib_s, None, wall_ms),
+            measured=self._amounts(
+                measured.cpu_ms, measured.memory_mib_s, None, wall_ms, measured.attached
+            ),
             memory_peak_bytes=measured.memory_peak_bytes,
         )
 
     def _usage(self, ended: CommandResult) -> Usage:
         wall_ms = ended.wall_ms if ended.frozen_ms else None
         return Usage(
-            measured=self._amounts(ended.cpu_ms, ended.memory_mib_s, ended.io_bytes, wall_ms),
+            measured=self._amounts(
+                ended.cpu_ms, ended.memory_mib_s, ended.io_bytes, wall_ms, ended.attached
+            ),
             unmeasured=ended.unmeasured,
             memory_peak_bytes=ended.memory_peak_bytes,
         )
@@ -151,6 +156,7 @@ class LocalCommands:
         memory_mib_s: int | None,
         io_bytes: int | None,
         wall_ms: int | None,
+        attached: Mapping[Unit, int],
     ) -> Amounts:
         """Return the figures that are known, and the energy that follows from them."""
         watts = self._milliwatts_per_core
@@ -161,6 +167,7 @@ class LocalCommands:
             Unit.IO_BYTES: io_bytes,
             Unit.ENERGY_MJ: energy,
             Unit.WALL_MS: wall_ms,
+            **attached,
         }
         return Amounts({unit: figure for unit, figure in found.items() if figure is not None})
 
@@ -219,10 +226,23 @@ def explanation_of(ended: CommandResult, limits: ExecutionLimits) -> str:
                 f"killed: it wrote more than {limits.output_bytes} bytes. Filter the output, or "
                 "write it to a file and read parts of it"
             )
+        case EndCause.EGRESS:
+            said = _egress_explanation(ended, limits)
     if ended.pids_limit_hits:
         hint = f"{ended.pids_limit_hits} process starts were refused by the limit of {limits.pids}"
         said = f"{said}; {hint}" if said else hint
     return said
+
+
+def _egress_explanation(ended: CommandResult, limits: ExecutionLimits) -> str:
+    """Return what a model needs to know about a command that sent too much."""
+    sent = ended.attached.get(Unit.EGRESS_BYTES, 0)
+    told = f" ({'; '.join(ended.notes)})" if ended.notes else ""
+    return (
+        f"killed: it sent {sent} of the {limits.egress_bytes or 0} bytes that it may send, and "
+        f"what went beyond was dropped{told}. Send less in one call, compressed or in parts, or "
+        "keep it on this machine; an administrator can raise egress_bytes in the rule"
+    )
 
 
 def _status(ended: CommandResult) -> CallStatus:
@@ -233,5 +253,5 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.TOOL_ERROR
         case EndCause.WALL:
             return CallStatus.TIMED_OUT
-        case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT:
+        case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT | EndCause.EGRESS:
             return CallStatus.LIMIT_HIT

@@ -52,6 +52,7 @@ from runtime.in_force import InForce
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.mcp_fronts import http_front, stdio_front
+from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
@@ -157,8 +158,12 @@ async def open_sidecar(
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
-        host = probe_host()
-        executor = LocalExecutor(host=host, state_dir=state_dir, user=config.local.user)
+        host, attachers = metered(
+            stack, probe_host(), state_dir=state_dir, has_free_loopback=config.local.free_loopback
+        )
+        executor = LocalExecutor(
+            host=host, state_dir=state_dir, user=config.local.user, attachers=attachers
+        )
         await _begin(stack, ground, executor, state_dir)
 
         local = _local(ground, executor)

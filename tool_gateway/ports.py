@@ -215,7 +215,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """How a local command ended and what it used; `explanation` is for the model."""
+    """How a local command ended and what it used.
+
+    `explanation` is for the model, `notes` for the record: whom it connected to, for one.
+    """
 
     status: CallStatus
     exit_code: int | None
@@ -224,6 +227,7 @@ class CommandOutcome:
     explanation: str
     usage: Usage
     isolated: Isolated
+    notes: tuple[str, ...] = ()
 
 
 class CommandRunner(Protocol):

@@ -1,6 +1,7 @@
 """The built-in tool `shell_run`: one local command in a domain of its own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
@@ -96,7 +97,7 @@ class Shell:
             status=ended.status,
             usage=ended.usage,
             isolated=ended.isolated,
-            detail=ended.explanation,
+            detail="; ".join((*filter(None, (ended.explanation,)), *ended.notes)),
         )
 
 
@@ -120,14 +121,7 @@ def _clamped(limits: ExecutionLimits, arguments: Mapping[str, object]) -> Execut
     asked = arguments.get("timeout_ms")
     if not isinstance(asked, (int, float)) or asked >= limits.wall_ms:
         return limits
-    return ExecutionLimits(
-        memory_bytes=limits.memory_bytes,
-        pids=limits.pids,
-        cpu_millis=limits.cpu_millis,
-        cpu_ms=limits.cpu_ms,
-        wall_ms=int(asked),
-        output_bytes=limits.output_bytes,
-    )
+    return replace(limits, wall_ms=int(asked))
 
 
 def _result(ended: CommandOutcome) -> ToolResult:

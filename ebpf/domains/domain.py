@@ -1,11 +1,14 @@
 """What every kind of domain offers to the supervisor of a command."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from ebpf.command import EndCause
 from ebpf.errors import DomainError
+from governor.amounts import Unit
 from governor.limits import ExecutionLimits
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -35,7 +38,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a domain knows of its processes, now or at their end; unknown is None."""
+    """What a domain knows of its processes, now or at their end; unknown is None.
+
+    `attached` is what the attachments counted.
+    """
 
     cpu_ms: int | None
     memory_peak_bytes: int | None
@@ -43,12 +49,17 @@ class Measured:
     memory_kills: int = 0
     pids_limit_hits: int = 0
     frozen_ms: int = 0
+    attached: Mapping[Unit, int] = field(default_factory=dict)
 
 
 class Domain(Protocol):
     """The fence around one command and everything that it starts."""
 
     entry: Entry
+
+    @property
+    def unified(self) -> Path | None:
+        """Return the directory in the v2 hierarchy, where programs attach; None without one."""
 
     def started(self, pid: int) -> None:
         """Take note of the process that was launched into the domain."""

@@ -66,6 +66,11 @@ class HybridDomain:
         self._groups = tuple(dict.fromkeys(directories.values()))
         self.entry = Entry(join=tuple(str(path / "cgroup.procs") for path in self._groups))
 
+    @property
+    def unified(self) -> Path:
+        """Return the directory in the v2 hierarchy."""
+        return self._directories[UNIFIED]
+
     def set_limits(self, limits: ExecutionLimits) -> None:
         """Put the limits that the kernel knows in force.
 

@@ -81,6 +81,11 @@ class ObservedDomain:
             rlimits=rlimits, marker=(MARKER, self._mark), keeper=sys.platform == "linux"
         )
 
+    @property
+    def unified(self) -> None:
+        """Return None: there are no control groups."""
+        return
+
     def started(self, pid: int) -> None:
         """Remember the root of the tree."""
         self._root_pid = pid

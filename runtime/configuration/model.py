@@ -107,6 +107,7 @@ class Local(Table):
     user: str = "nobody"
     workdir: str | None = None
     at_once_max: Positive = 32
+    free_loopback: Flag = False
 
 
 class Builtin(Table):
@@ -197,6 +198,7 @@ class Limits(Table):
     cpu_ms: Positive | None = None
     wall_ms: Positive = 60_000
     output_bytes: Positive = 8 * _MIB
+    egress_bytes: Amount | None = None
 
 
 class Estimate(Table):

@@ -278,7 +278,7 @@ def _rule(
             name=name,
             match=match,
             allow=terms.allow,
-            limits=_limits(terms.limits),
+            limits=_limits(terms.limits, terms.estimate),
             isolation=Isolation(terms.isolation),
             cost_microusd=terms.cost_microusd,
             estimate_wall_ms=terms.estimate.wall_ms,
@@ -352,7 +352,9 @@ def _loops(loops: str | LoopTable) -> LoopRule | None:
     return {"off": None, "remind": REMINDERS, "break": BREAKER}[loops]
 
 
-def _limits(limits: Limits) -> ExecutionLimits:
+def _limits(limits: Limits, estimate: Estimate) -> ExecutionLimits:
+    # What is held of a budget is what may be sent: nothing else bounds a call without a limit.
+    egress = estimate.egress_bytes if limits.egress_bytes is None else limits.egress_bytes
     return ExecutionLimits(
         memory_bytes=None if limits.memory_mib is None else limits.memory_mib * _MIB,
         pids=limits.pids,
@@ -360,6 +362,7 @@ def _limits(limits: Limits) -> ExecutionLimits:
         cpu_ms=limits.cpu_ms,
         wall_ms=limits.wall_ms,
         output_bytes=limits.output_bytes,
+        egress_bytes=egress,
     )
 
 

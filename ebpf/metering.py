@@ -1,0 +1,288 @@
+"""Counts in the kernel what each domain sends, receives and starts, and stops it at its limit.
+
+The programs are attached once, to the group above all domains of this process; a domain is an
+entry in their map. A command costs three accesses to it, however many packets it sends.
+"""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from ebpf.command import EndCause
+from ebpf.errors import ProbeError
+from ebpf.probe.layout import (
+    ONLY,
+    Counted,
+    Over,
+    config_bytes,
+    counted_of,
+    found_level,
+    id_bytes,
+    new_domain_bytes,
+    record_of,
+)
+from ebpf.probe.maps import Map, Ring
+from ebpf.probe.objects import Link, Object
+from ebpf.probe.pins import Pins
+from ebpf.probe.watched import Watched
+from governor.amounts import Unit
+from governor.limits import ExecutionLimits
+
+POLL_SECONDS = 0.05
+RING_BYTES = 256 * 1024
+RECORDS_MAX = 256  # of one domain; what is beyond is counted
+
+_PROGRAMS = Path(__file__).parent / "programs"
+_ON_GROUPS = (
+    "count_egress",
+    "count_ingress",
+    "count_connect4",
+    "count_connect6",
+    "count_sendmsg4",
+    "count_sendmsg6",
+)
+_PACKET = bytes(64)  # for programs that do not look at it
+_PREFIX = "flyball"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracer:
+    """An object file whose programs are attached to the whole machine."""
+
+    name: str
+    programs: tuple[str, ...]
+    machines: tuple[str, ...] = ()  # where it is written for some only
+
+
+TRACERS = (
+    Tracer(name="processes", programs=("count_exec", "count_fork", "count_exit")),
+    Tracer(name="opens", programs=("count_open",), machines=("x86_64",)),
+    Tracer(name="victims", programs=("count_victim",)),
+)
+
+
+class Metering:
+    """The programs in the kernel, and the domains that they count."""
+
+    def __init__(
+        self,
+        *,
+        pins: Pins | None = None,
+        tracers: tuple[Tracer, ...] = TRACERS,
+        has_free_loopback: bool = False,
+        records_max: int = RECORDS_MAX,
+        ring_bytes: int = RING_BYTES,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        """Load the programs; `pins` is where they are kept from going with this process.
+
+        A domain causes `records_max` records at the most; the ring of all domains, a power of two
+        and whole pages, is read every `poll_seconds` while a command runs.
+
+        What goes to this machine's loopback device is egress too unless `has_free_loopback`: a
+        proxy that listens there would be a way around every limit.
+
+        Raises:
+            ProbeError: what counts packets cannot be loaded.
+        """
+        self._pins = pins
+        self._has_free_loopback = has_free_loopback
+        self._records_max = records_max
+        self.poll_seconds = poll_seconds
+        self._network = Object(_PROGRAMS / "metering.bpf.o", entries={"records": ring_bytes})
+        self._config = self._network.map("config")
+        self._domains = self._network.map("domains")
+        self._watched: dict[int, Watched] = {}
+        self._ring = Ring(self._network.library, self._network.map("records"), self._hear)
+        self._base: int | None = None
+        self._links: list[Link] = []
+        self._tracers: list[tuple[Object, list[Link]]] = []
+        # What could not be attached to the machine, by the tracer's name, and why.
+        self.missing: dict[str, str] = {}
+        for tracer in tracers:
+            try:
+                self._trace(tracer)
+            except ProbeError as error:
+                self.missing[tracer.name] = str(error)
+
+    @property
+    def measures(self) -> frozenset[Unit]:
+        """Return the one unit that is counted of every command."""
+        return frozenset({Unit.EGRESS_BYTES})
+
+    def attach(self, name: str, group: Path, limits: ExecutionLimits) -> "MeteredDomain":
+        """Return the counters of a domain from now on; past its limit nothing leaves it.
+
+        Raises:
+            ProbeError: the kernel refused, or too many domains are counted already.
+        """
+        try:
+            group_id = group.stat().st_ino
+            self._hold(_base_of(group))
+        except OSError as error:
+            message = f"{name}: its control group cannot be read"
+            raise ProbeError(message) from error
+        self._domains.put(
+            id_bytes(group_id),
+            new_domain_bytes(egress_bytes_max=limits.egress_bytes, records_max=self._records_max),
+        )
+        self._watched[group_id] = Watched()
+        return MeteredDomain(self, group_id)
+
+    def counted(self, group_id: int) -> Counted:
+        """Return what has been counted of a domain.
+
+        Raises:
+            ProbeError: it is not one of those that are counted.
+        """
+        value = self._domains.get(id_bytes(group_id))
+        if value is None:
+            message = f"group {group_id} is not counted"
+            raise ProbeError(message)
+        return counted_of(value)
+
+    def watched(self, group_id: int) -> Watched:
+        """Return what was heard of a domain, up to now."""
+        self._ring.consume()
+        return self._watched[group_id]
+
+    def forget(self, group_id: int) -> None:
+        """Count a domain no longer."""
+        self._domains.remove(id_bytes(group_id))
+        self._watched.pop(group_id, None)
+
+    def close(self) -> None:
+        """Take every program out of the kernel."""
+        self._let_go()
+        for tracer, links in self._tracers:
+            for link in links:
+                link.close()
+            tracer.close()
+        self._tracers.clear()
+        self._ring.close()
+        self._network.close()
+
+    def _hear(self, value: bytes) -> None:
+        record = record_of(value)
+        watched = self._watched.get(record.domain)
+        if watched is not None:  # else it has ended, and this was on its way
+            watched.hear(record)
+
+    def _trace(self, tracer: Tracer) -> None:
+        if tracer.machines and platform.machine() not in tracer.machines:
+            message = f"it is written for {', '.join(tracer.machines)} only"
+            raise ProbeError(message)
+        shared: Mapping[str, Map] = {
+            name: self._network.map(name) for name in ("config", "domains", "records")
+        }
+        loaded = Object(_PROGRAMS / f"{tracer.name}.bpf.o", shared=shared)
+        links: list[Link] = []
+        try:
+            links.extend(loaded.attach(program) for program in tracer.programs)
+        except ProbeError:
+            for link in links:
+                link.close()
+            loaded.close()
+            raise
+        self._tracers.append((loaded, links))
+
+    def _hold(self, base: Path) -> None:
+        """Attach the programs to the group above all domains, unless they are."""
+        base_id = base.stat().st_ino
+        if base_id == self._base:
+            return
+        self._let_go()
+        level = self._level_of(base) + 1
+        self._config.put(
+            ONLY, config_bytes(first_level=level, has_free_loopback=self._has_free_loopback)
+        )
+        try:
+            for program in _ON_GROUPS:
+                link = self._network.attach_group(program, base)
+                self._links.append(link)
+                if self._pins is not None:
+                    link.pin(self._pins.path(program))
+        except (ProbeError, OSError) as error:
+            self._let_go()
+            if isinstance(error, OSError):
+                message = "a program cannot be pinned"
+                raise ProbeError(message) from error
+            raise
+        self._base = base_id
+
+    def _let_go(self) -> None:
+        self._base = None
+        for link in self._links:
+            link.close()
+        self._links.clear()
+        if self._pins is not None:
+            self._pins.clear()
+
+    def _level_of(self, base: Path) -> int:
+        """Return how deep below the root a group is, by the kernel's own counting."""
+        for up, place in enumerate((base, *base.parents)):
+            value = config_bytes(first_level=0, has_free_loopback=False, sought=place.stat().st_ino)
+            self._config.put(ONLY, value)
+            self._network.test_run("find_level", _PACKET)
+            level = found_level(self._config.get(ONLY) or value)
+            if level is not None:
+                return level + up
+        message = f"{base} is not beneath a group that this process is in"
+        raise ProbeError(message)
+
+
+class MeteredDomain:
+    """The counters of one domain."""
+
+    def __init__(self, metering: Metering, group_id: int) -> None:
+        """Stand for a domain that is counted."""
+        self._metering = metering
+        self._group_id = group_id
+
+    @property
+    def counted(self) -> Counted:
+        """Return all that has been counted.
+
+        Raises:
+            ProbeError: the kernel refused.
+        """
+        return self._metering.counted(self._group_id)
+
+    @property
+    def watched(self) -> Watched:
+        """Return what was heard of it."""
+        return self._metering.watched(self._group_id)
+
+    def measured(self) -> Mapping[Unit, int]:
+        """Return how much was let out of the domain."""
+        return {Unit.EGRESS_BYTES: self.counted.egress_bytes}
+
+    async def exceeded(self) -> EndCause:
+        """Return EGRESS after the first packet that was not let out; drain the ring meanwhile."""
+        while True:
+            self._metering.watched(self._group_id)
+            cause = self.ended_by()
+            if cause is not None:
+                return cause
+            await anyio.sleep(self._metering.poll_seconds)
+
+    def ended_by(self) -> EndCause | None:
+        """Return EGRESS if a packet was not let out."""
+        return None if self.counted.over is Over.NONE else EndCause.EGRESS
+
+    def notes(self) -> tuple[str, ...]:
+        """Return whom it connected to, whom the kernel killed in it, and what was not heard."""
+        return self.watched.notes(self.counted)
+
+    def close(self) -> None:
+        """Count it no longer."""
+        self._metering.forget(self._group_id)
+
+
+def _base_of(group: Path) -> Path:
+    """Return the topmost group above a domain that is ours by its name."""
+    ours = [place for place in group.parents if place.name.startswith(_PREFIX)]
+    return ours[-1] if ours else group.parent

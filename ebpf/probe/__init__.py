@@ -1,0 +1,1 @@
+"""The thin way to libbpf, and what its maps and rings hold."""
