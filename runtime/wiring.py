@@ -38,6 +38,7 @@ from runtime.configuration.translate import (
     policy_of,
     prices_of,
     providers_of,
+    python_of,
     shows_builtins,
     tier_rules_of,
     tiers_of,
@@ -334,7 +335,11 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
+            shell.LOCAL: shell.Shell(
+                runner=local,
+                environment=command_environment(),
+                python=python_of(ground.config),
+            ),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,
@@ -350,7 +355,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
 def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
     gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
-    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(config) else ()
+    own = (*builtin.ENTRIES, *shell.LOCAL_ENTRIES) if shows_builtins(config) else ()
     return (*own, *gates)
 
 
