@@ -27,6 +27,7 @@ from runtime.adapters import (
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
+from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
@@ -38,7 +39,6 @@ from runtime.configuration.translate import (
     policy_of,
     prices_of,
     providers_of,
-    python_of,
     shows_builtins,
     tier_rules_of,
     tiers_of,
@@ -46,12 +46,13 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.ground import Ground, clean_up, ground_of, implicit_sessions_of, store_of
+from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
+from runtime.local_tools import local_tools
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
@@ -61,7 +62,6 @@ from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, KeeperPart, Seat
 from runtime.session_front import SessionFront
-from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
 from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
@@ -176,6 +176,7 @@ async def open_sidecar(
         freezer = SessionFreezer(running=ground.running, commands=local)
         await keep_house(stack, ground, webhook, pins, freezer)
         await stack.enter_async_context(fleet.connected())
+        await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()
 
         readiness = _readiness(ground, fleet, local)
@@ -335,16 +336,12 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: shell.Shell(
-                runner=local,
-                environment=command_environment(),
-                python=python_of(ground.config),
-            ),
+            shell.LOCAL: local_tools(ground.config, local),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,
         policy=lambda: ground.policy,
-        sessions=implicit_sessions_of(ground),
+        sessions=ground.sessions,
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
