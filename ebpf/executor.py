@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 
+from ebpf.agents import Agent, AgentEntry, entered
 from ebpf.attachment import Attacher, Attachment
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
@@ -63,12 +64,11 @@ class LocalExecutor:
         self._state_dir = state_dir.resolve()
         self._account = account_of(user) if host.is_root else None
         instance = instance_of(self._state_dir)
-        self._domains: Domains
+        uid = os.getuid() if self._account is None else self._account.uid
+        self._observed = ObservedDomains(instance=instance, pid=os.getpid(), uid=uid)
+        self._domains: Domains = self._observed
         if host.backend is BackendKind.HYBRID:
             self._domains = HybridDomains(host.hierarchies, instance=instance, pid=os.getpid())
-        else:
-            uid = os.getuid() if self._account is None else self._account.uid
-            self._domains = ObservedDomains(instance=instance, pid=os.getpid(), uid=uid)
         self.servers = Servers(self._domains)
         self._pauses: dict[str, Pause] = {}
         self._attachers = tuple(attachers)
@@ -166,6 +166,47 @@ class LocalExecutor:
             # One by one: should one fail, those before it are still to be closed.
             group = domain.unified
             attached.extend(one.attach(name, group, limits) for one in self._attachers)
+
+    @asynccontextmanager
+    async def agent(
+        self,
+        name: str,
+        limits: ExecutionLimits,
+        *,
+        cwd: str,
+        user: str | None = None,
+        is_joinable: bool = True,
+    ) -> AsyncIterator[Agent]:
+        """Yield a domain for an agent that somebody else of this user starts.
+
+        `user` is whom a root's launcher has it become. One that is not `is_joinable`, because
+        its launcher may not enter groups here, is only observed. `freeze` and `thaw` know it
+        by its name.
+
+        Raises:
+            CapabilityMissingError: `user` is no unprivileged user.
+            DomainError: its domain could not be made, emptied or removed.
+        """
+        account = None if user is None else account_of(user)
+        containment = containment_for(
+            landlock_abi=self._host.landlock_abi,
+            account=account,
+            state_dir=self._state_dir,
+            cwd=cwd,
+        )
+        domains = self._domains if is_joinable else self._observed
+        domain = domains.make(checked_name(name), limits)
+        # Above an agent there is its launcher, which keeps the terminal.
+        inside = AgentEntry(
+            entry=replace(domain.entry, keeper=False), account=account, containment=containment
+        )
+        domain.entry = inside.entry
+        isolated = self._isolated(limits, containment)
+        if not is_joinable:
+            why = "its launcher may not enter the groups of the sidecar"
+            isolated = replace(isolated, enforcement=Enforcement.OBSERVED, by="samples", why=why)
+        async with entered(name, domain, self._pauses, inside=inside, isolated=isolated) as agent:
+            yield agent
 
     async def freeze(self, name: str) -> bool:
         """Let a command that runs stand still until `thaw`; tell whether there is one.

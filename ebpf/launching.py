@@ -66,6 +66,31 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
     return launcher_argv(json.dumps(spec))
 
 
+def agent_argv(
+    argv: Sequence[str], entry: Entry, *, account: tuple[int, int] | None, carve: CarveSpec | None
+) -> tuple[str, ...]:
+    """Return the command line that starts an agent inside a domain, at the caller's terminal.
+
+    It is for this process to start: the agent ends with it. It keeps the caller's session and
+    process group, so that the terminal is its own.
+    """
+    spec = LaunchSpec(
+        argv=list(argv),
+        cwd=None,
+        env=None,
+        marker=entry.marker,
+        join=list(entry.join),
+        rlimits=list(entry.rlimits),
+        account=account,
+        carve=carve,
+        status_fd=None,
+        parent_pid=os.getpid(),
+        governed=False,
+        keeper=False,
+    )
+    return launcher_argv(json.dumps(spec))
+
+
 @dataclass(slots=True, kw_only=True)
 class Launched:
     """A launcher that was started, and the pipe on which it says what became of it."""

@@ -20,6 +20,11 @@ class Pause:
         self._left_seconds = math.inf
 
     @property
+    def is_frozen(self) -> bool:
+        """Tell whether the command stands still now."""
+        return self._since is not None
+
+    @property
     def frozen_seconds(self) -> float:
         """Return how long the command was frozen, all times together."""
         now = 0.0 if self._since is None else anyio.current_time() - self._since

@@ -31,10 +31,11 @@ from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import (
     budgets_of,
+    local_rules_of,
     policy_of,
     prices_of,
     providers_of,
-    shell_rules_of,
+    python_of,
     tiers_of,
     upstreams_of,
 )
@@ -43,6 +44,7 @@ from runtime.listeners import bind
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
+from tool_gateway.python_run import PYTHON_RUN
 from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
 
 _MEND_REQUIRED = (
@@ -117,7 +119,7 @@ def local_command_findings(config: Config, executor: LocalExecutor, state: Path)
     """Return for each rule that allows local commands whether this host holds what it says."""
     workdir = config.local.workdir or tempfile.gettempdir()
     findings = []
-    for rule in shell_rules_of(policy_of(config)):
+    for rule in local_rules_of(policy_of(config)):
         isolated = executor.isolation_for(rule.limits, workdir)
         # The sidecar makes the directory for its own user alone; then root's commands, which
         # run as another user, are kept out of it.
@@ -215,7 +217,18 @@ def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
     except CapabilityMissingError as error:
         return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
     found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []
-    return [*found, *local_command_findings(config, executor, state)]
+    return [*found, *_python(config), *local_command_findings(config, executor, state)]
+
+
+def _python(config: Config) -> list[Finding]:
+    """Return which interpreter runs python_run, where a rule allows it."""
+    if all(rule.match.tool != PYTHON_RUN for rule in local_rules_of(policy_of(config))):
+        return []
+    python = python_of(config)
+    if python is None or not os.access(python, os.X_OK):
+        told = f"{python or 'python3'} cannot be run; install it, or name another interpreter"
+        return [_bad("local.python", told)]
+    return [_ok("local.python", f"python_run runs {python}")]
 
 
 def turn_findings(config: Config) -> list[Finding]:

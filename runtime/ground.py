@@ -59,6 +59,7 @@ class Ground:
     kept: ArgumentsKept
     flow: FlowGuard
     gate: ReasoningGate
+    sessions: ImplicitSessions  # what names the sessions of callers that name none
 
     @property
     def config(self) -> Config:
@@ -116,13 +117,6 @@ async def store_of(
     )
 
 
-def implicit_sessions_of(ground: Ground) -> ImplicitSessions:
-    """Return what names the sessions of callers that name none."""
-    if ground.seat.worker is not None:
-        return ground.seat.worker.sessions
-    return ImplicitSessions(clock=ground.clock, idle_ms=ground.config.session.idle_s * 1000)
-
-
 def ground_of(
     in_force: InForce, *, seat: Seat, store: Store, of_file: PriceList, state_dir: Path
 ) -> Ground:
@@ -174,6 +168,9 @@ def ground_of(
         gate=ReasoningGate(key=gate_key(state_dir), clock=clock)
         if seat.worker is None
         else seat.worker.gate,
+        sessions=ImplicitSessions(clock=clock, idle_ms=config.session.idle_s * 1000)
+        if seat.worker is None
+        else seat.worker.sessions,
     )
 
 

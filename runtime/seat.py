@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.types import ASGIApp
 
@@ -10,6 +11,16 @@ from memory_store.store import Store
 from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.identity import Caller
 from tool_gateway.sessions import ImplicitSessions
+
+
+class SessionBinding(Protocol):
+    """Where it is kept which session a token stands for."""
+
+    def bind(self, token_id: str, name: str) -> None:
+        """Let a token stand for one session, until `release`."""
+
+    def release(self, token_id: str) -> None:
+        """Let a token stand for no session of its own any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +46,10 @@ class KeeperPart:
 
     `answering` answers them from the store that it is given. `problems` says which of them are
     missing, and `metrics` puts theirs beside its own. `spread_reload` has them take over what
-    was taken over here.
+    was taken over here. `binding` is asked by them which session a token stands for.
     """
+
+    binding: SessionBinding
 
     answering: Callable[[Store], AbstractAsyncContextManager[None]]
     problems: Callable[[], list[str]]

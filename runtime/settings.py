@@ -17,6 +17,7 @@ LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
 ]
+_NOT_FOR_AGENTS = frozenset({"FLYBALL_STORE_URL", "FLYBALL_MODEL_KEY", "ANTHROPIC_API_KEY"})
 
 
 class Settings(BaseSettings):
@@ -45,6 +46,15 @@ def command_environment() -> Mapping[str, str]:
     """Return the minimal environment of a local command: no variable of ours, no secret."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {"PATH": _PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": "/tmp", **inherited}  # noqa: S108
+
+
+def agent_environment(added: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment of an agent that `flyball run` starts: the caller's, and `added`.
+
+    Left out is what is the sidecar's alone, and the keys that lead around it.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_AGENTS}
+    return {**kept, **added}
 
 
 def scripts_directory() -> Path:

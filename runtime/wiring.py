@@ -27,6 +27,7 @@ from runtime.adapters import (
 )
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
+from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
@@ -45,12 +46,13 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.ground import Ground, clean_up, ground_of, implicit_sessions_of, store_of
+from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
+from runtime.local_tools import local_tools
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
@@ -61,7 +63,6 @@ from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, KeeperPart, Seat
 from runtime.session_front import SessionFront
-from runtime.settings import command_environment
 from runtime.sub_sessions import SubSessions
 from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
@@ -180,6 +181,7 @@ async def open_sidecar(
         freezer = SessionFreezer(running=ground.running, commands=local)
         await keep_house(stack, ground, webhook, pins, freezer)
         await stack.enter_async_context(fleet.connected())
+        await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()
 
         readiness = _readiness(ground, fleet, local)
@@ -339,12 +341,12 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: shell.Shell(runner=local, environment=command_environment()),
+            shell.LOCAL: local_tools(ground.config, local),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,
         policy=lambda: ground.policy,
-        sessions=implicit_sessions_of(ground),
+        sessions=ground.sessions,
         session_naming=session_id_for,
         clock=ground.clock,
         finder=finder,
@@ -355,7 +357,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
 def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
     gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
-    own = (*builtin.ENTRIES, shell.ENTRY) if shows_builtins(config) else ()
+    own = (*builtin.ENTRIES, *shell.LOCAL_ENTRIES) if shows_builtins(config) else ()
     return (*own, *gates)
 
 

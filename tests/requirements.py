@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
+from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.upstream_requirements import UPSTREAM_CARE
 
@@ -35,6 +36,7 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_RUNS = "programs, servers and agents in domains"
 _OUTSIDE = "tokens and connections"
 
 _CARE = "upstream care"
@@ -327,6 +329,7 @@ _STATED: dict[str, dict[str, str]] = {
     },
     _OUTSIDE: OUTSIDE,
     _SAFETY: SAFETY,
+    _RUNS: RUNS,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

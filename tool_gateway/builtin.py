@@ -150,7 +150,7 @@ ANSWER_ENTRY = ToolEntry(
     definition=ANSWER_DEFINITION,
 )
 # No upstream may take one, shown or not: what they are known by is their name.
-NAMES = frozenset(entry.exposed for entry in (*ENTRIES, ANSWER_ENTRY, shell.ENTRY))
+NAMES = frozenset(entry.exposed for entry in (*ENTRIES, ANSWER_ENTRY, *shell.LOCAL_ENTRIES))
 
 
 class Builtins:

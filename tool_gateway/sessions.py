@@ -16,9 +16,20 @@ class ImplicitSessions:
         self._clock = clock
         self._idle_ms = idle_ms
         self._open: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._bound: dict[str, str] = {}
+
+    def bind(self, token_id: str, name: str) -> None:
+        """Let a token stand for one session, whoever comes with it, until `release`."""
+        self._bound[token_id] = name
+
+    def release(self, token_id: str) -> None:
+        """Let a token stand for no session of its own any more."""
+        self._bound.pop(token_id, None)
 
     def name_for(self, token_id: str) -> str:
         """Return the name of the token's session, a new one after it has been idle."""
+        if token_id in self._bound:
+            return self._bound[token_id]
         now_ms = self._clock.now_ms()
         name, seen_ms = self._open.get(token_id, ("", 0))
         if not name or now_ms - seen_ms > self._idle_ms:

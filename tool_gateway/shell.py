@@ -1,4 +1,4 @@
-"""The built-in tool `shell_run`: one local command in a domain of its own."""
+"""The built-in tools `shell_run` and `python_run`: one local command in a domain of its own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +9,7 @@ from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.ports import Command, CommandOutcome, CommandRunner, Meter
+from tool_gateway.python_run import PYTHON_RUN, entry_of, python_command_of
 from tool_gateway.results import Json, Outcome, ToolResult, text_block
 
 SHELL_RUN = ToolName("shell_run")
@@ -67,15 +68,28 @@ ENTRY = ToolEntry(
 )
 
 
+PYTHON_ENTRY = entry_of(LOCAL)
+LOCAL_ENTRIES = (ENTRY, PYTHON_ENTRY)
+# Off unless a rule names them: what any of them can do is what a command can do.
+LOCAL_TOOLS = tuple(entry.exposed for entry in LOCAL_ENTRIES)
+
+
 class Shell:
-    """Runs `shell_run` on the local machine."""
+    """Runs `shell_run` and `python_run` on the local machine."""
 
     name = LOCAL
 
-    def __init__(self, *, runner: CommandRunner, environment: Mapping[str, str]) -> None:
-        """Take what runs commands and the minimal environment they all get."""
+    def __init__(
+        self,
+        *,
+        runner: CommandRunner,
+        environment: Mapping[str, str],
+        python: str | None = None,
+    ) -> None:
+        """Take what runs commands, the minimal environment they all get, and the interpreter."""
         self._runner = runner
         self._environment = environment
+        self._python = python
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -88,8 +102,15 @@ class Shell:
         return self._runner.isolation_for(limits, cwd=cwd if isinstance(cwd, str) else None)
 
     async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
-        """Run the command and answer with its output and how it ended."""
-        command = command_of(call.arguments, self._environment)
+        """Run the command and answer with its output and how it ended.
+
+        Raises:
+            UpstreamNotReachedError: it could not be started.
+        """
+        if call.tool == PYTHON_RUN:
+            command = python_command_of(call.arguments, self._environment, self._python)
+        else:
+            command = command_of(call.arguments, self._environment)
         limits = _clamped(limits, call.arguments)
         ended = await self._runner.run(call.call_id, command, limits, meter)
         return Outcome(

@@ -107,7 +107,8 @@ def _give_up_privileges(spec: "LaunchSpec", *, parent_pid: int) -> None:
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
             linux.drop_capabilities()
-        if spec["governed"] and sys.platform == "linux":
+        # Landlock demands it of whoever is not root.
+        if (spec["governed"] or spec["carve"] is not None) and sys.platform == "linux":
             linux.forbid_new_privileges()
         _change_directory(spec["cwd"])
         if spec["carve"] is not None:

@@ -31,7 +31,7 @@ def client_of(settings: Settings) -> httpx.Client:
         RuntimeFaultError: there is no token to ask with.
         ConfigError: the file is not usable.
     """
-    listen = _listen_of(settings.config)
+    listen = listen_of(settings.config)
     token_file = token_files(settings.state).admin
     try:
         token = token_file.read_text(encoding="utf-8").strip()
@@ -48,7 +48,7 @@ def client_of(settings: Settings) -> httpx.Client:
     )
 
 
-def _listen_of(config: Path) -> Listen:
+def listen_of(config: Path) -> Listen:
     """Return where the sidecar is.
 
     Raises:

@@ -34,7 +34,7 @@ from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
-from tool_gateway.shell import LOCAL, SHELL_RUN
+from tool_gateway.shell import LOCAL, LOCAL_TOOLS
 from tool_gateway.upstreams.origin import origin_of
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
@@ -108,6 +108,8 @@ class Local(Table):
     workdir: str | None = None
     at_once_max: Positive = 32
     free_loopback: Flag = False
+    # What python_run runs; None is the system's own, never that of the sidecar.
+    python: str | None = None
 
 
 class Builtin(Table):
@@ -447,7 +449,7 @@ class Config(Table):
 def known_targets(config: Config) -> KnownTargets:
     """Return what budgets can be for; tools of upstreams are known by their prefix alone."""
     return KnownTargets(
-        tools=frozenset({entry.exposed for entry in ENTRIES} | {SHELL_RUN})
+        tools=frozenset({entry.exposed for entry in ENTRIES} | {*LOCAL_TOOLS})
         | {tier.model for tier in config.tier},
         prefixes=tuple(
             f"{upstream.name}__" if upstream.prefix == "server" else ""

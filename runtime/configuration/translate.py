@@ -1,5 +1,7 @@
 """The file's tables as the values that the rest of the house works with."""
 
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from fnmatch import fnmatchcase
@@ -12,7 +14,7 @@ from governor.budget import Budget
 from governor.content import USUAL, ContentTerms
 from governor.errors import GovernorError
 from governor.gate import GateTerms
-from governor.ids import BudgetId, TaskClass, TenantId, TierName, UpstreamName
+from governor.ids import BudgetId, TaskClass, TenantId, TierName, ToolName, UpstreamName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
 from governor.policy import ApprovalTerms, CacheTerms, Match, Policy, ToolRule
@@ -46,7 +48,7 @@ from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
 from runtime.webhook import Webhook
 from runtime.windows import window_of
-from tool_gateway.shell import SHELL_RUN
+from tool_gateway.shell import LOCAL_TOOLS
 from tool_gateway.upstreams.spec import (
     SESSIONS_MAX,
     HttpSpec,
@@ -59,8 +61,9 @@ from tool_gateway.upstreams.spec import (
 _MIB = 1024 * 1024
 _MICRO = Decimal(1_000_000)
 _DAY_MS = 24 * 60 * 60 * 1000
-# Local commands are off unless a rule of the operator's own names them.
-_SHELL_OFF = Match(tool=SHELL_RUN)
+# Where the system's own programs are. What is before them on a PATH may be an environment of
+# somebody's, the sidecar's among them, which the user of commands could not even enter.
+_SYSTEM_PATH = "/usr/bin:/usr/local/bin:/bin:/opt/homebrew/bin"
 
 
 def policy_of(config: Config) -> Policy:
@@ -75,16 +78,16 @@ def policy_of(config: Config) -> Policy:
         for rule in config.rule
     ]
     # A pattern such as "*" is about tools in general and must not switch local commands on by
-    # the way. So the rules for shell_run come first, then the one that switches it off, then
-    # the others. The first two parts cover shell_run alone: which rule governs any other tool
-    # stays as it was. Among the rules for shell_run the file's order stays too; a pattern that
-    # forbids takes its place there, or what it forbids would be allowed by a later rule.
-    shell = [_narrowed(rule) for rule in rules if _is_about_shell(rule)]
-    off = _rule(RuleTerms(allow=False), "built-in rule", _SHELL_OFF, name="local-commands-off")
-    others = [rule for rule in rules if rule.match.tool != SHELL_RUN]
+    # the way. So the rules for shell_run come first, then the one that switches it off, the same
+    # for python_run, then the others. The first parts cover one tool each: which rule governs
+    # any other tool stays as it was. Among the rules for one the file's order stays too; a
+    # pattern that forbids takes its place there, or what it forbids would be allowed by a later
+    # rule.
+    local = [rule for tool in LOCAL_TOOLS for rule in _local_rules(rules, tool)]
+    others = [rule for rule in rules if rule.match.tool not in LOCAL_TOOLS]
     return Policy(
         version=config_version(config),
-        rules=(*shell, off, *others),
+        rules=(*local, *others),
         fallback=_rule(config.default, "default", Match(), name="default", usual=usual),
         unified=UnifiedPrices(
             tool_call_microusd=config.unified_cost.tool_call_microusd,
@@ -95,9 +98,14 @@ def policy_of(config: Config) -> Policy:
     )
 
 
-def shell_rules_of(policy: Policy) -> tuple[ToolRule, ...]:
+def local_rules_of(policy: Policy) -> tuple[ToolRule, ...]:
     """Return the rules that allow local commands."""
-    return tuple(rule for rule in policy.rules if rule.allow and rule.match.tool == SHELL_RUN)
+    return tuple(rule for rule in policy.rules if rule.allow and rule.match.tool in LOCAL_TOOLS)
+
+
+def python_of(config: Config) -> str | None:
+    """Return the interpreter of python_run, None where the system has none."""
+    return config.local.python or shutil.which("python3", path=_SYSTEM_PATH)
 
 
 def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
@@ -258,16 +266,19 @@ def _match(rule: Rule) -> Match:
     return Match(tool=rule.tool, tenant=rule.tenant, agent=rule.agent)
 
 
-def _is_about_shell(rule: ToolRule) -> bool:
-    """Tell whether a rule decides about shell_run: it names it, or forbids it with others."""
-    if rule.match.tool == SHELL_RUN:
-        return True
-    return not rule.allow and fnmatchcase(SHELL_RUN, rule.match.tool)
+def _local_rules(rules: Sequence[ToolRule], tool: ToolName) -> tuple[ToolRule, ...]:
+    """Return the rules as they are for one local tool alone, the last of which switches it off.
 
-
-def _narrowed(rule: ToolRule) -> ToolRule:
-    """Return the rule as it is for shell_run alone."""
-    return replace(rule, match=replace(rule.match, tool=SHELL_RUN))
+    A rule decides about it that names it, or forbids it with others.
+    """
+    alone = Match(tool=tool)
+    off = _rule(RuleTerms(allow=False), "built-in rule", alone, name="local-commands-off")
+    deciding = [
+        replace(rule, match=replace(rule.match, tool=tool))
+        for rule in rules
+        if rule.match.tool == tool or (not rule.allow and fnmatchcase(tool, rule.match.tool))
+    ]
+    return (*deciding, off)
 
 
 def _rule(

@@ -38,6 +38,7 @@ class House:
         self._gate = gate
         self._open: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self._reports: dict[int, tuple[WorkerReport, int]] = {}
+        self._bound: dict[str, str] = {}
 
     @property
     def reports(self) -> tuple[WorkerReport, ...]:
@@ -47,12 +48,22 @@ class House:
             report for _, (report, at_ms) in sorted(self._reports.items()) if at_ms >= since_ms
         )
 
+    def bind(self, token_id: str, name: str) -> None:
+        """Let a token stand for one session at every worker, until `release`."""
+        self._bound[token_id] = name
+
+    def release(self, token_id: str) -> None:
+        """Let a token stand for no session of its own any more."""
+        self._bound.pop(token_id, None)
+
     async def session_of(self, token_id: str, *, known: str | None, touched_at_ms: int) -> str:
         """Return the name of a token's session, a new one after it has been idle everywhere.
 
         `known` is the name that the asking worker goes by, and `touched_at_ms` when something
         was done there last: after a restart of this process the name stands.
         """
+        if token_id in self._bound:
+            return self._bound[token_id]
         now_ms = self._clock.now_ms()
         name, seen_ms = self._open.get(token_id, (known or "", touched_at_ms))
         seen_ms = max(seen_ms, min(touched_at_ms, now_ms)) if name == known else seen_ms

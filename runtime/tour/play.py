@@ -8,7 +8,7 @@ from runtime.tour.stage import Stage
 from runtime.tour.steps.archive import archive_and_read_back
 from runtime.tour.steps.bill import show_bill
 from runtime.tour.steps.budgets import race_for_budget, raise_budget
-from runtime.tour.steps.calls import call_git, call_notes, call_shell, call_time
+from runtime.tour.steps.calls import call_git, call_notes, call_python, call_shell, call_time
 from runtime.tour.steps.machine import exceed_memory
 from runtime.tour.steps.models import chat_easy, chat_hard
 
@@ -19,6 +19,7 @@ STEPS: tuple[Callable[[Stage], Awaitable[StepReport]], ...] = (
     call_git,
     call_notes,
     call_shell,
+    call_python,
     archive_and_read_back,
     exceed_memory,
     race_for_budget,

@@ -151,6 +151,12 @@ tool = "shell_run"
 cost_microusd = 50
 limits = {{ memory_mib = {MEMORY_LIMIT_MIB}, pids = 64, cpus = 1.0, wall_ms = 20000 }}
 
+[[rule]]
+name = "tour-python"
+tool = "python_run"
+cost_microusd = 50
+limits = {{ memory_mib = {MEMORY_LIMIT_MIB}, pids = 64, cpus = 1.0, wall_ms = 20000 }}
+
 [default]
 cost_microusd = 10
 limits = {{ wall_ms = 30000 }}

@@ -80,6 +80,7 @@ class _Keeper:
         )
         self._server: LinkServer | None = None
         self.part = KeeperPart(
+            binding=self._house,
             answering=self._answering,
             problems=self._problems,
             metrics=self._metrics,

@@ -292,6 +292,19 @@ def test_a_best_effort_rule_without_a_fence_is_a_warning_that_says_what_is_open(
     assert "local.workdir" in finding.told
 
 
+def test_the_interpreter_of_python_run_is_named_where_a_rule_allows_it(
+    examined: Examined, tmp_path: Path
+) -> None:
+    rule = '[[rule]]\nname = "py"\ntool = "python_run"\n'
+
+    missing = examined(f'[local]\npython = "{tmp_path}/none"\n{rule}')["local.python"]
+    present = examined(f'[local]\npython = "/bin/sh"\n{rule}')["local.python"]
+
+    assert missing.mark is Mark.BAD
+    assert present.told == "python_run runs /bin/sh"
+    assert "local.python" not in examined(SHELL)
+
+
 @pytest.mark.parametrize("user", ["no-such-user", "root"])
 def test_a_user_that_commands_cannot_run_as_is_a_fault(
     examined: Examined, monkeypatch: pytest.MonkeyPatch, user: str

@@ -30,9 +30,18 @@ async def call_notes(stage: Stage) -> StepReport:
 
 async def call_shell(stage: Stage) -> StepReport:
     """Run a local command in a domain of its own."""
+    return await _local(stage, "shell_run", command="id -un; echo governed")
+
+
+async def call_python(stage: Stage) -> StepReport:
+    """Run Python source in a domain of its own."""
+    code = "import getpass, sys; print(getpass.getuser(), sys.argv[1])"
+    return await _local(stage, "python_run", code=code, args=["governed"])
+
+
+async def _local(stage: Stage, title: str, **arguments: Any) -> StepReport:
     async with stage.agent() as client:
-        answer = await call(client, "shell_run", command="id -un; echo governed")
-    title = "shell_run"
+        answer = await call(client, title, **arguments)
     if answer.denial is not None:
         return _denied(title, answer.denial)
     shown = answer.meta[CALL_META]

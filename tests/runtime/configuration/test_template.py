@@ -56,7 +56,8 @@ def test_the_template_states_the_defaults() -> None:
 def test_the_template_allows_no_local_commands() -> None:
     policy = policy_of(parse_config(template(), source="the template"))
 
-    assert [(rule.match.tool, rule.allow) for rule in policy.rules] == [("shell_run", False)]
+    rules = [(rule.match.tool, rule.allow) for rule in policy.rules]
+    assert rules == [("shell_run", False), ("python_run", False)]
 
 
 def test_every_example_is_valid_once_uncommented() -> None:

@@ -16,7 +16,7 @@ from runtime.tour.play import STEPS, play
 from runtime.tour.report import Ending, StepReport, ok
 from runtime.tour.stage import Stage
 from runtime.tour.steps.bill import show_bill
-from runtime.tour.steps.calls import call_notes, call_shell
+from runtime.tour.steps.calls import call_notes, call_python, call_shell
 from runtime.tour.steps.machine import exceed_memory
 from runtime.tour.steps.models import chat_easy
 from tool_gateway.results import BUDGET_META, CALL_META, DENIAL_META
@@ -97,9 +97,9 @@ async def test_a_step_that_breaks_is_reported_and_the_tour_goes_on(
     assert heard == [(1, reports[0]), (2, reports[1])]
 
 
-def test_the_tour_has_the_eleven_steps_that_the_readme_tells_of() -> None:
-    assert len(STEPS) == 11
-    assert len(set(STEPS)) == 11
+def test_the_tour_has_the_twelve_steps_that_the_readme_tells_of() -> None:
+    assert len(STEPS) == 12
+    assert len(set(STEPS)) == 12
 
 
 async def test_a_call_that_is_accounted_is_ok() -> None:
@@ -121,7 +121,7 @@ async def test_a_call_that_does_not_say_what_it_used_or_what_remains_has_failed(
     assert report.ending is Ending.FAILED
 
 
-@pytest.mark.parametrize("step", [call_notes, call_shell])
+@pytest.mark.parametrize("step", [call_notes, call_shell, call_python])
 async def test_a_call_that_answers_an_error_has_failed_with_its_words(step: Step) -> None:
     answer = result("it broke", is_error=True, **ACCOUNTED)
 
@@ -130,7 +130,7 @@ async def test_a_call_that_answers_an_error_has_failed_with_its_words(step: Step
     assert (report.ending, report.measured) == (Ending.FAILED, "it broke")
 
 
-@pytest.mark.parametrize("step", [call_notes, call_shell])
+@pytest.mark.parametrize("step", [call_notes, call_shell, call_python])
 async def test_a_call_that_a_budget_denies_has_failed_with_the_reason(step: Step) -> None:
     report = await step(stage_whose_tools_answer(denial("budget_exhausted", "Ask for more.")))
 
@@ -141,7 +141,7 @@ async def test_a_call_that_a_budget_denies_has_failed_with_the_reason(step: Step
 
 
 @pytest.mark.requirement("isolation.unavailable-denies")
-@pytest.mark.parametrize("step", [call_shell, exceed_memory])
+@pytest.mark.parametrize("step", [call_shell, call_python, exceed_memory])
 async def test_a_command_that_this_host_cannot_fence_is_no_failure(step: Step) -> None:
     answer = denial("isolation_unavailable", "No control groups here.")
 

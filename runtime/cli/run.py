@@ -1,0 +1,164 @@
+"""`flyball run`: an agent, whatever program it is, as one governed session."""
+
+import argparse
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from governor.amounts import Unit
+from runtime.agent_runs.launcher import (
+    EXIT_BUDGET,
+    EXIT_LIMIT,
+    EXIT_SESSION,
+    EXIT_SIDECAR,
+    Outcome,
+    complain,
+    run_agent,
+)
+from runtime.agent_runs.words import Begin, MachineLimits, Ready
+from runtime.cli.agent_sessions import AgentSessions, agent_sessions_of
+from runtime.errors import RuntimeFaultError
+from runtime.settings import Settings, agent_environment
+
+NAME = "run"
+HELP = "Start an agent as one governed session: flyball run -- CMD ARGS."
+_PARENT = "flyball-run"
+_MACHINE = frozenset(MachineLimits.__struct_fields__)
+_NO_LIMIT = "is no limit"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the agent's command and how it is governed."""
+    parser.add_argument("--task", help="what the user wants, in their own words")
+    parser.add_argument("--session", metavar="NAME", help="the session; default: a new one")
+    parser.add_argument(
+        "--limits",
+        type=_limits,
+        default={},
+        metavar="NAME=N,…",
+        help=(
+            "an allowance of its own (cost_microusd, tool_calls, cpu_ms, …) and what it may take "
+            "of the machine (memory_mib, pids, cpus)"
+        ),
+    )
+    parser.add_argument("--user", help="whom it runs as, where this is root")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- CMD ARGS")
+    parser.epilog = (
+        "The agent finds OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL, "
+        "ANTHROPIC_AUTH_TOKEN, FLYBALL_MCP_URL, FLYBALL_TOKEN and FLYBALL_SESSION. The status is "
+        f"the agent's own (128 and the number of a signal), else {EXIT_BUDGET}: a budget is used "
+        f"up; {EXIT_SESSION}: the session was ended; {EXIT_LIMIT}: a limit of the machine; "
+        f"{EXIT_SIDECAR}: the sidecar went away; 126 and 127: the program cannot be run; 2: it "
+        "was refused."
+    )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Start the agent and return its status, or why it was ended."""
+    command = arguments.program
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        raise RuntimeFaultError("name the agent's program: flyball run -- CMD ARGS")
+    name = arguments.session or f"run-{secrets.token_hex(4)}"
+    carved = {unit: n for unit, n in arguments.limits.items() if unit not in _MACHINE}
+    machine = {key: n for key, n in arguments.limits.items() if key in _MACHINE}
+    with agent_sessions_of(settings) as sessions:
+        if carved:
+            sessions.spawn(name, parent=_PARENT, limits=carved)
+        try:
+            if arguments.task is not None:
+                sessions.say_task(name, arguments.task)
+            outcome = anyio.run(
+                partial(
+                    run_agent,
+                    Begin(
+                        token=sessions.token,
+                        session=name,
+                        command=command,
+                        cwd=str(Path.cwd()),
+                        user=arguments.user,
+                        limits=msgspec.convert(machine, MachineLimits),
+                    ),
+                    state=settings.state,
+                    environment=partial(_environment, sessions, name),
+                    tell=complain,
+                )
+            )
+        finally:
+            # What was opened here is closed here, and gives back what is left of its allowance.
+            if arguments.session is None or carved:
+                sessions.close(name)
+    _tell(outcome, name, as_json=arguments.json)
+    return outcome.status
+
+
+def _environment(sessions: AgentSessions, name: str, ready: Ready) -> Mapping[str, str]:
+    """Return the environment of the agent: the caller's, with the ways through the sidecar."""
+    base = sessions.base_url
+    return agent_environment(
+        {
+            "FLYBALL_SESSION": name,
+            "FLYBALL_TOKEN": ready.key,
+            "FLYBALL_URL": base,
+            "FLYBALL_MCP_URL": f"{base}/mcp",
+            "OPENAI_BASE_URL": f"{base}/v1",
+            "OPENAI_API_KEY": ready.key,
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_AUTH_TOKEN": ready.key,
+        }
+    )
+
+
+def _limits(text: str) -> Mapping[str, int | float]:
+    """Return the limits of a text like `tool_calls=20,memory_mib=512`."""
+    found: dict[str, int | float] = {}
+    for part in filter(None, text.split(",")):
+        name, separator, value = part.partition("=")
+        if not separator or (name not in _MACHINE and name not in set(Unit)):
+            known = ", ".join([*Unit, *sorted(_MACHINE)])
+            raise argparse.ArgumentTypeError(f"{part!r} {_NO_LIMIT}; use NAME=N with {known}")
+        try:
+            number: int | float = float(value) if name == "cpus" else int(value)
+        except ValueError:
+            number = -1
+        if number < 0 or (name in _MACHINE and not number):
+            raise argparse.ArgumentTypeError(f"{part!r}: expected a number above zero")
+        found[name] = number
+    return found
+
+
+def _tell(outcome: Outcome, session: str, *, as_json: bool) -> None:
+    """Say on standard error what was used, or all of it in JSON on standard output."""
+    settled = outcome.settled
+    if as_json:
+        shape: dict[str, Any] = {
+            "ok": outcome.status == 0,
+            "run": outcome.run,
+            "session": session,
+            "session_id": outcome.session_id,
+            "status": outcome.status,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "ended_by": outcome.ended_by,
+            "why": outcome.text or None,
+            "usage": None if settled is None else settled.usage,
+            "unmeasured": None if settled is None else settled.unmeasured,
+            "memory_peak_bytes": None if settled is None else settled.memory_peak_bytes,
+        }
+        sys.stdout.write(json.dumps(shape) + "\n")
+    elif settled is None:
+        complain(f"session {session}: what the agent used is not known")
+    else:
+        used = settled.usage
+        cpu = used.get("cpu_ms")
+        took = "an unknown time" if cpu is None else f"{cpu / 1000:.2f} s"
+        wall = used.get("wall_ms", 0) / 1000
+        complain(f"session {session}: {wall:.1f} s, {took} of processors")

@@ -1,0 +1,12 @@
+"""The tools that run local commands, as this sidecar's configuration has them."""
+
+from runtime.configuration.model import Config
+from runtime.configuration.translate import python_of
+from runtime.local_commands import LocalCommands
+from runtime.settings import command_environment
+from tool_gateway.shell import Shell
+
+
+def local_tools(config: Config, local: LocalCommands) -> Shell:
+    """Return what runs `shell_run` and `python_run`."""
+    return Shell(runner=local, environment=command_environment(), python=python_of(config))

@@ -1,0 +1,30 @@
+"""What Flyball must do about every kind of tool on its machine: programs, servers, agents.
+
+A part of `requirements.py`, which holds all of them together.
+"""
+
+RUNS: dict[str, str] = {
+    "local.python-run": (
+        "Python source runs as a local command does, off unless a rule names it, with the "
+        "interpreter that is configured; it may be large, and has its own input and arguments."
+    ),
+    "run.agent-is-a-session": (
+        "An agent that `flyball run` starts is one session: its calls and what its processes take "
+        "are charged to it, and its end is that of the command."
+    ),
+    "run.budget-ends-agent": (
+        "What an agent takes is held before it takes it, slice by slice; where nothing is left it "
+        "is asked to end, killed, and whoever started it told why, with a status of its own."
+    ),
+    "run.administrators-reach-agents": (
+        "Freezing a session stops all processes of its agent until it is resumed, and ending a "
+        "session ends them."
+    ),
+    "run.leaves-nothing": (
+        "Whatever an agent has started ends with it, with its launcher and with the sidecar."
+    ),
+    "run.task-is-trusted": "The words of `flyball run --task` are the user's, said once.",
+    "run.terminal": (
+        "An agent has the terminal of whoever starts it, and the terminal is left as it was."
+    ),
+}
