@@ -19,6 +19,15 @@ from governor.limits import ExecutionLimits
 __all__ = ["Agent", "AgentEntry", "agent_argv"]
 
 _AFTER_KILL_SECONDS = 0.1
+_SHORT_OF_MEMORY = frozenset(
+    {
+        EndCause.MEMORY,
+        EndCause.SESSION_MEMORY,
+        EndCause.TENANT_MEMORY,
+        EndCause.HOST_MEMORY,
+        EndCause.UNKNOWN,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +85,7 @@ class Agent:
         while True:
             cause = await self._domain.watch(limits)
             killed = self._domain.measure().memory_kills
-            if cause is not EndCause.MEMORY or not killed:
+            if cause not in _SHORT_OF_MEMORY or not killed:
                 return cause
             if killed > kills:
                 kills = killed

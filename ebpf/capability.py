@@ -1,42 +1,28 @@
 """What this host can enforce or observe, found by trying it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from ebpf.abilities import Capability, CapabilityState, group_rows, observed_rows
+from ebpf.domains.backends import Found, hybrid_backend, v1_backend, v2_backend
 from ebpf.domains.hierarchies import Hierarchy, find_hierarchies
-from ebpf.domains.hybrid import POLL_SECONDS, check_hybrid
-from ebpf.domains.observed import SAMPLE_SECONDS
 from ebpf.errors import DomainError
 from ebpf.launcher.landlock import ABI_SIGNAL, supported_abi
 from ebpf.metering_parts import found_parts, parts_without
 
-
-class CapabilityState(StrEnum):
-    """How well a host does one thing."""
-
-    ENFORCED = "enforced"
-    OBSERVED = "observed"
-    ABSENT = "absent"
+__all__ = ["BackendKind", "Capability", "CapabilityState", "Host", "probe_host"]
 
 
 class BackendKind(StrEnum):
     """What domains are made of."""
 
+    V2 = "v2"
     HYBRID = "hybrid"
+    V1 = "v1"
     RLIMIT = "rlimit"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
-    """One thing that a host can do, by which means, and what limits it."""
-
-    name: str
-    state: CapabilityState
-    by: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +34,7 @@ class Host:
     is_root: bool
     landlock_abi: int
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    found: Found | None = None
 
     def capability(self, name: str) -> Capability:
         """Return the capability of that name, an absent one where nobody probed for it."""
@@ -63,26 +50,50 @@ class Host:
         return replace(self, capabilities=kept)
 
 
-def probe_host(*, proc: Path = Path("/proc"), force_rlimit: bool = False) -> Host:
+# Most capable first.
+_BACKENDS: Mapping[BackendKind, Callable[[Mapping[str, Hierarchy]], Found]] = {
+    BackendKind.V2: v2_backend,
+    BackendKind.HYBRID: hybrid_backend,
+    BackendKind.V1: v1_backend,
+}
+
+
+def probe_host(
+    *,
+    proc: Path = Path("/proc"),
+    force_rlimit: bool = False,
+    only: BackendKind | None = None,
+) -> Host:
     """Return what this host can do, after making and removing a domain to be sure.
 
-    `force_rlimit` leaves the control groups alone, as if there were none.
+    `force_rlimit` leaves the control groups alone, as if there were none; `only` tries no other
+    kind of them.
     """
     is_root = os.geteuid() == 0
     abi = supported_abi()
     fences = (_containment(is_root=is_root, abi=abi), _landlock(abi))
     hierarchies = _hierarchies(proc)
-    why = "control groups were left alone on request" if force_rlimit else ""
-    if not force_rlimit:
+    reasons = ["control groups were left alone on request"] if force_rlimit else []
+    wanted = [] if force_rlimit else [kind for kind in _BACKENDS if only in {None, kind}]
+    for kind in wanted:
         try:
-            check_hybrid(hierarchies, instance=f"probe-{os.getpid()}")
+            found = _BACKENDS[kind](hierarchies)
         except DomainError as error:
-            why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
-    backend = BackendKind.RLIMIT if why else BackendKind.HYBRID
-    limits = _observed_limits(why) if why else _hybrid_limits()
+            reason = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+            reasons.append(f"{kind}: {reason}")
+            continue
+        return Host(
+            backend=kind,
+            capabilities=group_rows(found) + fences + _metering(found.hierarchies, ""),
+            is_root=is_root,
+            landlock_abi=abi,
+            hierarchies={**hierarchies, **found.hierarchies},
+            found=found,
+        )
+    why = "; ".join(reasons)
     return Host(
-        backend=backend,
-        capabilities=limits + fences + _metering(hierarchies, why),
+        backend=BackendKind.RLIMIT,
+        capabilities=observed_rows(why) + fences + _metering(hierarchies, why),
         is_root=is_root,
         landlock_abi=abi,
         hierarchies=hierarchies,
@@ -97,36 +108,6 @@ def _hierarchies(proc: Path) -> Mapping[str, Hierarchy]:
         )
     except FileNotFoundError:
         return {}  # no Linux, or no control groups in this kernel
-
-
-def _hybrid_limits() -> tuple[Capability, ...]:
-    polled = f"polled every {round(POLL_SECONDS * 1000)} ms, then the domain is killed"
-    enforced = CapabilityState.ENFORCED
-    return (
-        Capability(name="memory", state=enforced, by="memory.limit_in_bytes"),
-        Capability(name="pids", state=enforced, by="pids.max"),
-        Capability(name="cpu_rate", state=enforced, by="cpu.cfs_quota_us"),
-        Capability(name="cpu_time", state=enforced, by="cpuacct.usage", why=polled),
-        Capability(name="wall", state=enforced, by="cgroup.kill"),
-        Capability(name="output", state=enforced, by="cgroup.kill"),
-        Capability(name="kill_tree", state=enforced, by="cgroup.kill"),
-        Capability(name="peak_memory", state=enforced, by="memory.max_usage_in_bytes"),
-    )
-
-
-def _observed_limits(why: str) -> tuple[Capability, ...]:
-    sampled = f"sampled every {round(SAMPLE_SECONDS * 1000)} ms; {why}"
-    observed = CapabilityState.OBSERVED
-    return (
-        Capability(name="memory", state=observed, by="psutil, RLIMIT_DATA", why=sampled),
-        Capability(name="pids", state=observed, by="psutil, RLIMIT_NPROC", why=sampled),
-        Capability(name="cpu_rate", state=CapabilityState.ABSENT, by="nothing", why=why),
-        Capability(name="cpu_time", state=observed, by="psutil, RLIMIT_CPU", why=sampled),
-        Capability(name="wall", state=observed, by="SIGKILL to the tree", why=why),
-        Capability(name="output", state=observed, by="SIGKILL to the tree", why=why),
-        Capability(name="kill_tree", state=observed, by="keeper process, marker", why=why),
-        Capability(name="peak_memory", state=observed, by="psutil", why=sampled),
-    )
 
 
 def _metering(hierarchies: Mapping[str, Hierarchy], why_not: str) -> tuple[Capability, ...]:

@@ -19,16 +19,42 @@ class Command:
 
 
 class EndCause(StrEnum):
-    """What ended a command: itself, a signal that was not ours, or the limit it ran into."""
+    """What ended a command: itself, a signal that was not ours, or the limit it ran into.
+
+    Memory may be short of the command's own limit, of the one that it shares with its session
+    or its tenant, or of the machine's. UNKNOWN is what nothing that was counted explains.
+    """
 
     EXITED = "exited"
     SIGNALLED = "signalled"
     MEMORY = "memory"
+    SESSION_MEMORY = "session_memory"
+    TENANT_MEMORY = "tenant_memory"
+    HOST_MEMORY = "host_memory"
     PIDS = "pids"  # observed hosts alone; elsewhere the kernel refuses the fork instead
     CPU = "cpu"
     WALL = "wall"
     OUTPUT = "output"
     EGRESS = "egress"  # it sent all it may send; the kernel dropped what went beyond
+    UNKNOWN = "unknown"
+
+
+class Level(StrEnum):
+    """Whose limit it is, narrowest first; the machine's may be that of a container around it."""
+
+    CALL = "call"
+    SESSION = "session"
+    TENANT = "tenant"
+    MACHINE = "machine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A process that the kernel killed for want of memory, and whose limit was short."""
+
+    pid: int
+    comm: str
+    level: Level | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +62,11 @@ class CommandResult:
     """What a command did and used; a figure that nobody could measure is None.
 
     A command that was ended by a limit has the signal that ended it, SIGKILL as a rule.
-    `pids_limit_hits` counts the forks that the kernel refused. `frozen_ms` is how long it
-    stood still, which is not part of `wall_ms`. `attached` and `notes` are what the attachments
-    of its domain counted and noted. `attached` and `notes` are what the attachments
-    counted and noted.
+    `pids_limit_hits` counts the forks that the kernel refused, because of the limit of
+    `pids_refused_by` where that is known; `victim` is the process that it killed for want of
+    memory, where it said so. `frozen_ms` is how long the command stood still, which is not part
+    of `wall_ms`. `attached` and `notes` are what the attachments of its domain counted and
+    noted. `unknown` says why a figure is None, by its name.
     """
 
     cause: EndCause
@@ -53,10 +80,16 @@ class CommandResult:
     cpu_ms: int | None
     memory_peak_bytes: int | None
     memory_mib_s: int | None = None
+    memory_high_hits: int | None = None
+    swap_peak_bytes: int | None = None
     io_bytes: int | None = None
-    pids_limit_hits: int
+    pids_peak: int | None = None
+    pids_limit_hits: int | None
+    pids_refused_by: Level | None = None
+    victim: Victim | None = None
     frozen_ms: int
     isolated: Isolated
     attached: Mapping[Unit, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)

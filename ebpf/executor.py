@@ -1,61 +1,65 @@
 """Runs local commands, each in a domain of its own."""
 
-import hashlib
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from ebpf.agents import Agent, AgentEntry, entered
 from ebpf.attachment import Attacher, Attachment
-from ebpf.capability import BackendKind, Capability, CapabilityState, Host
+from ebpf.capability import CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
 from ebpf.containment import Containment, account_of, containment_for
-from ebpf.domains.domain import Domain, Domains, Measured, checked_name
-from ebpf.domains.hybrid import HybridDomains
-from ebpf.domains.observed import ObservedDomains
+from ebpf.domains.domain import Domain, Measured
+from ebpf.domains.place import Place
 from ebpf.errors import CapabilityMissingError, DomainError
+from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
 from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
+from ebpf.promises import isolated
 from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
-from governor.limits import ExecutionLimits
+from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
 
-# A figure that leaves most of the writing out would be worse than none.
-_NO_IO_HYBRID = "control groups of version 1 count no buffered writes for their group"
-_NO_KEEPER = "this system has no keeper that adds it up"
 _NO_EGRESS = "nothing here counts what a command sends"
 _NOT_SEEN = {Unit.EGRESS_BYTES: _NO_EGRESS}
+_TOO_SHORT = "it ended before the first sample"
+# Whose the commands are that belong to no agent.
+_LOCAL = "local"
 
 
 def _unheard(_: Measured) -> None:
     """Tell nobody."""
 
 
-def instance_of(state_dir: Path) -> str:
-    """Return the name of the sidecar that has this state directory."""
-    return hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
-
-
 class LocalExecutor:
     """Runs commands, and servers, in domains beneath the sidecar's own place on this host."""
 
     def __init__(
-        self, *, host: Host, state_dir: Path, user: str, attachers: Sequence[Attacher] = ()
+        self,
+        *,
+        host: Host,
+        state_dir: Path,
+        user: str,
+        session_limits: SharedLimits = UNLIMITED,
+        tenant_limits: SharedLimits = UNLIMITED,
+        attachers: Sequence[Attacher] = (),
     ) -> None:
         """Take the host as probed; `user` is who commands run as when the sidecar is root.
 
-        `attachers` hang something on each domain that has a group in the v2 hierarchy.
+        `session_limits` hold for all commands of one session together, `tenant_limits` for all
+        of one tenant. `attachers` hang something on each domain that has a group in the v2
+        hierarchy.
 
         Raises:
             CapabilityMissingError: the sidecar is root and `user` is no unprivileged user.
@@ -63,16 +67,17 @@ class LocalExecutor:
         self._host = host
         self._state_dir = state_dir.resolve()
         self._account = account_of(user) if host.is_root else None
-        instance = instance_of(self._state_dir)
+        self._shares = (session_limits, tenant_limits)
         uid = os.getuid() if self._account is None else self._account.uid
-        self._observed = ObservedDomains(instance=instance, pid=os.getpid(), uid=uid)
-        self._domains: Domains = self._observed
-        if host.backend is BackendKind.HYBRID:
-            self._domains = HybridDomains(host.hierarchies, instance=instance, pid=os.getpid())
+        self._observed = observed_on(state_dir=self._state_dir, uid=uid)
+        self._domains = domains_on(
+            host, self._observed, self._state_dir, session=session_limits, tenant=tenant_limits
+        )
         self.servers = Servers(self._domains)
+        self._running: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
         self._attachers = tuple(attachers)
-        self._pins = Pins(instance=instance, pid=os.getpid())
+        self._pins = Pins(instance=instance_of(self._state_dir), pid=os.getpid())
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -80,9 +85,10 @@ class LocalExecutor:
         egress = self._host.capability("egress_bytes")
         is_counted = egress.state is CapabilityState.ENFORCED
         unknown = {} if is_counted else {Unit.EGRESS_BYTES: egress.why}
-        if self._host.backend is BackendKind.HYBRID:
-            return {**unknown, Unit.IO_BYTES: _NO_IO_HYBRID}
-        return unknown if sys.platform == "linux" else {**unknown, Unit.IO_BYTES: _NO_KEEPER}
+        io = self._host.capability("io_bytes")
+        if io.state is CapabilityState.ABSENT:
+            return {**unknown, Unit.IO_BYTES: io.why}
+        return unknown
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
@@ -94,10 +100,15 @@ class LocalExecutor:
         command: Command,
         limits: ExecutionLimits,
         *,
+        tenant: str = _LOCAL,
+        session: str = _LOCAL,
         told: Callable[[Measured], None] = _unheard,
         is_frozen: bool = False,
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
+
+        It shares what `session` may have with the session's other commands, and what `tenant`
+        may have with those of the tenant.
 
         Its time limit does not run while it is frozen. One that `is_frozen` from the start
         does not begin before it is thawed.
@@ -113,7 +124,8 @@ class LocalExecutor:
         """
         containment = self._containment(command.cwd)
         started = anyio.current_time()
-        domain = self._domains.make(checked_name(name), limits)
+        place = Place(tenant=tenant, session=session, call=name)
+        domain = self._running[name] = self._domains.make(place, limits)
         pause = self._pauses[name] = Pause(domain)
         launched: Launched | None = None
         attached: list[Attachment] = []
@@ -146,7 +158,7 @@ class LocalExecutor:
                 unmeasurable=self.unmeasurable,
             )
         finally:
-            del self._pauses[name]
+            del self._pauses[name], self._running[name]
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
     def _attach(
@@ -174,6 +186,8 @@ class LocalExecutor:
         limits: ExecutionLimits,
         *,
         cwd: str,
+        tenant: str = _LOCAL,
+        session: str = _LOCAL,
         user: str | None = None,
         is_joinable: bool = True,
     ) -> AsyncIterator[Agent]:
@@ -195,17 +209,18 @@ class LocalExecutor:
             cwd=cwd,
         )
         domains = self._domains if is_joinable else self._observed
-        domain = domains.make(checked_name(name), limits)
+        place = Place(tenant=tenant, session=session, call=name, ends_together=False)
+        domain = domains.make(place, limits)
         # Above an agent there is its launcher, which keeps the terminal.
         inside = AgentEntry(
             entry=replace(domain.entry, keeper=False), account=account, containment=containment
         )
         domain.entry = inside.entry
-        isolated = self._isolated(limits, containment)
+        held = self._isolated(limits, containment)
         if not is_joinable:
             why = "its launcher may not enter the groups of the sidecar"
-            isolated = replace(isolated, enforcement=Enforcement.OBSERVED, by="samples", why=why)
-        async with entered(name, domain, self._pauses, inside=inside, isolated=isolated) as agent:
+            held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=why)
+        async with entered(name, domain, self._pauses, inside=inside, isolated=held) as agent:
             yield agent
 
     async def freeze(self, name: str) -> bool:
@@ -223,6 +238,27 @@ class LocalExecutor:
             DomainError: the machine refused; it stays frozen.
         """
         return await self._paused(name, lambda pause: pause.thaw())
+
+    async def set_limits(self, name: str, limits: ExecutionLimits) -> bool:
+        """Give a command that runs other limits; tell whether there is one.
+
+        The time limit and that of the output stay as they were.
+
+        Raises:
+            DomainError: the machine refused one, or more is in use than it would allow.
+        """
+        domain = self._running.get(name)
+        if domain is None:
+            return False
+        try:
+            # The kernel takes memory back before it answers, which can take a while.
+            await anyio.to_thread.run_sync(domain.set_limits, limits)
+        except DomainError:
+            # A command that ended meanwhile took its domain with it.
+            if self._running.get(name) is domain:
+                raise
+            return False
+        return True
 
     async def _paused(self, name: str, act: Callable[[Pause], Awaitable[None]]) -> bool:
         pause = self._pauses.get(name)
@@ -247,7 +283,7 @@ class LocalExecutor:
         Raises:
             LaunchError: the warden cannot be started.
         """
-        if isinstance(self._domains, HybridDomains):
+        if self._domains.groups:
             async with guarded(self._domains.groups):
                 yield
         else:
@@ -274,45 +310,7 @@ class LocalExecutor:
         )
 
     def _isolated(self, limits: ExecutionLimits, containment: Containment) -> Isolated:
-        needed = _capabilities_for(limits, self._host)
-        short = [found for found in needed if found.state is not CapabilityState.ENFORCED]
-        absent = [found for found in short if found.state is CapabilityState.ABSENT]
-        if absent:
-            enforcement = Enforcement.NONE
-        else:
-            enforcement = Enforcement.OBSERVED if short else Enforcement.ENFORCED
-        reasons = _reasons(absent or short)
-        if containment.why:
-            reasons.append(containment.why)
-        return Isolated(
-            enforcement=enforcement,
-            contained=containment.contained,
-            by=f"{self._host.backend}, {containment.by}",
-            why="; ".join(reasons),
-        )
-
-
-def _capabilities_for(limits: ExecutionLimits, host: Host) -> list[Capability]:
-    """Return what the host must be capable of for these limits to hold."""
-    wanted = {
-        "memory": limits.memory_bytes,
-        "pids": limits.pids,
-        "cpu_rate": limits.cpu_millis,
-        "cpu_time": limits.cpu_ms,
-        "wall": limits.wall_ms,
-        "output": limits.output_bytes,
-        "egress_bytes": limits.egress_bytes,
-    }
-    names = [name for name, limit in wanted.items() if limit is not None]
-    return [host.capability(name) for name in (*names, "kill_tree")]
-
-
-def _reasons(short: list[Capability]) -> list[str]:
-    """Return one sentence for each reason, with all that it explains."""
-    names: dict[str, list[str]] = {}
-    for found in short:
-        names.setdefault(f"{found.state}: {found.why}", []).append(found.name)
-    return [f"{', '.join(sharing)} {reason}" for reason, sharing in names.items()]
+        return isolated(self._host, limits, self._shares, containment)
 
 
 def _result(
@@ -328,24 +326,25 @@ def _result(
 ) -> CommandResult:
     """Put together what is known once nothing of the command is left."""
     cpu_ms = measured.cpu_ms if launched.cpu_us is None else -(-launched.cpu_us // 1000)
+    io_bytes = launched.io_bytes if measured.io_bytes is None else measured.io_bytes
     figures = {
         Unit.CPU_MS: cpu_ms,
         Unit.MEMORY_MIB_S: measured.memory_mib_s,
-        Unit.IO_BYTES: launched.io_bytes,
+        Unit.IO_BYTES: io_bytes,
         Unit.EGRESS_BYTES: measured.attached.get(Unit.EGRESS_BYTES),
     }
     code = launched.exit_code
-    signalled = code is None or code < 0
+    signal = -code if code is not None and code < 0 else None
     return CommandResult(
         cause=final_cause(
             cause,
             measured=measured,
             dropped_bytes=captured.dropped_bytes,
-            signalled=signalled,
+            signal=signal,
             attached=attached,
         ),
-        exit_code=None if signalled else code,
-        signal=-code if code is not None and code < 0 else None,
+        exit_code=None if signal else code,
+        signal=signal,
         stdout=captured.stdout.kept,
         stderr=captured.stderr.kept,
         stdout_dropped_bytes=captured.stdout.dropped_bytes,
@@ -354,18 +353,28 @@ def _result(
         cpu_ms=cpu_ms,
         memory_peak_bytes=measured.memory_peak_bytes,
         memory_mib_s=measured.memory_mib_s,
-        io_bytes=launched.io_bytes,
+        swap_peak_bytes=measured.swap_peak_bytes,
+        io_bytes=io_bytes,
+        pids_peak=measured.pids_peak,
         pids_limit_hits=measured.pids_limit_hits,
+        pids_refused_by=measured.pids_refused_by,
+        memory_high_hits=measured.memory_high_hits,
+        victim=measured.victim,
         frozen_ms=measured.frozen_ms,
         isolated=isolated,
         attached=measured.attached,
         notes=tuple(note for one in attached for note in one.notes()),
         unmeasured={
-            unit: unmeasurable.get(unit, _NOT_SEEN.get(unit, "it ended before the first sample"))
+            unit: unmeasurable.get(unit) or measured.unknown.get(unit) or _not_seen(unit)
             for unit, figure in figures.items()
             if figure is None
         },
+        unknown=measured.unknown,
     )
+
+
+def _not_seen(unit: Unit) -> str:
+    return _NOT_SEEN.get(unit, _TOO_SHORT)
 
 
 async def _discard(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import anyio
 import anyio.to_thread
 
-from ebpf.domains.domain import Domain, Domains, checked_name
+from ebpf.domains.domain import Domain, Domains
+from ebpf.domains.place import ServerPlace
 from ebpf.errors import DomainError
 from ebpf.launching import server_argv
 
@@ -32,7 +33,7 @@ class Servers:
         """
         domain = self._servers.get(name)
         if domain is None:
-            domain = self._servers[name] = self._domains.make(checked_name(name), None)
+            domain = self._servers[name] = self._domains.make(ServerPlace(name=name), None)
         return server_argv(argv, domain.entry)
 
     def started(self, name: str, pid: int) -> None:

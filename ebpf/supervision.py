@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from signal import SIGKILL
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
@@ -170,22 +171,25 @@ def final_cause(
     *,
     measured: Measured,
     dropped_bytes: int,
-    signalled: bool,
+    signal: int | None,
     attached: Sequence[Attachment] = (),
 ) -> EndCause:
     """Return what ended a command, once its last figures are known.
 
     A command may end in the moment between the kernel's kill, or its last byte, and our
-    noticing: that it exited is then true, and not what ended it.
+    noticing: that it exited is then true, and not what ended it. Whoever was killed, where
+    nobody could count the kernel's own kills, may have been killed by anybody.
     """
     if first is not EndCause.EXITED:
         return first
-    if measured.memory_kills:
-        return EndCause.MEMORY
+    if measured.killed_by is not None:
+        return measured.killed_by
     if dropped_bytes:
         return EndCause.OUTPUT
     for one in attached:
         cause = one.ended_by()
         if cause is not None:
             return cause
-    return EndCause.SIGNALLED if signalled else EndCause.EXITED
+    if signal == SIGKILL and measured.memory_kills is None:
+        return EndCause.UNKNOWN
+    return EndCause.EXITED if signal is None else EndCause.SIGNALLED

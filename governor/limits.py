@@ -27,8 +27,49 @@ class ExecutionLimits:
     wall_ms: int
     output_bytes: int
     memory_high_bytes: int | None = None
+    memory_low_bytes: int | None = None
+    memory_min_bytes: int | None = None
     swap_bytes: int | None = None
     cpu_weight: int | None = None
     io_read_bps: int | None = None
     io_write_bps: int | None = None
     egress_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLimits:
+    """Ceilings and shares of a group of processes: a call, all of a session, all of a tenant.
+
+    None leaves the resource unlimited, and a share what the kernel gives by itself. What
+    `memory_low_bytes` protects is taken from the group last, `memory_min_bytes` never.
+    """
+
+    memory_bytes: int | None = None
+    memory_high_bytes: int | None = None
+    memory_low_bytes: int | None = None
+    memory_min_bytes: int | None = None
+    swap_bytes: int | None = None
+    pids: int | None = None
+    cpu_millis: int | None = None
+    cpu_weight: int | None = None
+    io_read_bps: int | None = None
+    io_write_bps: int | None = None
+
+
+UNLIMITED = SharedLimits()
+
+
+def shared_part(limits: ExecutionLimits) -> SharedLimits:
+    """Return what of a call's limits the machine holds for the group of its processes."""
+    return SharedLimits(
+        memory_bytes=limits.memory_bytes,
+        memory_high_bytes=limits.memory_high_bytes,
+        memory_low_bytes=limits.memory_low_bytes,
+        memory_min_bytes=limits.memory_min_bytes,
+        swap_bytes=limits.swap_bytes,
+        pids=limits.pids,
+        cpu_millis=limits.cpu_millis,
+        cpu_weight=limits.cpu_weight,
+        io_read_bps=limits.io_read_bps,
+        io_write_bps=limits.io_write_bps,
+    )

@@ -41,6 +41,7 @@ from runtime.configuration.translate import (
 )
 from runtime.errors import ConfigError, ListenError
 from runtime.listeners import bind
+from runtime.machine import executor_of
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
@@ -213,7 +214,7 @@ def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
     """Return what was found of the user that local commands run as, and of their rules."""
     user = config.local.user
     try:
-        executor = LocalExecutor(host=host, state_dir=state, user=user)
+        executor = executor_of(config, host=host, state_dir=state)
     except CapabilityMissingError as error:
         return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
     found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []

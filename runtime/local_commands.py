@@ -13,11 +13,12 @@ from governor.call import CallStatus, Isolated
 from governor.estimate import energy_mj
 from governor.ids import CallId
 from governor.limits import ExecutionLimits
+from governor.scope import ScopeChain
 from governor.usage import Usage
+from runtime.endings import Shares, explanation_of
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
 
-_MIB = 1024 * 1024
 _NO_ENERGY = "energy.watts_per_core is not set"
 
 
@@ -32,11 +33,13 @@ class LocalCommands:
         at_once_max: int,
         is_frozen: Callable[[CallId], bool] = lambda _: False,
         milliwatts_per_core: int | None = None,
+        shares: Shares | None = None,
     ) -> None:
         """Take the executor, where commands run that name no directory, and how many may run.
 
         `is_frozen` tells of a call that is about to start its command whether it must wait.
         `milliwatts_per_core` is what a busy core is taken to draw; None leaves energy unmeasured.
+        `shares` are the limits that a session's, and a tenant's, calls have together.
         """
         self._is_frozen = is_frozen
         self._executor = executor
@@ -47,6 +50,7 @@ class LocalCommands:
         if milliwatts_per_core is None:
             self._unmeasurable[Unit.ENERGY_MJ] = _NO_ENERGY
         self._at_once_max = at_once_max
+        self._shares = shares or {}
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -58,7 +62,13 @@ class LocalCommands:
         return self._executor.isolation_for(limits, cwd=cwd or self._workdir)
 
     async def run(
-        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+        self,
+        name: str,
+        command: Command,
+        limits: ExecutionLimits,
+        meter: Meter,
+        *,
+        chain: ScopeChain,
     ) -> CommandOutcome:
         """Run the command; its whole process tree is gone when this returns or is cancelled.
 
@@ -83,6 +93,9 @@ class LocalCommands:
                     stdin=command.stdin,
                 ),
                 limits,
+                tenant=chain.tenant,
+                # Sub-sessions are carved out of it, and so is what they take of the machine.
+                session=chain.sessions[0],
                 told=lambda measured: self._note(meter, measured, began),
                 is_frozen=self._is_frozen(CallId(name)),
             )
@@ -97,7 +110,7 @@ class LocalCommands:
             exit_code=ended.exit_code,
             stdout=ended.stdout,
             stderr=ended.stderr,
-            explanation=explanation_of(ended, limits),
+            explanation=explanation_of(ended, limits, self._shares),
             notes=ended.notes,
             usage=self._usage(ended),
             isolated=ended.isolated,
@@ -191,67 +204,15 @@ class LocalCommands:
         await self._executor.servers.end(name)
 
 
-def explanation_of(ended: CommandResult, limits: ExecutionLimits) -> str:
-    """Return what a model needs to know about how a command ended; empty if it went well."""
-    peak = ended.memory_peak_bytes
-    seen = "" if peak is None else f" (peak {peak / _MIB:.1f} MiB)"
-    match ended.cause:
-        case EndCause.PIDS:
-            said = (
-                f"killed: it started more than {limits.pids} processes. Start fewer at a time; "
-                "an administrator can raise pids in the rule"
-            )
-        case EndCause.EXITED:
-            said = f"exit code {ended.exit_code}" if ended.exit_code else ""
-        case EndCause.SIGNALLED:
-            said = f"ended by signal {ended.signal}{seen}"
-        case EndCause.MEMORY:
-            said = (
-                f"killed: it went over its memory limit of {(limits.memory_bytes or 0) / _MIB:.0f} "
-                f"MiB{seen}. Nothing else was harmed. Work on less at a time, or read and write "
-                "in a stream; an administrator can raise memory_mib in the rule"
-            )
-        case EndCause.CPU:
-            said = (
-                f"killed: it used up its {limits.cpu_ms} ms of processor time{seen}. Do less in "
-                "one call, or split the work"
-            )
-        case EndCause.WALL:
-            said = (
-                f"killed after {limits.wall_ms} ms, its time limit{seen}. Do less in one call, "
-                "split the work, or check whether it waits for input"
-            )
-        case EndCause.OUTPUT:
-            said = (
-                f"killed: it wrote more than {limits.output_bytes} bytes. Filter the output, or "
-                "write it to a file and read parts of it"
-            )
-        case EndCause.EGRESS:
-            said = _egress_explanation(ended, limits)
-    if ended.pids_limit_hits:
-        hint = f"{ended.pids_limit_hits} process starts were refused by the limit of {limits.pids}"
-        said = f"{said}; {hint}" if said else hint
-    return said
-
-
-def _egress_explanation(ended: CommandResult, limits: ExecutionLimits) -> str:
-    """Return what a model needs to know about a command that sent too much."""
-    sent = ended.attached.get(Unit.EGRESS_BYTES, 0)
-    told = f" ({'; '.join(ended.notes)})" if ended.notes else ""
-    return (
-        f"killed: it sent {sent} of the {limits.egress_bytes or 0} bytes that it may send, and "
-        f"what went beyond was dropped{told}. Send less in one call, compressed or in parts, or "
-        "keep it on this machine; an administrator can raise egress_bytes in the rule"
-    )
-
-
 def _status(ended: CommandResult) -> CallStatus:
     match ended.cause:
         case EndCause.EXITED:
             return CallStatus.OK if ended.exit_code == 0 else CallStatus.TOOL_ERROR
-        case EndCause.SIGNALLED:
+        case EndCause.SIGNALLED | EndCause.UNKNOWN:
             return CallStatus.TOOL_ERROR
         case EndCause.WALL:
             return CallStatus.TIMED_OUT
         case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT | EndCause.EGRESS:
+            return CallStatus.LIMIT_HIT
+        case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY | EndCause.HOST_MEMORY:
             return CallStatus.LIMIT_HIT

@@ -53,6 +53,7 @@ from runtime.in_force import InForce
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
+from runtime.machine import executor_of, shares_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
@@ -162,9 +163,7 @@ async def open_sidecar(
         host, attachers = metered(
             stack, probe_host(), state_dir=state_dir, has_free_loopback=config.local.free_loopback
         )
-        executor = LocalExecutor(
-            host=host, state_dir=state_dir, user=config.local.user, attachers=attachers
-        )
+        executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
         local = _local(ground, executor)
@@ -238,6 +237,7 @@ def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
         at_once_max=max(1, terms.at_once_max // ground.seat.workers),
         is_frozen=ground.running.is_frozen,
         milliwatts_per_core=ground.policy.milliwatts_per_core,
+        shares=shares_of(terms),
     )
 
 

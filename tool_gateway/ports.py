@@ -236,21 +236,24 @@ class CommandRunner(Protocol):
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
         """Return the units that this host cannot measure, each with the reason."""
-        ...
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits."""
-        ...
 
     async def run(
-        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+        self,
+        name: str,
+        command: Command,
+        limits: ExecutionLimits,
+        meter: Meter,
+        *,
+        chain: ScopeChain,
     ) -> CommandOutcome:
         """Run the command; its whole process tree is gone when this returns or is cancelled.
 
         Raises:
             UpstreamNotReachedError: the command could not be started.
         """
-        ...
 
 
 class CommandFreezer(Protocol):
@@ -262,7 +265,6 @@ class CommandFreezer(Protocol):
         Raises:
             UpstreamFailedError: the machine refused.
         """
-        ...
 
     async def thaw(self, name: str) -> bool:
         """Let the command of that name go on; tell whether there is one.
@@ -270,7 +272,6 @@ class CommandFreezer(Protocol):
         Raises:
             UpstreamFailedError: the machine refused.
         """
-        ...
 
 
 class ServerPlacement(Protocol):
@@ -278,19 +279,15 @@ class ServerPlacement(Protocol):
 
     def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that starts the server inside its domain; it ends with us."""
-        ...
 
     def server_started(self, name: str, pid: int) -> None:
         """Take note of the process that the command was started as."""
-        ...
 
     async def server_processes(self, name: str) -> tuple[int, ...]:
         """Return the ids of all processes of the server that live now."""
-        ...
 
     async def end_server(self, name: str) -> None:
         """Kill whatever is left of the server's tree and remove its domain."""
-        ...
 
 
 class SessionNaming(Protocol):

@@ -112,7 +112,7 @@ class Shell:
         else:
             command = command_of(call.arguments, self._environment)
         limits = _clamped(limits, call.arguments)
-        ended = await self._runner.run(call.call_id, command, limits, meter)
+        ended = await self._runner.run(call.call_id, command, limits, meter, chain=call.chain)
         return Outcome(
             result=_result(ended),
             status=ended.status,

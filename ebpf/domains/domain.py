@@ -1,29 +1,14 @@
 """What every kind of domain offers to the supervisor of a command."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ebpf.command import EndCause
-from ebpf.errors import DomainError
+from ebpf.command import EndCause, Level, Victim
+from ebpf.domains.place import Place, ServerPlace
 from governor.amounts import Unit
 from governor.limits import ExecutionLimits
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-
-
-def checked_name(name: str) -> str:
-    """Return a name that is safe as the name of a directory.
-
-    Raises:
-        DomainError: it is not.
-    """
-    if not _NAME.fullmatch(name):
-        message = f"{name!r} cannot name a domain"
-        raise DomainError(message)
-    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +25,26 @@ class Entry:
 class Measured:
     """What a domain knows of its processes, now or at their end; unknown is None.
 
-    `attached` is what the attachments counted.
+    `attached` is what the attachments counted. `unknown` says why a figure is None, by its name
+    here. `killed_by` is whose limit had a process killed for want of memory, `pids_refused_by`
+    whose limit refused forks.
     """
 
     cpu_ms: int | None
     memory_peak_bytes: int | None
     memory_mib_s: int | None = None
-    memory_kills: int = 0
-    pids_limit_hits: int = 0
+    swap_peak_bytes: int | None = None
+    io_bytes: int | None = None
+    pids_peak: int | None = None
+    memory_kills: int | None = 0
+    memory_high_hits: int | None = None
+    pids_limit_hits: int | None = 0
     frozen_ms: int = 0
     attached: Mapping[Unit, int] = field(default_factory=dict)
+    killed_by: EndCause | None = None
+    pids_refused_by: Level | None = None
+    victim: Victim | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 class Domain(Protocol):
@@ -60,6 +55,13 @@ class Domain(Protocol):
     @property
     def unified(self) -> Path | None:
         """Return the directory in the v2 hierarchy, where programs attach; None without one."""
+
+    def set_limits(self, limits: ExecutionLimits) -> None:
+        """Put limits in force, also anew while the command runs.
+
+        Raises:
+            DomainError: the kernel refused one, or more is in use than it would allow.
+        """
 
     def started(self, pid: int) -> None:
         """Take note of the process that was launched into the domain."""
@@ -109,11 +111,15 @@ class Domain(Protocol):
 class Domains(Protocol):
     """Makes the domains of one sidecar and finds those that a dead one left behind."""
 
-    def make(self, name: str, limits: ExecutionLimits | None) -> Domain:
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Return what all domains of this process are beneath, the one to kill in last, if any."""
+
+    def make(self, place: Place | ServerPlace, limits: ExecutionLimits | None) -> Domain:
         """Return a new, empty domain that holds the limits it can hold.
 
         Raises:
-            DomainError: the name is taken, or a limit was refused by the kernel.
+            DomainError: the place is taken, or a limit was refused by the kernel.
         """
 
     async def sweep(self) -> int:

@@ -46,6 +46,19 @@ def read(path: Path) -> str:
         raise DomainError(message) from error
 
 
+def read_number(path: Path) -> int:
+    """Return the number that a control file holds.
+
+    Raises:
+        DomainError: it cannot be read, or holds none.
+    """
+    text = read(path).strip()
+    if not text.isdigit():
+        message = f"{path.parent.name}: {path.name} holds {text!r}"
+        raise DomainError(message)
+    return int(text)
+
+
 def read_field(path: Path, name: str) -> int:
     """Return the number after `name` in a control file of `name value` lines."""
     for line in read(path).splitlines():
@@ -154,6 +167,11 @@ def find_groups(root: Path, prefix: str) -> list[Path]:
         level = [child for parent in level for child in child_groups(parent)]
         found += [path for path in level if path.name.startswith(prefix)]
     return found
+
+
+def is_there(directory: Path) -> bool:
+    """Tell whether a control group still exists."""
+    return directory.exists()
 
 
 def child_groups(directory: Path) -> list[Path]:

@@ -8,6 +8,7 @@ and the resource limits bound by how much.
 
 import resource
 import sys
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -15,7 +16,9 @@ import psutil
 
 from ebpf.command import EndCause
 from ebpf.domains.domain import Entry, Measured
+from ebpf.domains.groups import read_field
 from ebpf.domains.memory_time import MemoryTime
+from ebpf.domains.place import Place, ServerPlace
 from ebpf.errors import DomainError
 from ebpf.observer import (
     TreeSample,
@@ -33,6 +36,7 @@ from ebpf.observer import (
 from governor.limits import ExecutionLimits
 
 MARKER = "FLYBALL_DOMAIN"
+_VMSTAT = Path("/proc/vmstat")
 SAMPLE_SECONDS = 0.1
 KILL_SECONDS_MAX = 10.0
 FREEZE_SECONDS_MAX = 5.0
@@ -77,18 +81,25 @@ class ObservedDomain:
         self._peak_bytes: int | None = None
         self._cpu_ms: int | None = None
         self._memory_time = MemoryTime()
+        self._limits: ExecutionLimits | None = None
+        self._kills_before: int | None = None
         self.entry = Entry(
             rlimits=rlimits, marker=(MARKER, self._mark), keeper=sys.platform == "linux"
         )
 
     @property
-    def unified(self) -> None:
-        """Return None: there are no control groups."""
-        return
+    def unified(self) -> Path | None:
+        """Return None: there is no group."""
+        return None
+
+    def set_limits(self, limits: ExecutionLimits) -> None:
+        """Have the next sample judged by other limits; the backstops stay."""
+        self._limits = limits
 
     def started(self, pid: int) -> None:
         """Remember the root of the tree."""
         self._root_pid = pid
+        self._kills_before = _kills_on_the_machine()
         self._memory_time.begin(anyio.current_time())
 
     def members(self) -> tuple[int, ...]:
@@ -97,7 +108,9 @@ class ObservedDomain:
 
     async def watch(self, limits: ExecutionLimits) -> EndCause:
         """Return the first limit that a sample exceeds."""
+        self._limits = self._limits or limits
         while True:
+            limits = self._limits
             async with self._freezing:
                 if self._is_frozen:
                     # Whatever was about to start when the others were stopped.
@@ -124,8 +137,14 @@ class ObservedDomain:
         self._cpu_ms = max(self._cpu_ms or 0, sample.cpu_ms)
 
     def measure(self) -> Measured:
-        """Return the highest of what was sampled."""
+        """Return the highest of what was sampled.
+
+        Whom the kernel killed for want of memory is known only where it killed nobody at all.
+        """
+        kills = _kills_on_the_machine()
+        is_spared = kills is not None and kills == self._kills_before
         return Measured(
+            memory_kills=0 if is_spared else None,
             cpu_ms=self._cpu_ms,
             memory_peak_bytes=self._peak_bytes,
             memory_mib_s=self._memory_time.mib_s(
@@ -197,8 +216,18 @@ class ObservedDomain:
         self._made.discard(self._name)
 
 
+def _kills_on_the_machine() -> int | None:
+    """Return how many processes the kernel has killed for want of memory; None if it is silent."""
+    try:
+        return read_field(_VMSTAT, "oom_kill")
+    except DomainError:
+        return None  # no Linux
+
+
 class ObservedDomains:
     """Makes observed domains, told apart by a mark in their members' environment."""
+
+    groups: tuple[Path, ...] = ()
 
     def __init__(self, *, instance: str, pid: int, uid: int) -> None:
         """Take the id of this process and the user that the commands run as."""
@@ -207,8 +236,9 @@ class ObservedDomains:
         self._uid = uid
         self._made: set[str] = set()
 
-    def make(self, name: str, limits: ExecutionLimits | None) -> ObservedDomain:
+    def make(self, place: Place | ServerPlace, limits: ExecutionLimits | None) -> ObservedDomain:
         """Return a new domain; its backstops are in force from the start."""
+        name = "/".join(place.path)
         if name in self._made:
             message = f"{name}: a domain of this name exists"
             raise DomainError(message)

@@ -161,6 +161,8 @@ class Runs:
                     terms.run_id,
                     terms.limits,
                     cwd=begin.cwd,
+                    tenant=terms.chain.tenant,
+                    session=terms.chain.sessions[0],
                     user=begin.user,
                     is_joinable=begin.is_joinable,
                 ) as agent,

@@ -243,6 +243,8 @@ def _limit(cause: EndCause, memory_bytes: int | None, pids: int | None) -> Over:
     match cause:
         case EndCause.MEMORY:
             text = f"it went over its memory limit of {(memory_bytes or 0) // _MIB} MiB"
+        case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY | EndCause.HOST_MEMORY:
+            text = f"memory ran short beyond its own limit ({cause.value})"
         case EndCause.PIDS:
             text = f"it started more than {pids} processes"
         case _:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 
-from ebpf.executor import LocalExecutor
 from runtime.collector import spare_what_lasts
 from runtime.configuration.listen import WORKERS_MAX
 from runtime.configuration.load import load_config
@@ -19,6 +18,7 @@ from runtime.configuration.translate import budgets_of
 from runtime.examination import Mark, budget_findings, local_command_findings
 from runtime.hangup import reloading_on_hangup
 from runtime.listeners import DRAIN_SECONDS, Listeners, bind
+from runtime.machine import executor_of
 from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
 from runtime.standing_budgets import names_in
@@ -95,7 +95,7 @@ async def _until_stopped(signals: StopSignals, sidecar: Sidecar, listeners: List
 
 async def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
     """Say once at start what this host cannot hold, and which budgets are not as the file says."""
-    executor = LocalExecutor(host=sidecar.host, state_dir=settings.state, user=config.local.user)
+    executor = executor_of(config, host=sidecar.host, state_dir=settings.state)
     budgets = budgets_of(config, tenant=TENANT)
     found = await sidecar.store.glance(names_in(budgets))
     for finding in (

@@ -27,6 +27,7 @@ from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
+from runtime.configuration.machine import Limits, Local
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
@@ -99,17 +100,6 @@ class Energy(Table):
     """What one busy core draws; without it no call is charged energy, and metrics take 10 W."""
 
     watts_per_core: Annotated[Decimal, Field(gt=0, le=10_000)] | None = None
-
-
-class Local(Table):
-    """Local commands: whom they run as, and where."""
-
-    user: str = "nobody"
-    workdir: str | None = None
-    at_once_max: Positive = 32
-    free_loopback: Flag = False
-    # What python_run runs; None is the system's own, never that of the sidecar.
-    python: str | None = None
 
 
 class Builtin(Table):
@@ -189,18 +179,6 @@ class Upstream(EgressTable):
         if self.auth is not None and has_header and self.auth.kind != "forward":
             raise ValueError("auth: there is an Authorization header as well; remove one of them")
         return self
-
-
-class Limits(Table):
-    """What one call may take of the machine."""
-
-    memory_mib: Positive | None = 512
-    pids: Positive | None = 128
-    cpus: Annotated[float, Field(strict=True, gt=0, le=1024)] | None = 1.0
-    cpu_ms: Positive | None = None
-    wall_ms: Positive = 60_000
-    output_bytes: Positive = 8 * _MIB
-    egress_bytes: Amount | None = None
 
 
 class Estimate(Table):

@@ -29,13 +29,13 @@ from runtime.configuration.content import content_of
 from runtime.configuration.credentials import auth_of
 from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
+from runtime.configuration.machine import Limits, execution_limits
 from runtime.configuration.model import (
     BudgetTable,
     CacheTable,
     Config,
     Estimate,
     GateTable,
-    Limits,
     LoopTable,
     Rule,
     RuleTerms,
@@ -366,15 +366,7 @@ def _loops(loops: str | LoopTable) -> LoopRule | None:
 def _limits(limits: Limits, estimate: Estimate) -> ExecutionLimits:
     # What is held of a budget is what may be sent: nothing else bounds a call without a limit.
     egress = estimate.egress_bytes if limits.egress_bytes is None else limits.egress_bytes
-    return ExecutionLimits(
-        memory_bytes=None if limits.memory_mib is None else limits.memory_mib * _MIB,
-        pids=limits.pids,
-        cpu_millis=None if limits.cpus is None else max(1, round(limits.cpus * 1000)),
-        cpu_ms=limits.cpu_ms,
-        wall_ms=limits.wall_ms,
-        output_bytes=limits.output_bytes,
-        egress_bytes=egress,
-    )
+    return replace(execution_limits(limits), egress_bytes=egress)
 
 
 def _upstream(table: Upstream) -> UpstreamSpec:

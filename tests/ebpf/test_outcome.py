@@ -8,25 +8,34 @@ from ebpf.domains.domain import Measured
 from ebpf.supervision import Captured, final_cause
 
 NOTHING = Measured(cpu_ms=1, memory_peak_bytes=1)
-KILLED = Measured(cpu_ms=1, memory_peak_bytes=1, memory_kills=1)
+KILLED = Measured(cpu_ms=1, memory_peak_bytes=1, memory_kills=1, killed_by=EndCause.SESSION_MEMORY)
+BLIND = Measured(cpu_ms=1, memory_peak_bytes=1, memory_kills=None)
 
 
 @pytest.mark.parametrize(
-    ("first", "measured", "dropped_bytes", "signalled", "expected"),
+    ("first", "measured", "dropped_bytes", "signal", "expected"),
     [
-        (EndCause.EXITED, NOTHING, 0, False, EndCause.EXITED),
-        (EndCause.EXITED, NOTHING, 0, True, EndCause.SIGNALLED),
-        (EndCause.EXITED, KILLED, 0, True, EndCause.MEMORY),
-        (EndCause.EXITED, KILLED, 0, False, EndCause.MEMORY),
-        (EndCause.EXITED, NOTHING, 1, False, EndCause.OUTPUT),
-        (EndCause.WALL, KILLED, 1, True, EndCause.WALL),
-        (EndCause.CPU, NOTHING, 0, True, EndCause.CPU),
+        (EndCause.EXITED, NOTHING, 0, None, EndCause.EXITED),
+        (EndCause.EXITED, NOTHING, 0, 9, EndCause.SIGNALLED),
+        (EndCause.EXITED, KILLED, 0, 9, EndCause.SESSION_MEMORY),
+        (EndCause.EXITED, KILLED, 0, None, EndCause.SESSION_MEMORY),
+        (EndCause.EXITED, NOTHING, 1, None, EndCause.OUTPUT),
+        (EndCause.EXITED, BLIND, 0, None, EndCause.EXITED),
+        (EndCause.EXITED, BLIND, 0, 11, EndCause.SIGNALLED),
+        (EndCause.EXITED, BLIND, 0, 9, EndCause.UNKNOWN),
+        (EndCause.WALL, KILLED, 1, 9, EndCause.WALL),
+        (EndCause.CPU, NOTHING, 0, 9, EndCause.CPU),
     ],
 )
 def test_the_cause_is_the_limit_that_bit_and_never_a_guess_from_a_signal(
-    *, first: EndCause, measured: Measured, dropped_bytes: int, signalled: bool, expected: EndCause
+    *,
+    first: EndCause,
+    measured: Measured,
+    dropped_bytes: int,
+    signal: int | None,
+    expected: EndCause,
 ) -> None:
-    found = final_cause(first, measured=measured, dropped_bytes=dropped_bytes, signalled=signalled)
+    found = final_cause(first, measured=measured, dropped_bytes=dropped_bytes, signal=signal)
 
     assert found is expected
 

@@ -12,7 +12,7 @@ import pytest
 
 from ebpf.capability import Host
 from ebpf.domains.groups import remove_group
-from ebpf.domains.hybrid import HybridDomains
+from ebpf.domains.tree import GroupDomains
 from ebpf.executor import LocalExecutor
 from tests.ebpf.commands import (
     HOSTILE,
@@ -48,7 +48,7 @@ def tight(host: Host) -> Iterator[Path]:
 def bases(host: Host, state_dir: Path) -> list[Path]:
     """Return the groups that a sidecar of this state directory has made in any hierarchy."""
     domains = LocalExecutor(host=host, state_dir=state_dir, user="nobody")._domains
-    assert isinstance(domains, HybridDomains)
+    assert isinstance(domains, GroupDomains)
     return [
         path
         for hierarchy in host.hierarchies.values()

@@ -23,6 +23,7 @@ from tests.ebpf.commands import (
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio, pytest.mark.usefixtures("groups")]
 
 
+HIERARCHIES = ("memory", "pids", "cpu", "unified")
 Groups = Callable[[str], list[Path]]
 
 
@@ -193,7 +194,7 @@ async def test_a_server_runs_in_its_domain_and_its_tree_ends_with_it(
             await executor.servers.end("files")
             await server.wait()
 
-    assert placed.count(b"/files\n") == 5
+    assert placed.count(b"/_servers/files\n") == len(HIERARCHIES)
     assert answered == b"hello"
     assert not is_running(daemon)
     assert not groups("files")

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from ebpf.command import Command as DomainCommand
-from ebpf.command import CommandResult, EndCause
+from ebpf.command import CommandResult, EndCause, Level, Victim
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
 from ebpf.executor import Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
-from governor.limits import ExecutionLimits
-from runtime.local_commands import LocalCommands, explanation_of
+from governor.ids import PrincipalId, SessionId, TenantId
+from governor.limits import ExecutionLimits, SharedLimits
+from governor.scope import ScopeChain
+from runtime.endings import explanation_of
+from runtime.local_commands import LocalCommands
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, Meter
 
@@ -21,13 +24,27 @@ MIB = 1024 * 1024
 LIMITS = ExecutionLimits(
     memory_bytes=64 * MIB, pids=7, cpu_millis=500, cpu_ms=1500, wall_ms=2500, output_bytes=4096
 )
+SHARES = {
+    Level.SESSION: SharedLimits(memory_bytes=256 * MIB, pids=40),
+    Level.TENANT: SharedLimits(memory_bytes=1024 * MIB),
+}
+CHAIN = ScopeChain(
+    tenant=TenantId("acme"),
+    agent=PrincipalId("ada"),
+    session=SessionId("ses_below"),
+    ancestors=(SessionId("ses_1"),),
+)
 FENCED = Isolated(enforcement=Enforcement.ENFORCED, contained=True, by="hybrid")
 COMMAND = Command(argv=("/bin/true",), cwd=None, env={"A": "b"}, stdin=b"in")
 
 # How a command of each cause ended, and the words that its explanation must have.
 ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
     EndCause.EXITED: ({"exit_code": 3}, ("exit code 3",)),
-    EndCause.SIGNALLED: ({"signal": 11}, ("signal 11", "peak 12.5 MiB")),
+    EndCause.SIGNALLED: ({"signal": 11}, ("signal 11", "peak 12.5 MiB", "no limit sent")),
+    EndCause.SESSION_MEMORY: ({"signal": 9}, ("this session", "256 MiB", "peak 12.5 MiB", "or")),
+    EndCause.TENANT_MEMORY: ({"signal": 9}, ("this tenant", "1024 MiB", "[local.tenant]")),
+    EndCause.HOST_MEMORY: ({"signal": 9}, ("the whole machine", "no limit of this call", "or")),
+    EndCause.UNKNOWN: ({"signal": 9}, ("nothing that was counted", "Try it once more, or")),
     EndCause.MEMORY: ({"signal": 9}, ("memory limit of 64 MiB", "peak 12.5 MiB", "memory_mib")),
     EndCause.PIDS: ({"signal": 9}, ("more than 7 processes", "pids")),
     EndCause.CPU: ({"signal": 9}, ("1500 ms of processor time", "peak 12.5 MiB")),
@@ -38,6 +55,10 @@ STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
     EndCause.SIGNALLED: CallStatus.TOOL_ERROR,
     EndCause.MEMORY: CallStatus.LIMIT_HIT,
+    EndCause.SESSION_MEMORY: CallStatus.LIMIT_HIT,
+    EndCause.TENANT_MEMORY: CallStatus.LIMIT_HIT,
+    EndCause.HOST_MEMORY: CallStatus.LIMIT_HIT,
+    EndCause.UNKNOWN: CallStatus.TOOL_ERROR,
     EndCause.PIDS: CallStatus.LIMIT_HIT,
     EndCause.CPU: CallStatus.LIMIT_HIT,
     EndCause.WALL: CallStatus.TIMED_OUT,
@@ -83,6 +104,7 @@ class Executor:
     def __init__(self, ending: CommandResult | EbpfError) -> None:
         self._ending = ending
         self.ran: list[tuple[str, DomainCommand, ExecutionLimits]] = []
+        self.places: list[tuple[str, str]] = []
         self.asked_cwd: list[str | None] = []
         self.started_servers: list[tuple[str, int]] = []
         self.ended_servers: list[str] = []
@@ -95,9 +117,12 @@ class Executor:
         command: DomainCommand,
         limits: ExecutionLimits,
         *,
+        tenant: str,
+        session: str,
         told: Callable[[Measured], None] | None = None,
         is_frozen: bool = False,
     ) -> CommandResult:
+        self.places.append((tenant, session))
         self.frozen_at_start.append(is_frozen)
         if told is not None:
             told(MEASURED)
@@ -146,7 +171,11 @@ def commands(
 ) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
     local = LocalCommands(
-        executor, workdir="/srv/work", at_once_max=2, milliwatts_per_core=milliwatts_per_core
+        executor,
+        workdir="/srv/work",
+        at_once_max=2,
+        milliwatts_per_core=milliwatts_per_core,
+        shares=SHARES,
     )
     return local, executor
 
@@ -159,7 +188,7 @@ def test_the_table_of_endings_has_every_cause() -> None:
 def test_every_ending_is_explained_with_its_limit_and_the_peak(cause: EndCause) -> None:
     figures, words = ENDINGS[cause]
 
-    said = explanation_of(ended(cause, **figures), LIMITS)
+    said = explanation_of(ended(cause, **figures), LIMITS, SHARES)
 
     assert [word for word in words if word not in said] == []
 
@@ -182,9 +211,43 @@ def test_a_peak_that_nobody_measured_is_not_made_up(cause: EndCause) -> None:
 def test_processes_that_the_kernel_refused_are_told_however_it_ended(
     exit_code: int, expected: str
 ) -> None:
-    said = explanation_of(ended(exit_code=exit_code, pids_limit_hits=3), LIMITS)
+    refused = replace(ended(exit_code=exit_code, pids_limit_hits=3), pids_refused_by=Level.CALL)
 
-    assert said == f"{expected}3 process starts were refused by the limit of 7"
+    assert (
+        explanation_of(refused, LIMITS)
+        == f"{expected}3 process starts were refused by the limit of 7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        (Level.SESSION, "the limit of 40 for all calls of this session together"),
+        (Level.MACHINE, "by the machine, not by a limit of this call"),
+        (None, "by a limit on processes; this call's own is 7"),
+    ],
+)
+def test_whose_limit_refused_a_process_is_told_only_where_it_is_known(
+    level: Level | None, words: str
+) -> None:
+    refused = replace(ended(exit_code=0, pids_limit_hits=3), pids_refused_by=level)
+
+    assert words in explanation_of(refused, LIMITS, SHARES)
+
+
+def test_the_process_that_the_kernel_chose_is_named() -> None:
+    killed = replace(ended(EndCause.MEMORY, signal=9), victim=Victim(pid=42, comm="cc1plus"))
+
+    assert "process 42, cc1plus" in explanation_of(killed, LIMITS)
+
+
+@pytest.mark.anyio
+async def test_a_command_runs_in_the_place_of_its_tenant_and_its_uppermost_session() -> None:
+    local, executor = commands(ended(exit_code=0))
+
+    await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
+
+    assert executor.places == [("acme", "ses_1")]
 
 
 @pytest.mark.anyio
@@ -193,17 +256,17 @@ async def test_every_ending_has_its_status(cause: EndCause) -> None:
     figures, _ = ENDINGS[cause]
     local, _ = commands(ended(cause, **figures))
 
-    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert outcome.status is STATUSES[cause]
-    assert outcome.explanation == explanation_of(ended(cause, **figures), LIMITS)
+    assert outcome.explanation == explanation_of(ended(cause, **figures), LIMITS, SHARES)
 
 
 @pytest.mark.anyio
 async def test_a_command_that_exits_with_zero_is_ok() -> None:
     local, _ = commands(ended(exit_code=0))
 
-    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert (outcome.status, outcome.exit_code) == (CallStatus.OK, 0)
     assert (outcome.stdout, outcome.stderr) == (b"out", b"err")
@@ -214,7 +277,7 @@ async def test_a_command_that_exits_with_zero_is_ok() -> None:
 async def test_the_measured_processor_time_is_what_is_charged() -> None:
     local, _ = commands(ended(exit_code=0))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)).usage
 
     assert usage.measured == Amounts({Unit.CPU_MS: 40})
     assert usage.memory_peak_bytes == 25 * MIB // 2
@@ -224,7 +287,7 @@ async def test_the_measured_processor_time_is_what_is_charged() -> None:
 async def test_memory_and_disk_traffic_are_charged_as_the_domain_saw_them() -> None:
     local, _ = commands(replace(ended(exit_code=0), memory_mib_s=9, io_bytes=512))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)).usage
 
     assert usage.measured.as_dict() == {"cpu_ms": 40, "memory_mib_s": 9, "io_bytes": 512}
     assert usage.estimated == (Unit.MEMORY_MIB_S,)
@@ -237,7 +300,7 @@ async def test_energy_is_reckoned_from_processor_time_where_the_draw_of_a_core_i
     dark, _ = commands(ended(exit_code=0))
     local, _ = commands(ended(exit_code=0), milliwatts_per_core=7_030)
 
-    usage = (await local.run("call_1", COMMAND, LIMITS, meter)).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, meter, chain=CHAIN)).usage
 
     assert usage.measured.of(Unit.ENERGY_MJ) == 282  # 40 ms at 7.03 W, rounded up
     assert usage.estimated == (Unit.ENERGY_MJ,)
@@ -252,7 +315,7 @@ async def test_processor_time_that_nobody_measured_is_unknown_and_not_zero() -> 
     why = {Unit.CPU_MS: "it ended before the first sample"}
     local, _ = commands(ended(exit_code=0, cpu_ms=None, memory_peak_bytes=None, unmeasured=why))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)).usage
 
     assert Unit.CPU_MS not in usage.measured
     assert usage.unmeasured == why
@@ -267,7 +330,7 @@ async def test_a_command_that_names_no_directory_runs_in_the_configured_one(
     local, executor = commands(ended(exit_code=0))
     command = Command(argv=COMMAND.argv, cwd=asked, env=COMMAND.env, stdin=COMMAND.stdin)
 
-    await local.run("call_1", command, LIMITS, Meter())
+    await local.run("call_1", command, LIMITS, Meter(), chain=CHAIN)
     isolated = local.isolation_for(LIMITS, cwd=asked)
 
     expected = DomainCommand(argv=("/bin/true",), cwd=ran_in, env={"A": "b"}, stdin=b"in")
@@ -284,7 +347,7 @@ async def test_a_command_that_never_ran_was_provably_not_reached(error: EbpfErro
     local, _ = commands(error)
 
     with pytest.raises(UpstreamNotReachedError) as caught:
-        await local.run("call_1", COMMAND, LIMITS, Meter())
+        await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert str(caught.value) == str(error)
     assert caught.value.__cause__ is error
@@ -296,7 +359,7 @@ async def test_a_domain_that_fails_around_a_command_is_a_failure_that_may_have_c
     local, _ = commands(error)
 
     with pytest.raises(GatewayError) as caught:
-        await local.run("call_1", COMMAND, LIMITS, Meter())
+        await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert type(caught.value) is UpstreamFailedError
     assert caught.value.__cause__ is error
@@ -321,7 +384,7 @@ async def test_a_server_is_started_and_ended_in_a_domain_of_its_own() -> None:
 async def test_the_time_that_a_command_stood_still_is_not_charged() -> None:
     local, _ = commands(ended(exit_code=0, frozen_ms=900))
 
-    usage = (await local.run("call_1", COMMAND, LIMITS, Meter())).usage
+    usage = (await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)).usage
 
     assert usage.measured == Amounts({Unit.CPU_MS: 40, Unit.WALL_MS: 50})
 
@@ -334,7 +397,7 @@ async def test_a_call_of_a_frozen_session_starts_its_command_frozen() -> None:
     )
 
     for name in ("call_1", "call_2"):
-        await local.run(name, COMMAND, LIMITS, Meter())
+        await local.run(name, COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert executor.frozen_at_start == [False, True]
 

@@ -7,6 +7,7 @@ import pytest
 from governor.amounts import NOTHING, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.limits import ExecutionLimits
+from governor.scope import ScopeChain
 from governor.usage import Usage
 from tests.tool_gateway.makers import LIMITS, a_call
 from tool_gateway.ports import Command, CommandOutcome, Meter
@@ -31,6 +32,7 @@ class FakeRunner:
     ended: CommandOutcome = ENDED
     unmeasurable: Mapping[Unit, str] = field(default_factory=dict)
     commands: list[tuple[str, Command, ExecutionLimits]] = field(default_factory=list)
+    chains: list[ScopeChain] = field(default_factory=list)
     asked_cwd: str | None = None
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
@@ -38,8 +40,15 @@ class FakeRunner:
         return HELD
 
     async def run(
-        self, name: str, command: Command, limits: ExecutionLimits, meter: Meter
+        self,
+        name: str,
+        command: Command,
+        limits: ExecutionLimits,
+        meter: Meter,
+        *,
+        chain: ScopeChain,
     ) -> CommandOutcome:
+        self.chains.append(chain)
         self.commands.append((name, command, limits))
         return self.ended
 
@@ -107,6 +116,28 @@ async def test_a_call_may_shorten_its_time_and_never_lengthen_it(
     ((name, _, limits),) = runner.commands
     assert name == "call_7"
     assert limits == replace(LIMITS, wall_ms=given_ms)
+
+
+@pytest.mark.anyio
+async def test_a_shorter_time_takes_no_other_limit_away() -> None:
+    runner = FakeRunner()
+    limited = replace(LIMITS, memory_high_bytes=1, swap_bytes=2, cpu_weight=3, io_read_bps=4)
+
+    await Shell(runner=runner, environment={}).run(
+        call(argv=["x"], timeout_ms=10), limited, Meter()
+    )
+
+    ((_, _, limits),) = runner.commands
+    assert limits == replace(limited, wall_ms=10)
+
+
+@pytest.mark.anyio
+async def test_a_command_is_run_for_the_chain_of_its_call() -> None:
+    runner = FakeRunner()
+
+    await Shell(runner=runner, environment={}).run(call(argv=["x"]), LIMITS, Meter())
+
+    assert runner.chains == [call().chain]
 
 
 @pytest.mark.anyio

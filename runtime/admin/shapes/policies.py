@@ -28,6 +28,11 @@ class ExecutionLimitsOut(Out):
     cpu_ms: int | None
     wall_ms: int
     output_bytes: int
+    memory_high_bytes: int | None
+    swap_bytes: int | None
+    cpu_weight: int | None
+    io_read_bps: int | None
+    io_write_bps: int | None
 
 
 class ApprovalTermsOut(Out):
@@ -144,6 +149,11 @@ def _rule_out(rule: ToolRule) -> RuleOut:
             cpu_ms=limits.cpu_ms,
             wall_ms=limits.wall_ms,
             output_bytes=limits.output_bytes,
+            memory_high_bytes=limits.memory_high_bytes,
+            swap_bytes=limits.swap_bytes,
+            cpu_weight=limits.cpu_weight,
+            io_read_bps=limits.io_read_bps,
+            io_write_bps=limits.io_write_bps,
         ),
         isolation=rule.isolation,
         cost_microusd=rule.cost_microusd,
