@@ -24,6 +24,7 @@ from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
 from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
+from ebpf.spawning import Spawner, can_spawn, spawning
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
@@ -74,6 +75,7 @@ class LocalExecutor:
             host, self._observed, self._state_dir, session=session_limits, tenant=tenant_limits
         )
         self.servers = Servers(self._domains)
+        self._spawner = Spawner(is_root=self._account is not None) if can_spawn() else None
         self._running: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
         self._attachers = tuple(attachers)
@@ -134,7 +136,11 @@ class LocalExecutor:
             if is_frozen:
                 await pause.freeze()
             launched = await launch(
-                command, entry=domain.entry, account=self._account, carve=containment.carve
+                command,
+                entry=domain.entry,
+                account=self._account,
+                carve=containment.carve,
+                spawner=self._spawner,
             )
             domain.started(launched.process.pid)
             cause, captured = await supervise(
@@ -281,13 +287,14 @@ class LocalExecutor:
         them each tree has a keeper, which sees to that itself.
 
         Raises:
-            LaunchError: the warden cannot be started.
+            LaunchError: the warden or the spawner cannot be started.
         """
-        if self._domains.groups:
-            async with guarded(self._domains.groups):
+        with spawning(self._spawner):
+            if self._domains.groups:
+                async with guarded(self._domains.groups):
+                    yield
+            else:
                 yield
-        else:
-            yield
 
     async def sweep(self) -> int:
         """Kill and remove what an earlier, dead sidecar of this state directory left behind.

@@ -1,14 +1,12 @@
 """Starting the launcher and hearing what became of it."""
 
-import io
 import json
 import marshal
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
@@ -17,26 +15,24 @@ from typing import IO
 import anyio
 from anyio.abc import Process
 
+from ebpf.child import Child, PipeSink, PipeSource
 from ebpf.command import Command
 from ebpf.containment import Account
 from ebpf.domains.domain import Entry
-from ebpf.errors import (
-    CommandNotExecutableError,
-    CommandNotFoundError,
-    LaunchError,
-    WorkingDirectoryError,
-)
-from ebpf.launcher import start
+from ebpf.errors import LaunchError
+from ebpf.launch_report import LaunchReport
+from ebpf.launcher.spawner import CLAIMED
 from ebpf.launcher.spec import CarveSpec, LaunchSpec
+from ebpf.spawning import Spawner
 
 # Bare: no site directory, no environment, nothing written. The root goes last on the path,
 # so that nothing of ours can take the place of a module of the standard library.
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from ebpf.launcher.start import main; main()"
 _ROOT = str(Path(__file__).resolve().parent.parent)
 
-_NO_CORE = (resource.RLIMIT_CORE, 0, 0)
-_OPEN_FILES = (resource.RLIMIT_NOFILE, 1024, 65536)
-_STATUS_BYTES_MAX = 64 * 1024
+# A spawner that says nothing for so long will never: it was stopped, or the host stands still.
+SPAWN_SECONDS_MAX = 30.0
+_SPAWN_ATTEMPTS = 2
 
 
 def launcher_argv(spec: str) -> tuple[str, ...]:
@@ -49,12 +45,15 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
 
     It is for this process to start: the server ends with it.
     """
+    doors = _doors(entry)
     spec = LaunchSpec(
         argv=list(argv),
         cwd=None,
         env=None,
         marker=entry.marker,
-        join=list(entry.join),
+        join=list(doors.join),
+        born_in=doors.born_in,
+        join_unless_born=list(doors.join_unless_born),
         rlimits=[],
         account=None,
         carve=None,
@@ -74,12 +73,15 @@ def agent_argv(
     It is for this process to start: the agent ends with it. It keeps the caller's session and
     process group, so that the terminal is its own.
     """
+    doors = _doors(entry)
     spec = LaunchSpec(
         argv=list(argv),
         cwd=None,
         env=None,
         marker=entry.marker,
-        join=list(entry.join),
+        join=list(doors.join),
+        born_in=doors.born_in,
+        join_unless_born=list(doors.join_unless_born),
         rlimits=list(entry.rlimits),
         account=account,
         carve=carve,
@@ -93,22 +95,28 @@ def agent_argv(
 
 @dataclass(slots=True, kw_only=True)
 class Launched:
-    """A launcher that was started, and the pipe on which it says what became of it."""
+    """A launcher that was started, and what it says has become of it."""
 
     process: Process
     keeper: bool
-    _status_fd: int
-    _received: bytes = b""
-    wait_status: int | None = None
-    cpu_us: int | None = None
-    io_bytes: int | None = None
+    _report: LaunchReport
 
     @property
     def exit_code(self) -> int | None:
         """The command's exit code, or the signal that ended it as a negative number."""
-        if self.wait_status is not None:
-            return os.waitstatus_to_exitcode(self.wait_status)
+        if self._report.wait_status is not None:
+            return os.waitstatus_to_exitcode(self._report.wait_status)
         return None if self.keeper else self.process.returncode
+
+    @property
+    def cpu_us(self) -> int | None:
+        """What its whole tree used of processors, where a keeper added it up."""
+        return self._report.cpu_us
+
+    @property
+    def io_bytes(self) -> int | None:
+        """What its whole tree had read from storage and written, where a keeper added it up."""
+        return self._report.io_bytes
 
     async def wait_for_command(self) -> None:
         """Return once the command has ended.
@@ -116,15 +124,18 @@ class Launched:
         Raises:
             LaunchError: the command never ran.
         """
-        while self.wait_status is None and await self._receive():
-            self._interpret()
-        if self.wait_status is None:
-            await self.process.wait()
+        report = self._report
+        while report.failure is None and report.wait_status is None:
+            if not await report.more():
+                await self.process.wait()
+                return
+        if report.failure is not None:
+            raise report.failure
 
     async def wait_until_gone(self) -> None:
         """Return when the launcher has ended, and its keeper with its last figures."""
-        while await self._receive():
-            self._interpret()
+        while await self._report.more():
+            pass
         await self.process.wait()
 
     async def stop(self) -> None:
@@ -140,66 +151,138 @@ class Launched:
 
     async def aclose(self) -> None:
         """Give the pipes back; the process must have been killed."""
-        os.close(self._status_fd)
+        self._report.close()
         await self.process.aclose()
 
-    async def _receive(self) -> bool:
-        """Take in more of what the launcher says; tell whether there was more."""
-        await anyio.wait_readable(self._status_fd)
-        part = os.read(self._status_fd, _STATUS_BYTES_MAX)
-        self._received += part
-        return bool(part)
 
-    def _interpret(self) -> None:
-        source = io.BytesIO(self._received)
-        with suppress(EOFError):
-            while True:
-                match marshal.load(source):  # noqa: S302 - our own launcher, before it gives way
-                    case ("failed", str(step), int(number), str(text)):
-                        raise _failure(step, number, text)
-                    case ("ended", int(status)):
-                        self.wait_status = status
-                    case ("used", int(cpu_us), int(io_bytes)):
-                        self.cpu_us, self.io_bytes = cpu_us, io_bytes
-                    case other:
-                        message = f"the launcher said {other!r}"
-                        raise LaunchError(message)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doors:
+    """The files to write to enter a domain's control groups."""
+
+    join: tuple[str, ...]
+    join_unless_born: tuple[str, ...]
+
+    @property
+    def born_in(self) -> str | None:
+        """The v2 group that a clone can be in from the first."""
+        return os.path.dirname(self.join_unless_born[0]) if self.join_unless_born else None  # noqa: PTH120
 
 
-def _failure(step: str, number: int, text: str) -> LaunchError:
-    """Return the error for the step that failed."""
-    if step == start.STEP_EXEC:
-        missing = isinstance(OSError(number, text), FileNotFoundError)
-        return CommandNotFoundError(text) if missing else CommandNotExecutableError(text)
-    if step == start.STEP_DIRECTORY:
-        return WorkingDirectoryError(text)
-    return LaunchError(f"{step}: {text}")
+def _doors(entry: Entry) -> _Doors:
+    join: list[str] = []
+    unless_born: list[str] = []
+    for procs in entry.join:
+        tasks = procs.removesuffix("cgroup.procs") + "tasks"
+        if os.path.exists(tasks):  # noqa: PTH110 - each command waits for this
+            # A thread that moves itself through it need not wait until no process forks.
+            join.append(tasks)
+        else:
+            unless_born.append(procs)
+    return _Doors(join=tuple(join), join_unless_born=tuple(unless_born))
 
 
 async def launch(
-    command: Command, *, entry: Entry, account: Account | None, carve: CarveSpec | None
+    command: Command,
+    *,
+    entry: Entry,
+    account: Account | None,
+    carve: CarveSpec | None,
+    spawner: Spawner | None,
 ) -> Launched:
-    """Start the launcher for one command.
+    """Start one command: as a clone of the spawner, in an interpreter where there is none.
 
     Raises:
-        LaunchError: not even the launcher could be started.
+        LaunchError: there is not even a process that could become the command.
     """
-    status_read, status_write = os.pipe()
-    os.set_blocking(status_read, False)
+    doors = _doors(entry)
     spec = LaunchSpec(
         argv=list(command.argv),
         cwd=command.cwd or "/",
         env=dict(command.env),
         marker=entry.marker,
-        join=list(entry.join),
-        rlimits=[_NO_CORE, _OPEN_FILES, *entry.rlimits],
+        join=list(doors.join),
+        born_in=doors.born_in,
+        join_unless_born=list(doors.join_unless_born),
+        rlimits=list(entry.rlimits),
         account=None if account is None else (account.uid, account.gid),
         carve=carve,
-        status_fd=status_write,
+        status_fd=None,
         parent_pid=os.getpid(),
         governed=True,
         keeper=entry.keeper,
     )
+    if spawner is None:
+        return await _booted(spec)
+    with _sealed(spec) as source:
+        async with spawner.room:
+            # Whoever gives up now must still learn which process there is to be killed.
+            with anyio.CancelScope(shield=True):
+                for _ in range(_SPAWN_ATTEMPTS):
+                    launched = await _cloned(source, spawner, keeper=entry.keeper)
+                    if launched is not None:
+                        return launched
+    message = "the spawner was ended before it had started the command"
+    raise LaunchError(message)
+
+
+async def _cloned(source: IO[bytes], spawner: Spawner, *, keeper: bool) -> Launched | None:
+    """Have one clone made; None when the spawner was gone before there was one.
+
+    Raises:
+        LaunchError: it could not be made.
+    """
+    with ExitStack() as ours:
+        with ExitStack() as theirs:
+            stdin_read, stdin = _pipe(theirs, ours)
+            stdout, stdout_write = _pipe(ours, theirs)
+            stderr, stderr_write = _pipe(ours, theirs)
+            status, status_write = _pipe(ours, theirs)
+            files = (status_write, source.fileno(), stdin_read, stdout_write, stderr_write)
+            spawner_pid = await spawner.order(files, spec_bytes=os.fstat(source.fileno()).st_size)
+        report = LaunchReport(status)
+        if not await _has_begun(report):
+            if report.failure is not None:
+                raise report.failure
+            spawner.lost(spawner_pid)
+            if os.lseek(source.fileno(), 0, os.SEEK_CUR) == CLAIMED:
+                message = "the spawner was ended just when the command began"
+                raise LaunchError(message)
+            return None
+        assert report.pid is not None
+        process = Child(
+            report.pid,
+            stdin=PipeSink(stdin),
+            stdout=PipeSource(stdout),
+            stderr=PipeSource(stderr),
+        )
+        ours.pop_all()
+    return Launched(process=process, keeper=keeper, _report=report)
+
+
+async def _has_begun(report: LaunchReport) -> bool:
+    """Wait until there is a clone, or it is known that there will be none."""
+    with anyio.move_on_after(SPAWN_SECONDS_MAX):
+        while report.pid is None and await report.more():
+            pass
+    return report.pid is not None
+
+
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return a pipe, each end of which is closed by a stack of its own."""
+    ends = os.pipe()
+    for stack, end in zip((reading, writing), ends, strict=True):
+        stack.callback(os.close, end)
+    return ends
+
+
+async def _booted(spec: LaunchSpec) -> Launched:
+    """Start an interpreter that becomes the command.
+
+    Raises:
+        LaunchError: it cannot be started.
+    """
+    status_read, status_write = os.pipe()
+    spec["status_fd"] = status_write
     try:
         with _sealed(spec) as source:
             process = await anyio.open_process(
@@ -219,7 +302,8 @@ async def launch(
         raise
     finally:
         os.close(status_write)
-    return Launched(process=process, keeper=entry.keeper, _status_fd=status_read)
+    report = LaunchReport(status_read)
+    return Launched(process=process, keeper=spec["keeper"], _report=report)
 
 
 @contextmanager
@@ -227,7 +311,7 @@ def _sealed(spec: LaunchSpec) -> Iterator[IO[bytes]]:
     """Yield a file without a name that holds the spec: the environment may carry secrets."""
     with _nameless() as file:
         marshal.dump(dict(spec), file)
-        file.flush()
+        file.seek(0)
         yield file
 
 

@@ -39,6 +39,7 @@ def keep(spec: "LaunchSpec", become: "Callable[[int], None]") -> None:
         if not spec["governed"]:
             os.setsid()  # what it sends to its own group must not reach its keeper
         become(keeper_pid)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the sidecar may have closed the pipe
     _Keeper(spec, parent, command_pid).stay()
 
 

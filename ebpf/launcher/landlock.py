@@ -103,6 +103,22 @@ def _grants_beneath(
 
 def restrict(carve: "CarveSpec") -> None:
     """Put this process, and all that it will start, behind the carve for good."""
+    ruleset = built(carve)
+    enforce(ruleset)
+    os.close(ruleset)
+
+
+def enforce(ruleset: int) -> None:
+    """Put this process, and all that it will start, behind a ruleset for good."""
+    linux.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
+
+
+def built(carve: "CarveSpec") -> int:
+    """Return the descriptor of a ruleset that holds the carve as the file system is now.
+
+    Raises:
+        OSError: the kernel refused a rule, or would need too many.
+    """
     abi = carve["abi"]
     # The attribute grew with the versions: file system, network (4), scope (6).
     words = [handled_rights(abi), 0, _SCOPE_SIGNAL]
@@ -111,12 +127,19 @@ def restrict(carve: "CarveSpec") -> None:
     ruleset = linux.syscall(
         "landlock_create_ruleset", _CREATE_RULESET, attribute, ctypes.c_size_t(size), 0
     )
+    try:
+        _fill(ruleset, carve)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def _fill(ruleset: int, carve: "CarveSpec") -> None:
     for count, (path, rights) in enumerate(grants(carve)):
         if count >= RULES_MAX:
             raise OSError(7, f"more than {RULES_MAX} Landlock rules are needed")
         _allow(ruleset, path, rights)
-    linux.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

@@ -18,7 +18,9 @@ class LaunchSpec(TypedDict):
     cwd: str | None
     env: dict[str, str] | None  # None: the launcher's own, plus the marker
     marker: tuple[str, str] | None  # for servers, whose environment somebody else gives
-    join: list[str]  # the `cgroup.procs` files to enter, in this order
+    join: list[str]  # the files of control groups to write in order to enter them, in this order
+    born_in: str | None  # the v2 group that a clone can be in from the first; else the next
+    join_unless_born: list[str]
     rlimits: list[tuple[int, int, int]]
     account: tuple[int, int] | None  # the uid and gid to become
     carve: CarveSpec | None

@@ -1,10 +1,13 @@
 """The launcher's order of work: enter the domain, give up privileges, become the command.
 
 The order is the point. The control groups are entered before anything is given up, because
-only the sidecar may write there; the identity changes before Landlock is built, so that the
-rules see what the command will see; the parent-death signal comes last, because a change of
-identity clears it. Whatever fails is written to a pipe that a successful `execve` closes:
-bytes on it mean that the command never ran, and none of its output can imitate them.
+only the sidecar may write there; Landlock is entered after the directory, which it might hide,
+and the parent-death signal comes last, because a change of identity clears it. Whatever fails
+is written to a pipe that a successful `execve` closes: a failure on it means that the command
+never ran, and none of its output can imitate one.
+
+Two programs come here: a bare interpreter of its own for each server, and for each command
+where there is no spawner; and the spawner's clones, for which part of the work is done.
 """
 
 import marshal
@@ -16,12 +19,20 @@ from ebpf.launcher import landlock, linux
 
 TYPE_CHECKING = False  # `typing` costs every launch milliseconds
 if TYPE_CHECKING:
+    import signal
+
     from ebpf.launcher.spec import LaunchSpec
+else:
+    # What `signal` adds to it are enumerations, which would cost every launch milliseconds.
+    import _signal as signal
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _UMASK = 0o022
+# When the host is short of memory a command goes before the sidecar, unless that is huge.
+_OOM_SCORE_MIN = 500
+_RLIMITS = ((resource.RLIMIT_CORE, 0, 0), (resource.RLIMIT_NOFILE, 1024, 65536))
 
 # What the sidecar is told: the step that failed, the error's number, its text.
 STEP_DOMAIN = "domain"
@@ -44,12 +55,34 @@ def main() -> None:
     spec = _read_spec(sys.argv[-1])
     if spec["status_fd"] is not None:
         os.set_inheritable(spec["status_fd"], False)  # noqa: FBT003 - its signature
+    spec["join"] += spec["join_unless_born"]
     if spec["keeper"]:
         from ebpf.launcher import keeper  # noqa: PLC0415 - only hosts without groups pay for it
 
-        keeper.keep(spec, lambda keeper_pid: _launch(spec, parent_pid=keeper_pid))
+        keeper.keep(spec, lambda keeper_pid: _begin(spec, parent_pid=keeper_pid))
     else:
-        _launch(spec, parent_pid=spec["parent_pid"])
+        _begin(spec, parent_pid=spec["parent_pid"])
+
+
+def _begin(spec: "LaunchSpec", *, parent_pid: int) -> None:
+    """Do what the spawner has done for its clones, and launch."""
+    is_root = spec["account"] is not None
+    try:
+        heed_signals()
+        if spec["governed"]:
+            if sys.platform == "linux":
+                offer_itself()
+            give_up_for_all(is_root=is_root)
+        else:
+            if is_root:
+                _give_up_standing()
+            # Landlock demands it of whoever is not root.
+            if spec["carve"] is not None:
+                linux.forbid_new_privileges()
+    except OSError as error:
+        _report_failure(spec, _StepError(STEP_PRIVILEGES, error))
+        os._exit(_NOT_EXECUTABLE)
+    launch(spec, parent_pid=parent_pid)
 
 
 def _read_spec(argument: str) -> "LaunchSpec":
@@ -65,11 +98,50 @@ def _read_spec(argument: str) -> "LaunchSpec":
     return served
 
 
-def _launch(spec: "LaunchSpec", *, parent_pid: int) -> None:
-    """Become the command; return never."""
+def heed_signals() -> None:
+    """Ignore none of those that the interpreter ignores: a program that is executed would too."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def give_up_for_all(*, is_root: bool) -> None:
+    """Give up what no command may have, so far as no launch needs it any more.
+
+    All that this changes is inherited, so a process that is cloned from need do it only once.
+    """
+    os.umask(_UMASK)
+    for which, soft, hard in _RLIMITS:
+        _limit(which, soft, hard)
+    if is_root:
+        _give_up_standing()
+    if sys.platform == "linux":
+        linux.forbid_new_privileges()
+
+
+def _give_up_standing() -> None:
+    """Give up what root has besides its identity."""
+    os.setgroups([])
+    linux.drop_bounding_set()
+
+
+def offer_itself() -> bytes:
+    """Be what the kernel kills before the sidecar, with all children; return what was before."""
+    score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    before = os.read(score, 16)
+    if int(before) < _OOM_SCORE_MIN:
+        os.pwrite(score, str(_OOM_SCORE_MIN).encode(), 0)
+    os.close(score)
+    return before
+
+
+def launch(spec: "LaunchSpec", *, parent_pid: int, ruleset: int | None = None) -> None:
+    """Become the command; return never. Of a ruleset that was built already, take the descriptor.
+
+    A clone of the spawner spends its time here for the pages of memory that it touches.
+    """
     try:
         _enter(spec)
-        _give_up_privileges(spec, parent_pid=parent_pid)
+        _give_up_privileges(spec, ruleset, parent_pid=parent_pid)
         _execute(spec)
     except _StepError as error:
         _report_failure(spec, error)
@@ -84,34 +156,34 @@ def _enter(spec: "LaunchSpec") -> None:
     try:
         if spec["governed"]:
             os.setsid()
-            os.umask(_UMASK)
-        for procs in spec["join"]:
-            group = os.open(procs, os.O_WRONLY | os.O_CLOEXEC)
+        for door in spec["join"]:
+            group = os.open(door, os.O_WRONLY | os.O_CLOEXEC)
             os.write(group, b"0")  # whoever writes 0 moves itself
             os.close(group)
         for which, soft, hard in spec["rlimits"]:
-            _, ceiling = resource.getrlimit(which)
-            if ceiling != resource.RLIM_INFINITY:
-                soft, hard = min(soft, ceiling), min(hard, ceiling)  # noqa: PLW2901
-            resource.setrlimit(which, (soft, hard))
+            _limit(which, soft, hard)
     except OSError as error:
         raise _StepError(STEP_DOMAIN, error) from error
 
 
-def _give_up_privileges(spec: "LaunchSpec", *, parent_pid: int) -> None:
+def _limit(which: int, soft: int, hard: int) -> None:
+    _, ceiling = resource.getrlimit(which)
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(which, (soft, hard))
+
+
+def _give_up_privileges(spec: "LaunchSpec", ruleset: int | None, *, parent_pid: int) -> None:
     try:
         if spec["account"] is not None:
             uid, gid = spec["account"]
-            os.setgroups([])
-            linux.drop_bounding_set()
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
             linux.drop_capabilities()
-        # Landlock demands it of whoever is not root.
-        if (spec["governed"] or spec["carve"] is not None) and sys.platform == "linux":
-            linux.forbid_new_privileges()
         _change_directory(spec["cwd"])
-        if spec["carve"] is not None:
+        if ruleset is not None:
+            landlock.enforce(ruleset)
+        elif spec["carve"] is not None:
             landlock.restrict(spec["carve"])
         if sys.platform == "linux":
             linux.die_with_parent(parent_pid)
@@ -166,13 +238,21 @@ def _candidates(command: str, path: str) -> "list[str]":
 
 
 def _report_failure(spec: "LaunchSpec", error: _StepError) -> None:
-    cause = error.cause
-    number = getattr(cause, "errno", None) or 0
-    text = getattr(cause, "strerror", None) or repr(cause)
-    if spec["status_fd"] is None:
-        os.write(2, f"{spec['argv'][0]}: {error.step}: {text}\n".encode(errors="replace"))
+    if spec["status_fd"] is not None:
+        tell_failure(spec["status_fd"], error.step, error.cause)
         return
-    os.write(spec["status_fd"], marshal.dumps(("failed", error.step, number, text)))
+    _, text = _said_of(error.cause)
+    os.write(2, f"{spec['argv'][0]}: {error.step}: {text}\n".encode(errors="replace"))
+
+
+def tell_failure(status_fd: int, step: str, cause: Exception) -> None:
+    """Tell the sidecar why the command will never run."""
+    os.write(status_fd, marshal.dumps(("failed", step, *_said_of(cause))))
+
+
+def _said_of(cause: Exception) -> tuple[int, str]:
+    number = getattr(cause, "errno", None) or 0
+    return number, getattr(cause, "strerror", None) or repr(cause)
 
 
 if __name__ == "__main__":
