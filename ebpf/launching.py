@@ -165,7 +165,9 @@ class _Doors:
     @property
     def born_in(self) -> str | None:
         """The v2 group that a clone can be in from the first."""
-        return os.path.dirname(self.join_unless_born[0]) if self.join_unless_born else None  # noqa: PTH120
+        if not self.join_unless_born:
+            return None
+        return self.join_unless_born[0].removesuffix("/cgroup.procs")
 
 
 def _doors(entry: Entry) -> _Doors:

@@ -27,4 +27,15 @@ RUNS: dict[str, str] = {
     "run.terminal": (
         "An agent has the terminal of whoever starts it, and the terminal is left as it was."
     ),
+    "command.born-inside": (
+        "A command is in every group of its domain before its first instruction, and so is all "
+        "that it starts and detaches."
+    ),
+    "command.secrets-stay-in": (
+        "The environment and the words of a command are shown by no process but its own."
+    ),
+    "spawner.end-is-survived": (
+        "When the process that commands are cloned from is killed, those that run go on, those "
+        "that wait for it are started once by its successor, and nobody waits for ever."
+    ),
 }

@@ -109,7 +109,8 @@ class Spawner:
         """Make one clone and say which it is, or why there is none."""
         status, source, *_ = files
         # Read here, not in the clone, where each page that this touches would be copied.
-        spec: LaunchSpec = marshal.loads(_read(source, size))  # noqa: S302 - the sidecar's own words
+        words = _read(source, size)
+        spec: LaunchSpec = marshal.loads(words)  # noqa: S302 - the sidecar's own
         spec["status_fd"] = status
         join_all = [*spec["join"], *spec["join_unless_born"]]
         step = start.STEP_PRIVILEGES
