@@ -1,0 +1,125 @@
+"""`flyball eval os`: recorded sessions that share one machine, with and without governance."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ebpf.errors import EbpfError
+from runtime.errors import RuntimeFaultError
+from runtime.evaluate.os.evaluation import Plan, evaluate_os
+from runtime.evaluate.os.figures import METRICS
+from runtime.evaluate.os.outcome import COMPARED, Arm
+
+NAME = "os"
+HELP = (
+    "Replay recorded sessions with real processes that share one machine: one HIGH and two LOW, "
+    "without isolation, with static limits, with memory.high only and with Flyball."
+)
+_MINUTES = 60
+_WINDOW_S = 12
+_MS_PER_S = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is replayed, where and for how long."""
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="folder with replay_144.jsonl"
+    )
+    parser.add_argument(
+        "--arms",
+        default=",".join(COMPARED),
+        metavar="ARM,...",
+        help=f"any of {', '.join(COMPARED)}; default: all, interleaved",
+    )
+    parser.add_argument("--mixes", type=_count, default=20, metavar="N", help="default: 20")
+    parser.add_argument(
+        "--memory-mib",
+        type=_count,
+        nargs="+",
+        default=[1100],
+        metavar="MIB",
+        help="what three sessions share; default: 1100",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of mixes and intervals; default: 0")
+    parser.add_argument(
+        "--window-s", type=_count, default=_WINDOW_S, help="how much of a session is replayed"
+    )
+    parser.add_argument(
+        "--minutes", type=_count, default=_MINUTES, metavar="M", help="begin no mix that ends later"
+    )
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep each replay here, and go on from it"
+    )
+
+
+def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
+    """Print the evaluation; return 0.
+
+    Raises:
+        RuntimeFaultError: the data or the host is of no use, or the kernel refused a group.
+    """
+    plan = Plan(
+        data=arguments.data,
+        arms=_arms(arguments.arms),
+        mixes=arguments.mixes,
+        memory_mib=tuple(arguments.memory_mib),
+        window_ms=arguments.window_s * _MS_PER_S,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        resume=arguments.resume,
+    )
+    try:
+        shape = anyio.run(lambda: evaluate_os(plan, told=show))
+    except EbpfError as error:
+        raise RuntimeFaultError(f"eval os: {error}") from error
+    show("")
+    sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n" if arguments.json else _text(shape))
+    return 0
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count <= 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return count
+
+
+def _arms(text: str) -> tuple[Arm, ...]:
+    """Return the arms that are named.
+
+    Raises:
+        RuntimeFaultError: one is unknown.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in set(COMPARED)]
+    if unknown or not names:
+        known = ", ".join(COMPARED)
+        raise RuntimeFaultError(f"eval os: --arms {text}: give some of {known}")
+    return tuple(dict.fromkeys(Arm(name) for name in names))
+
+
+def _text(shape: dict[str, Any]) -> str:
+    kind = "simulated" if shape["simulated"] else "real processes"
+    lines = [
+        f"One HIGH and two LOW sessions that share one machine ({shape['backend']}, {kind}).",
+        "Ratios are to the same sessions each alone; survival is the share of sessions that lost",
+        "no call; throughput is work done in a time, one session after another being 1.",
+    ]
+    for arm in shape["arms"]:
+        lines += ["", f"{arm['name']}, {arm['memory_mib']} MiB, {arm['n']} mixes:"]
+        for metric in METRICS:
+            lines.append(f"  {metric:<18}{_figure(arm[metric], arm['ci95'][metric])}")
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None, between: list[float] | None) -> str:
+    if value is None:
+        return f"{'-':>10}"
+    if between is None:
+        return f"{value:>10.3f}"
+    return f"{value:>10.3f}  ({between[0]:.3f} to {between[1]:.3f})"
