@@ -7,6 +7,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.domain_requirements import DOMAINS
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -329,7 +330,7 @@ _STATED: dict[str, dict[str, str]] = {
     },
     _OUTSIDE: OUTSIDE,
     _SAFETY: SAFETY,
-    _RUNS: RUNS,
+    _RUNS: {**RUNS, **DOMAINS},
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

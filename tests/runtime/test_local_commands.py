@@ -50,6 +50,7 @@ ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
     EndCause.CPU: ({"signal": 9}, ("1500 ms of processor time", "peak 12.5 MiB")),
     EndCause.WALL: ({"signal": 9}, ("2500 ms, its time limit", "peak 12.5 MiB")),
     EndCause.OUTPUT: ({"signal": 9}, ("more than 4096 bytes", "Filter the output")),
+    EndCause.EGRESS: ({"signal": 9}, ("bytes that it may send", "Send less in one call")),
 }
 STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
@@ -63,6 +64,7 @@ STATUSES = {
     EndCause.CPU: CallStatus.LIMIT_HIT,
     EndCause.WALL: CallStatus.TIMED_OUT,
     EndCause.OUTPUT: CallStatus.LIMIT_HIT,
+    EndCause.EGRESS: CallStatus.LIMIT_HIT,
 }
 
 
