@@ -48,6 +48,23 @@ def memory_cause(evidence: MemoryEvidence) -> EndCause | None:
     return _MEMORY_CAUSES[short[0]] if short else EndCause.HOST_MEMORY
 
 
+def counted_refusals(
+    counts: Mapping[Level, int | None],
+) -> tuple[int, Level | None] | None:
+    """Return the refused forks and whose limit refused them, where each level counts its own.
+
+    A wider level counts the forks of others with those of the call, so it is asked only where
+    the call's own limit refused none. None where some level does not count.
+    """
+    found = [(level, counts.get(level, 0)) for level in LEVELS[:-1]]
+    if any(count is None for _, count in found):
+        return None
+    for level, count in found:
+        if count:
+            return count, level
+    return 0, None
+
+
 def pids_level(*, refusals: int | None, full: Mapping[Level, bool | None]) -> Level | None:
     """Return whose limit refused a call's forks; None where none did, or nobody can tell.
 

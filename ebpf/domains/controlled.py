@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from ebpf.command import EndCause, Level, Victim
-from ebpf.domains.causes import MemoryEvidence, memory_cause, pids_level
+from ebpf.domains.causes import MemoryEvidence, counted_refusals, memory_cause, pids_level
 from ebpf.domains.controls import Controls, Directories, Figures, Reins, ShortageCount
 from ebpf.domains.domain import Entry, Measured
 from ebpf.domains.groups import remove_group, remove_groups
@@ -55,6 +55,7 @@ class ControlledDomain:
         self._limits: ExecutionLimits | None = None
         self._before = self._counts()
         self._kills_before = log.count()
+        self._refused_before = self._refused()
         self._rein = self._own.directories[reins.hierarchy]
         # Controllers that are mounted together share a directory, which is entered once.
         self._groups = tuple(dict.fromkeys(self._own.directories.values()))
@@ -103,6 +104,7 @@ class ControlledDomain:
         """Return what the kernel has counted for the whole tree, dead processes included."""
         figures = self._figures()
         killed_by, victim = self._memory_cause(figures.memory_kills)
+        refusals, refused_by = self._refusals(figures)
         peak_bytes = figures.memory_peak_bytes
         return Measured(
             cpu_ms=None if figures.cpu_us is None else -(-figures.cpu_us // 1000),
@@ -113,9 +115,9 @@ class ControlledDomain:
             pids_peak=figures.pids_peak,
             memory_kills=figures.memory_kills,
             memory_high_hits=figures.memory_high_hits,
-            pids_limit_hits=figures.pids_refused,
+            pids_limit_hits=refusals,
             killed_by=killed_by,
-            pids_refused_by=pids_level(refusals=figures.pids_refused, full=self._full(figures)),
+            pids_refused_by=refused_by,
             victim=victim,
             unknown=figures.unknown,
         )
@@ -126,9 +128,32 @@ class ControlledDomain:
             self._swap_peak_bytes = max(self._swap_peak_bytes or 0, found.swap_peak_bytes)
         return found
 
-    def _full(self, figures: Figures) -> dict[Level, bool | None]:
-        if not figures.pids_refused:
-            return {}
+    def _refusals(self, figures: Figures) -> tuple[int | None, Level | None]:
+        """Return how many forks were refused, and whose limit refused them."""
+        now = self._refused()
+        counted = counted_refusals(
+            {
+                level: None if count is None or before is None else max(0, count - before)
+                for (level, count), before in zip(
+                    now.items(), self._refused_before.values(), strict=True
+                )
+            }
+        )
+        if counted is not None:
+            return counted
+        refusals = figures.pids_refused
+        return refusals, pids_level(refusals=refusals, full=self._full() if refusals else {})
+
+    def _refused(self) -> dict[Level, int | None]:
+        """Return what each level with a limit on processes refused so far."""
+        return {
+            stage.level: self._controls.refusals_by(stage.directories)
+            for stage in self._chain
+            if stage.limits.pids is not None or stage.level is Level.CALL
+        }
+
+    def _full(self) -> dict[Level, bool | None]:
+        """Tell of each level whether it ever held as many processes as it may."""
         return {
             stage.level: False
             if stage.limits.pids is None

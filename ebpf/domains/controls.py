@@ -111,6 +111,9 @@ class Controls(Protocol):
     def own_shortages(self, counts: Sequence[int | None]) -> list[int | None]:
         """Return each level's own part of counts that were read from the narrowest up."""
 
+    def refusals_by(self, directories: Directories) -> int | None:
+        """Return how many forks this group's own limit refused; None where nobody counts that."""
+
     def is_full(self, directories: Directories, pids: int) -> bool | None:
         """Tell whether a group ever held `pids` processes; None where nobody counts."""
 

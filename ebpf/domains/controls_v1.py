@@ -132,6 +132,10 @@ class ControlsV1:
             for count, above in zip(counts, wider, strict=True)
         ]
 
+    def refusals_by(self, directories: Directories) -> int | None:
+        """Return None: a refusal is counted where the fork was tried, whosesoever limit it was."""
+        return None
+
     def is_full(self, directories: Directories, pids: int) -> bool | None:
         """Tell whether the peak reached `pids`."""
         return peak_reached(directories["pids"] / "pids.peak", pids)

@@ -123,6 +123,14 @@ class ControlsV2:
         """Return the counts: each is of its own limit alone."""
         return list(counts)
 
+    def refusals_by(self, directories: Directories) -> int | None:
+        """Return what the group's own limit refused, where the kernel tells that (6.11)."""
+        local = directories[UNIFIED] / "pids.events.local"
+        try:
+            return read_field(local, "max") if local.exists() else None
+        except DomainError:
+            return None
+
     def is_full(self, directories: Directories, pids: int) -> bool | None:
         """Tell whether the peak reached `pids`."""
         return peak_reached(directories[UNIFIED] / "pids.peak", pids)

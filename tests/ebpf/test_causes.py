@@ -3,7 +3,7 @@
 import pytest
 
 from ebpf.command import EndCause, Level, Victim
-from ebpf.domains.causes import MemoryEvidence, memory_cause, pids_level
+from ebpf.domains.causes import MemoryEvidence, counted_refusals, memory_cause, pids_level
 
 CALL, SESSION, TENANT, MACHINE = Level
 
@@ -66,3 +66,19 @@ def test_whose_limit_on_processes_was_reached(
     refusals: int | None, full: dict[Level, bool | None], expected: Level | None
 ) -> None:
     assert pids_level(refusals=refusals, full=full) is expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({CALL: 0, SESSION: 0, TENANT: 0}, (0, None)),
+        ({CALL: 3, SESSION: 9, TENANT: 0}, (3, CALL)),
+        ({CALL: 0, SESSION: 2, TENANT: 5}, (2, SESSION)),
+        ({CALL: 0, TENANT: 5}, (5, TENANT)),
+        ({CALL: None, SESSION: 2, TENANT: 0}, None),
+    ],
+)
+def test_forks_that_each_level_counts_by_itself_are_those_of_the_narrowest(
+    counts: dict[Level, int | None], expected: tuple[int, Level | None] | None
+) -> None:
+    assert counted_refusals(counts) == expected

@@ -4,6 +4,8 @@ Natively that is hybrid, pure v1 and rlimit; in a guest with version 2 alone it 
 """
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -95,6 +97,37 @@ async def test_commands_that_share_a_limit_are_told_whose_it_was(
 
     expected = EndCause.SESSION_MEMORY if of_session else EndCause.TENANT_MEMORY
     assert result.cause is expected
+
+
+@pytest.fixture
+def tight(group_host: Host) -> Iterator[Host]:
+    """Yield the machine as it is for a sidecar in a container with little memory."""
+    assert group_host.found is not None
+    hierarchies = group_host.found.hierarchies
+    name = "memory" if "memory" in hierarchies else "unified"
+    outer = hierarchies[name]
+    group = outer.own / f"tight-{os.getpid()}"
+    group.mkdir()
+    if name == "unified":
+        enabled = "".join(f"+{one} " for one in group_host.found.controllers)
+        (group / "cgroup.subtree_control").write_text(enabled)
+    control = "memory.max" if name == "unified" else "memory.limit_in_bytes"
+    (group / control).write_text(str(64 * MIB))
+    inner = {**hierarchies, name: replace(outer, own=group)}
+    yield replace(group_host, found=replace(group_host.found, hierarchies=inner))
+    group.rmdir()
+
+
+@pytest.mark.requirement("domain.truthful-cause")
+async def test_memory_that_the_container_lacks_is_no_limit_of_the_calls(
+    tight: Host, made: Made
+) -> None:
+    executor = made(tight, session=SharedLimits(memory_bytes=512 * MIB))
+
+    with anyio.fail_after(60):
+        result = await executor.run("hog", HOG, limits(memory_bytes=256 * MIB))
+
+    assert result.cause is EndCause.HOST_MEMORY
 
 
 async def test_a_neighbour_in_another_session_lives_on(
