@@ -33,7 +33,9 @@ class Capability:
 
 _POLLED = f"polled every {round(POLL_SECONDS * 1000)} ms, then the domain is killed"
 _SAMPLED = f"sampled every {round(POLL_SECONDS * 1000)} ms"
-_DIRTY = "what is dirty at the end counts as written; a page that several wrote counts for one"
+_DIRTY = (
+    "what is dirty at the end counts as written; a file that several wrote counts for one of them"
+)
 _DIRECT = "version 1 holds back direct writes alone; the kernel writes the buffered ones later"
 
 

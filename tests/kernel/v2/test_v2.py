@@ -123,11 +123,11 @@ async def test_what_a_command_reads_and_writes_is_counted_to_the_block(
     v2_host: Host, made: Made, disk: Path
 ) -> None:
     """Buffered writes that are still dirty at the end are part of it."""
-    write = f"dd if=/dev/zero of={disk}/file bs=1M count=8 2>/dev/null"
+    write = f"dd if=/dev/zero of={disk}/$NAME bs=1M count=8 2>/dev/null"
 
     with anyio.fail_after(120):
-        buffered = await made(v2_host).run("buffered", shell(write), limits())
-        synced = await made(v2_host).run("synced", shell(f"{write} conv=fsync"), limits())
+        buffered = await made(v2_host).run("buffered", shell(f"NAME=one; {write}"), limits())
+        synced = await made(v2_host).run("synced", shell(f"NAME=two; {write} conv=fsync"), limits())
 
     for result in (buffered, synced):
         assert result.io_bytes is not None
