@@ -87,12 +87,13 @@ SERVER_OWNER = """
 import signal, sys
 from pathlib import Path
 import anyio
-from ebpf.capability import probe_host
+from ebpf.capability import BackendKind, probe_host
 from ebpf.executor import LocalExecutor
 held = []
 signal.signal(signal.SIGUSR1, lambda *_: [held.append(bytearray(1 << 20)) for _ in range(4096)])
 async def main():
-    host = probe_host(force_rlimit=sys.argv[3] == "rlimit")
+    kind = BackendKind(sys.argv[3])
+    host = probe_host(force_rlimit=kind is BackendKind.RLIMIT, only=kind)
     executor = LocalExecutor(host=host, state_dir=Path(sys.argv[1]), user="nobody")
     async with executor.guarded():
         argv = executor.servers.wrap("files", ("/bin/sh", "-c", sys.argv[2]))

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from ebpf.capability import CapabilityState, Host
+from ebpf.domains.place import Place
 from ebpf.errors import CapabilityMissingError
 from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor, Measured
 from ebpf.metering import Metering
@@ -143,14 +144,12 @@ async def test_what_a_detached_grandchild_sends_is_its_calls(executor: LocalExec
 async def test_a_limit_of_a_session_stops_its_calls_and_names_whose_it_was(
     host: Host, metering: Metering, state_dir: Path
 ) -> None:
-    # The hierarchy has one generation so far: a group beneath a call's stands for the call.
     domains = LocalExecutor(host=host, state_dir=state_dir, user="nobody")._domains
-    session = domains.make("session", None)
-    assert session.unified is not None
-    call = session.unified / "call"
-    call.mkdir()
+    domain = domains.make(Place(tenant="t", session="s", call="c"), None)
+    call = domain.unified
+    assert call is not None
     try:
-        of_session = metering.attach("session", session.unified, egress(3 * DATAGRAM))
+        of_session = metering.attach("session", call.parent, egress(3 * DATAGRAM))
         of_call = metering.attach("call", call, egress(1_000_000))
         with anyio.fail_after(30):
             await _enter_and_run(call, datagrams(10, 100).argv)
@@ -162,8 +161,7 @@ async def test_a_limit_of_a_session_stops_its_calls_and_names_whose_it_was(
         of_call.close()
         of_session.close()
     finally:
-        call.rmdir()
-        await session.remove()
+        await domain.remove()
 
 
 async def test_a_limit_that_nothing_here_holds_keeps_its_command_from_running(

@@ -13,11 +13,24 @@ import pytest
 
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import Level
+from ebpf.domains.groups import find_groups
 from ebpf.domains.place import Place
 from ebpf.errors import DomainError
-from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor
+from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor, instance_of
 from governor.limits import SharedLimits
-from tests.ebpf.commands import DAEMON, MIB, Pipe, is_running, limits, python, shell
+from tests.ebpf.commands import (
+    DAEMON,
+    HOSTILE,
+    HOSTILE_SLEEPERS,
+    MIB,
+    Pipe,
+    is_running,
+    limits,
+    python,
+    shell,
+    start_server_owner,
+    until_sleeping,
+)
 from tests.kernel.v2.conftest import Made
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
@@ -262,6 +275,27 @@ async def test_a_fork_bomb_is_gone_at_the_end(group_host: Host, made: Made) -> N
 
     assert result.cause is EndCause.WALL
     assert result.pids_limit_hits
+
+
+@pytest.mark.requirement("process.none-outlives-sidecar")
+async def test_no_process_and_no_group_outlives_a_sidecar_that_is_killed(
+    group_host: Host, made: Made, state_dir: Path, pipe: Pipe
+) -> None:
+    token = f"1000.{os.getpid()}777"
+    script = HOSTILE.format(to=pipe.path, token=token)
+    made(group_host)  # looks afterwards whether a group of this state directory is left
+    assert group_host.found is not None
+    mounts = {hierarchy.mount for hierarchy in group_host.found.hierarchies.values()}
+
+    with anyio.fail_after(90):
+        async with await start_server_owner(state_dir, script, backend=group_host.backend) as owner:
+            await pipe.receive()
+            await until_sleeping(token, HOSTILE_SLEEPERS)
+            owner.kill()
+        await until_sleeping(token, 0)
+        name = f"flyball-{instance_of(state_dir)}-{owner.pid}"
+        while [base for mount in mounts for base in find_groups(mount, name)]:
+            await anyio.sleep(0.02)
 
 
 @pytest.mark.requirement("domain.none-leaked")
