@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
 CALLS = 200
 AT_ONCE = 10
-CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
+CONTROLLERS = ("memory", "pids", "cpu")
 
 
 def memberships(text: str) -> Mapping[str, str]:
