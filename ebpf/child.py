@@ -131,25 +131,28 @@ class Child(Process):
 
     async def wait(self) -> int:
         """Return its exit code once it has ended."""
+        self._reap()
         while self._status is None:
             assert self._ended_fd is not None
             await anyio.wait_readable(self._ended_fd)
-            self._status = self._reaped()
+            self._reap()
         code = self.returncode
         assert code is not None
         return code
 
-    def _reaped(self) -> int | None:
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        return status if pid else None
+    def _reap(self) -> None:
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
 
     async def aclose(self) -> None:
-        """Close the pipes, and see that it has ended."""
-        with anyio.CancelScope(shield=True):
-            for pipe in (self._stdin, self._stdout, self._stderr):
-                await pipe.aclose()
-            self.kill()
+        """Close the pipes, and see that it has ended; the caller says how long that may take."""
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            await pipe.aclose()
+        self.kill()
+        try:
             await self.wait()
-        if self._ended_fd is not None:
-            os.close(self._ended_fd)
-            self._ended_fd = None
+        finally:
+            if self._ended_fd is not None:
+                os.close(self._ended_fd)
+                self._ended_fd = None

@@ -26,6 +26,7 @@ class LaunchReport:
         os.set_blocking(fd, False)
         self._fd = fd
         self._received = b""
+        self._has_ended = False
         self.pid: int | None = None
         self.failure: LaunchError | None = None
         self.wait_status: int | None = None
@@ -40,11 +41,13 @@ class LaunchReport:
         Raises:
             LaunchError: nobody of ours said that.
         """
+        if self._has_ended:
+            return False
         await anyio.wait_readable(self._fd)
         part = os.read(self._fd, _BYTES_MAX)
         self._received += part
-        if part:
-            self._interpret()
+        self._has_ended = not part
+        self._interpret()
         return bool(part)
 
     def close(self) -> None:

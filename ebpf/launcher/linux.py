@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
@@ -30,10 +31,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _holding = ctypes.PyDLL(None, use_errno=True)
 
 # Made and found once: each time would touch more memory than all else that a launch does.
-_capset = _libc.capset
-_prctl_call = _libc.prctl
-_syscall = _libc.syscall
-_syscall_holding = _holding.syscall
+if sys.platform == "linux":
+    _capset = _libc.capset
+    _prctl_call = _libc.prctl
+    _syscall = _libc.syscall
+    _syscall_holding = _holding.syscall
 _CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
 _NO_CAPABILITY = (ctypes.c_uint32 * 6)()
 
