@@ -131,7 +131,7 @@ def _arranged(tree: SessionTree, parts: Sequence[Part], arm: Arm, ground: Ground
             arena.isolator = Isolator(
                 Isolation(),
                 group_of=groups.get,
-                capacity_bytes=ground.memory_bytes,
+                capacity_of=lambda _: ground.memory_bytes,
                 elapsed_ms=ground.elapsed_ms,
             )
             for part in parts:
