@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from ebpf.capability import CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
 from ebpf.containment import Containment, account_of, containment_for
 from ebpf.domains.domain import Domain, Measured
+from ebpf.domains.hierarchies import UNIFIED
 from ebpf.domains.place import Place
+from ebpf.domains.tree import GroupDomains
 from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
@@ -24,7 +26,9 @@ from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
 from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
+from ebpf.session_group import SessionGroup
 from ebpf.spawning import Spawner, can_spawn, spawning
+from ebpf.stillness import Stillness
 from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
@@ -78,6 +82,7 @@ class LocalExecutor:
         self._spawner = Spawner(is_root=self._account is not None) if can_spawn() else None
         self._running: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
+        self.stillness = Stillness()
         self._attachers = tuple(attachers)
         self._pins = Pins(instance=instance_of(self._state_dir), pid=os.getpid())
 
@@ -131,6 +136,8 @@ class LocalExecutor:
         pause = self._pauses[name] = Pause(domain)
         launched: Launched | None = None
         attached: list[Attachment] = []
+        standing = ExitStack()
+        standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
             if is_frozen:
@@ -164,6 +171,7 @@ class LocalExecutor:
                 unmeasurable=self.unmeasurable,
             )
         finally:
+            standing.close()
             del self._pauses[name], self._running[name]
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
@@ -228,6 +236,23 @@ class LocalExecutor:
             held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=why)
         async with entered(name, domain, self._pauses, inside=inside, isolated=held) as agent:
             yield agent
+
+    def session_group(self, tenant: str, session: str) -> SessionGroup | None:
+        """Return the group that a session's commands are in now; None where there is none.
+
+        Hosts with version 1 alone have none that could be frozen and watched.
+        """
+        if not isinstance(self._domains, GroupDomains):
+            return None
+        found = self._domains.session_directories(tenant, session)
+        if found is None or UNIFIED not in found:
+            return None
+        weight, kept = self._shares[0].cpu_weight, self._shares[0].memory_low_bytes
+        return SessionGroup(
+            {name: found.get(name, found[UNIFIED]) for name in ("memory", "cpu", UNIFIED)},
+            usual_weight=weight,
+            protected_bytes_min=kept or 0,
+        )
 
     async def freeze(self, name: str) -> bool:
         """Let a command that runs stand still until `thaw`; tell whether there is one.

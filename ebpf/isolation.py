@@ -8,8 +8,9 @@ when the kernel tells of pressure.
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -29,7 +30,21 @@ _PERCENT = 100
 # At ease: a quarter of the memory is free, beyond what running calls may still take.
 _EASE_DIVISOR = 4
 
+# What a call takes of which nobody knows anything, until it shows.
+UNKNOWN_BYTES = 32 << 20
+
 GroupOf = Callable[[str], SessionGroup | None]
+
+
+def _unheard(session: str, *, is_still: bool) -> None:
+    """Tell nobody."""
+
+
+class Stood(Protocol):
+    """Hears which session stands still, and which goes on."""
+
+    def __call__(self, session: str, *, is_still: bool) -> None:
+        """Take note."""
 
 
 @dataclass(slots=True)
@@ -81,13 +96,20 @@ class Isolator:
         isolation: Isolation,
         *,
         group_of: GroupOf,
-        capacity_bytes: int,
+        capacity_of: Callable[[int], int],
         elapsed_ms: Callable[[], int],
+        stood: Stood = _unheard,
     ) -> None:
-        """Take the decision maker, where the groups of sessions are, and what there is to share."""
+        """Take the decision maker and where the groups of sessions are.
+
+        `capacity_of` tells what there is to share when the sessions hold so much. `stood` hears
+        of sessions that stand still.
+        """
+        self._stood = stood
         self._isolation = isolation
         self._group_of = group_of
-        self._capacity_bytes = capacity_bytes
+        self._capacity_of = capacity_of
+        self._capacity_bytes = capacity_of(0)
         self._elapsed_ms = elapsed_ms
         self._sessions: dict[str, _Session] = {}
         self._groups: dict[str, SessionGroup] = {}
@@ -119,9 +141,10 @@ class Isolator:
 
     @asynccontextmanager
     async def call(
-        self, session: str, priority: Priority, *, expected_bytes: int
+        self, session: str, priority: Priority, *, expected_bytes: int | None = None
     ) -> AsyncIterator[None]:
         """Hold the place of one call, which is not entered before there is room for it."""
+        expected_bytes = UNKNOWN_BYTES if expected_bytes is None else expected_bytes
         asked = Asked(
             session=session,
             priority=priority,
@@ -158,9 +181,10 @@ class Isolator:
 
     async def wake_by(self, trigger: PressureTrigger) -> None:
         """Look at once whenever the kernel tells of pressure, as long as this runs."""
-        while True:
-            await trigger.wait()
-            self._wake.set()
+        with suppress(DomainError):  # without it there is still the clock
+            while True:
+                await trigger.wait()
+                self._wake.set()
 
     async def _admitted(self, asked: Asked) -> None:
         event = anyio.Event()
@@ -191,6 +215,8 @@ class Isolator:
     def _after_end(self, session: str, one: _Session) -> None:
         if not one.expected:
             self._apply_frozen(session, is_frozen=False)
+            # Its group may be gone with its last call, and what stood still with it.
+            self._stood(session, is_still=False)
             if not one.is_lasting:
                 self._sessions.pop(session, None)
                 self._groups.pop(session, None)
@@ -213,6 +239,9 @@ class Isolator:
     def _look(self) -> None:
         now_ms = self._elapsed_ms()
         self._seen = tuple(self._see(name, one, now_ms) for name, one in self._sessions.items())
+        # What cannot be read now is taken to be as it was.
+        with suppress(DomainError):
+            self._capacity_bytes = self._capacity_of(sum(one.memory_bytes for one in self._seen))
         self._apply(
             self._isolation.arrange(self._seen, capacity_bytes=self._capacity_bytes, now_ms=now_ms)
         )
@@ -279,6 +308,7 @@ class Isolator:
         except DomainError as error:
             self._note_refusal(name, error)
             return
+        self._stood(name, is_still=is_frozen)
         now_ms = self._elapsed_ms()
         if one.frozen_since_ms is None:
             self._freezes += 1

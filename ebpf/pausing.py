@@ -14,6 +14,8 @@ class Pause:
         """Start with the command running."""
         self._domain = domain
         self._turns = anyio.Lock()
+        self._is_frozen = False
+        self._causes = 0
         self._since: float | None = None
         self._over_seconds = 0.0
         self._limit: anyio.CancelScope | None = None
@@ -21,8 +23,8 @@ class Pause:
 
     @property
     def is_frozen(self) -> bool:
-        """Tell whether the command stands still now."""
-        return self._since is not None
+        """Tell whether the command itself was frozen and not thawed since."""
+        return self._is_frozen
 
     @property
     def frozen_seconds(self) -> float:
@@ -45,14 +47,15 @@ class Pause:
             DomainError: the machine refused; the command runs on, as far as it does.
         """
         async with self._turns:
-            if self._since is not None:
+            if self._is_frozen:
                 return
-            self._stop_clock()
+            self.stand()
             try:
                 await self._domain.freeze()
             except BaseException:
-                self._start_clock()
+                self.go_on()
                 raise
+            self._is_frozen = True
 
     async def thaw(self) -> None:
         """Let the command go on where it was.
@@ -61,9 +64,23 @@ class Pause:
             DomainError: the machine refused; the command stays frozen.
         """
         async with self._turns:
-            if self._since is not None:
+            if self._is_frozen:
                 await self._domain.thaw()
-                self._start_clock()
+                self._is_frozen = False
+                self.go_on()
+
+    def stand(self) -> None:
+        """Let the time limit stand still: something that the command is in does, or it will."""
+        self._causes += 1
+        if self._causes == 1:
+            self._stop_clock()
+
+    def go_on(self) -> None:
+        """Take back one `stand`; with the last of them the time limit goes on."""
+        assert self._causes, "what goes on has stood still"
+        self._causes -= 1
+        if not self._causes:
+            self._start_clock()
 
     def _stop_clock(self) -> None:
         self._since = anyio.current_time()

@@ -39,12 +39,10 @@ class PressureTrigger:
         Raises:
             DomainError: the control group that it was of is gone.
         """
-        while True:
-            await anyio.wait_readable(self._poll.fileno())
-            for _, events in self._poll.poll(0):
-                if events & select.EPOLLERR:
-                    raise DomainError("the control group that was watched is gone")
-                return
+        await anyio.wait_readable(self._poll.fileno())
+        # To have been told is all there is to know: the kernel forgets it with the first look.
+        if any(events & select.EPOLLERR for _, events in self._poll.poll(0)):
+            raise DomainError("the control group that was watched is gone")
 
     def close(self) -> None:
         """Ask no longer."""

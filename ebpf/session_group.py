@@ -21,8 +21,20 @@ class SessionGroup:
     (`unified`); with version 2 alone all are the same.
     """
 
-    def __init__(self, directories: Mapping[str, Path]) -> None:
-        """Take the places; nothing is written before it changes."""
+    def __init__(
+        self,
+        directories: Mapping[str, Path],
+        *,
+        usual_weight: int | None = None,
+        protected_bytes_min: int = 0,
+    ) -> None:
+        """Take the places; nothing is written before it changes.
+
+        What an operator gave every session is kept: weights are relative to `usual_weight`, and
+        no less than `protected_bytes_min` is protected.
+        """
+        self._usual_weight = usual_weight or _WEIGHT_USUAL
+        self._protected_bytes_min = protected_bytes_min
         self._memory = directories["memory"]
         self._cpu = directories["cpu"]
         self._unified = directories[UNIFIED]
@@ -46,7 +58,7 @@ class SessionGroup:
         Raises:
             DomainError: the kernel refused.
         """
-        weight = max(1, min(_WEIGHT_MAX, weight))
+        weight = max(1, min(_WEIGHT_MAX, weight * self._usual_weight // _WEIGHT_USUAL))
         if self.is_v2:
             self._set(self._cpu / "cpu.weight", weight)
         else:
@@ -58,6 +70,7 @@ class SessionGroup:
         Raises:
             DomainError: the kernel refused.
         """
+        memory_bytes = max(memory_bytes, self._protected_bytes_min)
         if self.is_v2:
             self._set(self._memory / "memory.low", memory_bytes)
         else:

@@ -63,6 +63,11 @@ class CallGroup:
         groups = dict.fromkeys(self._directories.values())
         return tuple(str(path / "cgroup.procs") for path in groups)
 
+    @property
+    def unified(self) -> Path:
+        """Return its directory in the v2 hierarchy."""
+        return self._directories[UNIFIED]
+
     def memory_kills(self) -> int:
         """Return how many processes the kernel has killed here for want of memory.
 

@@ -29,6 +29,9 @@ _LATELY_MS = 200
 _TRIED_MS = 500
 _OUTGROWN_DIVISOR_MIN = 2
 _OUTGROWN_DIVISOR_MAX = 16
+_REACTION_MS = 60
+_GROWS_BYTES_S = 8 * _MIB
+_BRINK_DIVISOR = 4
 _RESERVE_DIVISOR = 8
 _RESERVE_FADES = 8
 # Who has stood still for so many times the patience goes before more important ones as well.
@@ -50,7 +53,7 @@ class IsolationTerms:
         InvalidPolicyError: a number is out of range.
     """
 
-    margin_bytes: int = 48 * _MIB
+    margin_bytes: int = 80 * _MIB
     standstill_percent: int = 10
     stall_percent: int = 25
     slice_ms: int = 100
@@ -126,6 +129,7 @@ class Isolation:
 
     terms: IsolationTerms = field(default_factory=IsolationTerms)
     _records: dict[str, _Record] = field(default_factory=dict)
+    _carrier: str | None = None
 
     def arrange(self, seen: Sequence[Seen], *, capacity_bytes: int, now_ms: int) -> Arrangement:
         """Return what is to be in force until the next look."""
@@ -233,24 +237,60 @@ class Isolation:
 
     def _held_for_memory(self, seen: Sequence[Seen], capacity_bytes: int) -> frozenset[str]:
         """Return who stands still because what it may still take does not fit."""
-        growing = [one for one in seen if one.calls]
+        order = sorted((one for one in seen if one.calls), key=self._rank)
         free = capacity_bytes - sum(one.memory_bytes for one in seen)
         room = free - self.terms.margin_bytes
         held: set[str] = set()
-        for rank, one in enumerate(sorted(growing, key=self._rank)):
+        for one in order:
             needed = self.growth_of(one)
             if self._records[one.session].frozen_since_ms is not None:
                 # A little more than it takes to go on, or it would start and stop at each look.
                 needed += min(needed, self.terms.margin_bytes) // 2
             if needed <= room:
                 room -= self.growth_of(one)
-            elif rank or free < self.terms.margin_bytes:
+            elif not self._takes(one, free):
+                continue  # as long as it grows no more, its end can only help
+            elif one is not order[0] or free < self._brink_of(one):
                 held.add(one.session)
             else:
                 room = 0  # the most important one goes on until there really is nothing left
-        if growing and len(held) == len(growing):
-            held.discard(min(growing, key=self._nearest_to_its_end).session)
-        return frozenset(held)
+        self._carrier = self._chosen(order, free) if order and len(held) == len(order) else None
+        return frozenset(held - {self._carrier})
+
+    def _takes(self, one: Seen, free: int) -> bool:
+        """Tell whether a session takes memory now, or would if it did not stand still.
+
+        One that stands still is tried after a while, unless too little is left to try anything.
+        """
+        record = self._records[one.session]
+        is_at_rest = record.rate_bytes_s < _GROWS_BYTES_S
+        if record.frozen_since_ms is not None:
+            return not is_at_rest or free < self.terms.margin_bytes
+        return not is_at_rest
+
+    def _brink_of(self, one: Seen) -> int:
+        """Return how little may be left before even the most important session stands still."""
+        soon = self._records[one.session].rate_bytes_s * _REACTION_MS // _MS_PER_S
+        return min(self.terms.margin_bytes, self.terms.margin_bytes // _BRINK_DIVISOR + soon)
+
+    def _chosen(self, order: Sequence[Seen], free: int) -> str:
+        """Return who goes on where nobody fits: whose end frees most, and the same until then.
+
+        To change between two that both grow would have neither come to an end.
+        """
+        carrier = next((one for one in order if one.session == self._carrier), None)
+        able = [one for one in order if self.growth_of(one) <= free]
+        if able:
+            best = max(able, key=lambda one: one.calls_bytes)
+            keeps = (
+                carrier in able
+                and carrier is not None
+                and 2 * carrier.calls_bytes >= best.calls_bytes
+            )
+        else:
+            best = min(order, key=self.growth_of)
+            keeps = carrier is not None and self.growth_of(carrier) <= 2 * self.growth_of(best)
+        return carrier.session if carrier is not None and keeps else best.session
 
     def _held_for_processors(
         self, seen: Sequence[Seen], held: frozenset[str], now_ms: int
@@ -281,9 +321,6 @@ class Isolation:
             ):
                 found.add(one.session)
         return frozenset(found)
-
-    def _nearest_to_its_end(self, one: Seen) -> tuple[int, int, str]:
-        return (self.growth_of(one), -one.priority.share, one.session)
 
     def _is_busy(self, one: Seen) -> bool:
         """Tell whether a session uses processors: the others are none the better for its rest."""

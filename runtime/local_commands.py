@@ -1,6 +1,7 @@
 """Local commands: the machine's executor in the shape that the gateway asks for."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import anyio
 
@@ -11,6 +12,7 @@ from ebpf.executor import LocalExecutor, Measured
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
 from governor.estimate import energy_mj
+from governor.fairness.claim import Priority
 from governor.ids import CallId
 from governor.limits import ExecutionLimits
 from governor.scope import ScopeChain
@@ -19,7 +21,16 @@ from runtime.endings import Shares, explanation_of
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
 
+RoomFor = Callable[[str, str, Priority], AbstractAsyncContextManager[None]]
+
 _NO_ENERGY = "energy.watts_per_core is not set"
+
+
+def always_room(
+    _tenant: str, _session: str, _priority: Priority
+) -> AbstractAsyncContextManager[None]:
+    """Let every command run at once."""
+    return nullcontext()
 
 
 class LocalCommands:
@@ -34,13 +45,16 @@ class LocalCommands:
         is_frozen: Callable[[CallId], bool] = lambda _: False,
         milliwatts_per_core: int | None = None,
         shares: Shares | None = None,
+        room: RoomFor = always_room,
     ) -> None:
         """Take the executor, where commands run that name no directory, and how many may run.
 
         `is_frozen` tells of a call that is about to start its command whether it must wait.
         `milliwatts_per_core` is what a busy core is taken to draw; None leaves energy unmeasured.
-        `shares` are the limits that a session's, and a tenant's, calls have together.
+        `shares` are the limits that a session's, and a tenant's, calls have together. `room` is
+        waited for, and held, by each command.
         """
+        self._room = room
         self._is_frozen = is_frozen
         self._executor = executor
         self._workdir = workdir
@@ -69,6 +83,7 @@ class LocalCommands:
         meter: Meter,
         *,
         chain: ScopeChain,
+        priority: Priority = Priority.NORMAL,
     ) -> CommandOutcome:
         """Run the command; its whole process tree is gone when this returns or is cancelled.
 
@@ -82,23 +97,26 @@ class LocalCommands:
                 "try again when one has ended"
             )
         self._at_once += 1
-        began = anyio.current_time()
+        asked = anyio.current_time()
+        # Sub-sessions are carved out of it, and so is what they take of the machine.
+        session = chain.sessions[0]
         try:
-            ended = await self._executor.run(
-                name,
-                DomainCommand(
-                    argv=command.argv,
-                    cwd=command.cwd or self._workdir,
-                    env=command.env,
-                    stdin=command.stdin,
-                ),
-                limits,
-                tenant=chain.tenant,
-                # Sub-sessions are carved out of it, and so is what they take of the machine.
-                session=chain.sessions[0],
-                told=lambda measured: self._note(meter, measured, began),
-                is_frozen=self._is_frozen(CallId(name)),
-            )
+            async with self._room(chain.tenant, session, priority):
+                began = anyio.current_time()
+                ended = await self._executor.run(
+                    name,
+                    DomainCommand(
+                        argv=command.argv,
+                        cwd=command.cwd or self._workdir,
+                        env=command.env,
+                        stdin=command.stdin,
+                    ),
+                    limits,
+                    tenant=chain.tenant,
+                    session=session,
+                    told=lambda measured: self._note(meter, measured, began),
+                    is_frozen=self._is_frozen(CallId(name)),
+                )
         except (LaunchError, CapabilityMissingError) as error:
             raise UpstreamNotReachedError(str(error)) from error
         except EbpfError as error:
@@ -112,7 +130,7 @@ class LocalCommands:
             stderr=ended.stderr,
             explanation=explanation_of(ended, limits, self._shares),
             notes=ended.notes,
-            usage=self._usage(ended),
+            usage=self._usage(ended, waited_ms=round((began - asked) * 1000)),
             isolated=ended.isolated,
         )
 
@@ -153,8 +171,9 @@ class LocalCommands:
             memory_peak_bytes=measured.memory_peak_bytes,
         )
 
-    def _usage(self, ended: CommandResult) -> Usage:
-        wall_ms = ended.wall_ms if ended.frozen_ms else None
+    def _usage(self, ended: CommandResult, *, waited_ms: int) -> Usage:
+        # Neither waiting for room nor standing still is a command's time.
+        wall_ms = ended.wall_ms if ended.frozen_ms or waited_ms else None
         return Usage(
             measured=self._amounts(
                 ended.cpu_ms, ended.memory_mib_s, ended.io_bytes, wall_ms, ended.attached

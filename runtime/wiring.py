@@ -50,8 +50,9 @@ from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
+from runtime.isolating import isolating, isolator_of, room_of
 from runtime.listeners import check_open_access
-from runtime.local_commands import LocalCommands
+from runtime.local_commands import LocalCommands, RoomFor, always_room
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of, shares_of
 from runtime.mcp_fronts import http_front, stdio_front
@@ -166,7 +167,7 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        local = _local(ground, executor)
+        local = _local(ground, executor, await _isolated(stack, ground, host, executor))
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
@@ -229,7 +230,20 @@ async def _begin(
         await stack.enter_async_context(seat.keeper.answering(ground.store))
 
 
-def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
+async def _isolated(
+    stack: AsyncExitStack, ground: Ground, host: Host, executor: LocalExecutor
+) -> RoomFor:
+    """Return where commands wait for room, which is looked after until the stack is closed."""
+    isolator = isolator_of(
+        ground.config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
+    )
+    if isolator is None:
+        return always_room
+    await stack.enter_async_context(isolating(isolator))
+    return room_of(isolator)
+
+
+def _local(ground: Ground, executor: LocalExecutor, room: RoomFor) -> LocalCommands:
     terms = ground.config.local
     return LocalCommands(
         executor,
@@ -238,6 +252,7 @@ def _local(ground: Ground, executor: LocalExecutor) -> LocalCommands:
         is_frozen=ground.running.is_frozen,
         milliwatts_per_core=ground.policy.milliwatts_per_core,
         shares=shares_of(terms),
+        room=room,
     )
 
 
@@ -341,7 +356,9 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: local_tools(ground.config, local),
+            shell.LOCAL: local_tools(
+                ground.config, local, priority_of=ground.turnstile.priority_of
+            ),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,

@@ -8,6 +8,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 from dataclasses import dataclass
 
 from tests.domain_requirements import DOMAINS
+from tests.isolation_requirements import ISOLATION
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -39,6 +40,7 @@ _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
 _RUNS = "programs, servers and agents in domains"
 _OUTSIDE = "tokens and connections"
+_ISOLATION = "isolation under pressure"
 
 _CARE = "upstream care"
 
@@ -329,6 +331,7 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _OUTSIDE: OUTSIDE,
+    _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
     _HOUSE: {

@@ -10,6 +10,7 @@ from governor.approval import Approval, Asked
 from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
+from governor.fairness.claim import Priority
 from governor.flow.labels import Label
 from governor.ids import (
     ApprovalId,
@@ -248,8 +249,11 @@ class CommandRunner(Protocol):
         meter: Meter,
         *,
         chain: ScopeChain,
+        priority: Priority,
     ) -> CommandOutcome:
         """Run the command; its whole process tree is gone when this returns or is cancelled.
+
+        It may wait for room first; `priority` is what it has beside the commands of others.
 
         Raises:
             UpstreamNotReachedError: the command could not be started.

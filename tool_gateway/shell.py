@@ -1,10 +1,11 @@
 """The built-in tools `shell_run` and `python_run`: one local command in a domain of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from governor.amounts import Unit
 from governor.call import CallStatus, Isolated, ToolCall
+from governor.fairness.claim import Priority
 from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
@@ -85,8 +86,13 @@ class Shell:
         runner: CommandRunner,
         environment: Mapping[str, str],
         python: str | None = None,
+        priority_of: Callable[[ToolCall], Priority] = lambda _: Priority.NORMAL,
     ) -> None:
-        """Take what runs commands, the minimal environment they all get, and the interpreter."""
+        """Take what runs commands, the minimal environment they all get, and the interpreter.
+
+        `priority_of` tells how much a call matters beside others.
+        """
+        self._priority_of = priority_of
         self._runner = runner
         self._environment = environment
         self._python = python
@@ -112,7 +118,14 @@ class Shell:
         else:
             command = command_of(call.arguments, self._environment)
         limits = _clamped(limits, call.arguments)
-        ended = await self._runner.run(call.call_id, command, limits, meter, chain=call.chain)
+        ended = await self._runner.run(
+            call.call_id,
+            command,
+            limits,
+            meter,
+            chain=call.chain,
+            priority=self._priority_of(call),
+        )
         return Outcome(
             result=_result(ended),
             status=ended.status,

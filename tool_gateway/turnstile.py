@@ -81,6 +81,10 @@ class Turnstile:
             breaker = self._breakers.of(backend)
         return Passage(self, call, self._lane(kind, backend), self._clock, breaker=breaker)
 
+    def priority_of(self, call: ToolCall) -> Priority:
+        """Return what the call asks for, as far as its rule lets it."""
+        return self._standings.priority_of(call)
+
     def limit_of(self, kind: CallKind, backend: str) -> int | None:
         """Return how many calls of a backend may run at once now; None before its first call."""
         lane = self._lanes.get((kind, backend))

@@ -105,6 +105,11 @@ class GroupDomains:
     def _base(self, hierarchy: str) -> Path:
         return self._hierarchies[hierarchy].own / self._base_name
 
+    def session_directories(self, tenant: str, session: str) -> Directories | None:
+        """Return the groups that a session's domains stand in; None while there is none."""
+        branch = self._branches.get(Place(tenant=tenant, session=session, call="any").path[:2])
+        return None if branch is None else branch.stage.directories
+
     def make(self, place: Place | ServerPlace, limits: ExecutionLimits | None) -> ControlledDomain:
         """Return a new domain with the limits that the kernel holds for it."""
         path = place.path

@@ -11,9 +11,9 @@ import anyio
 
 from ebpf.errors import EbpfError
 from runtime.errors import RuntimeFaultError
-from runtime.evaluate.os.evaluation import Plan, evaluate_os
+from runtime.evaluate.os.evaluation import Plan, evaluate_os, simulate_os
 from runtime.evaluate.os.figures import METRICS
-from runtime.evaluate.os.outcome import COMPARED, Arm
+from runtime.evaluate.os.outcome import ARMS, COMPARED, Arm
 
 NAME = "os"
 HELP = (
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arms",
         default=",".join(COMPARED),
         metavar="ARM,...",
-        help=f"any of {', '.join(COMPARED)}; default: all, interleaved",
+        help=f"any of {', '.join(ARMS)}; default: all but the last",
     )
     parser.add_argument("--mixes", type=_count, default=20, metavar="N", help="default: 20")
     parser.add_argument(
@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep each replay here, and go on from it"
     )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="all sessions, whole, in a simulated schedule: no processes, no root",
+    )
 
 
 def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
@@ -74,7 +79,10 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
         resume=arguments.resume,
     )
     try:
-        shape = anyio.run(lambda: evaluate_os(plan, told=show))
+        if arguments.simulate:
+            shape = simulate_os(plan, told=show)
+        else:
+            shape = anyio.run(lambda: evaluate_os(plan, told=show))
     except EbpfError as error:
         raise RuntimeFaultError(f"eval os: {error}") from error
     show("")
@@ -96,9 +104,9 @@ def _arms(text: str) -> tuple[Arm, ...]:
         RuntimeFaultError: one is unknown.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in set(COMPARED)]
+    unknown = [name for name in names if name not in set(ARMS)]
     if unknown or not names:
-        known = ", ".join(COMPARED)
+        known = ", ".join(ARMS)
         raise RuntimeFaultError(f"eval os: --arms {text}: give some of {known}")
     return tuple(dict.fromkeys(Arm(name) for name in names))
 

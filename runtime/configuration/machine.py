@@ -66,6 +66,10 @@ class Local(Table):
     workdir: str | None = None
     at_once_max: Positive = 32
     free_loopback: Flag = False
+    # Whether sessions are kept from hurting one another, and what they may all hold together;
+    # None is what the machine has.
+    isolation: Flag = True
+    memory_mib: Positive | None = None
     # What python_run runs; None is the system's own, never that of the sidecar.
     python: str | None = None
     session: Shared = Shared()

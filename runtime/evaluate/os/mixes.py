@@ -46,9 +46,13 @@ class Part:
     trace: Trace
     expected: Mapping[str, int]
 
-    def expected_bytes(self, call: Call) -> int:
-        """Return what a governor expects of a call: what nine of ten like it held elsewhere."""
-        return max(_EXPECTED_BYTES_MIN, self.expected.get(call.kind, 0))
+    def expected_bytes(self, call: Call, *, declared: bool) -> int:
+        """Return what a governor expects of a call: what nine of ten like it held elsewhere.
+
+        One that is `declared` says what it needs, with a tenth to spare.
+        """
+        expected = call.memory_bytes * 11 // 10 if declared else self.expected.get(call.kind, 0)
+        return max(_EXPECTED_BYTES_MIN, expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +99,15 @@ def mixes_of(
 def is_contended(traces: Sequence[Trace], memory_bytes: int) -> bool:
     """Tell whether the sessions do not fit at their peaks, and a schedule exists."""
     between = sum(trace.base_bytes for trace in traces)
-    peaks = [trace.peak_bytes for trace in traces]
-    has_schedule = between + max(peaks) + SCHEDULE_SLACK_BYTES <= memory_bytes
-    return has_schedule and between + sum(peaks) > memory_bytes
+    peaks = sum(trace.peak_bytes for trace in traces)
+    return has_schedule(traces, memory_bytes) and between + peaks > memory_bytes
+
+
+def has_schedule(traces: Sequence[Trace], memory_bytes: int) -> bool:
+    """Tell whether each session's largest call fits beside what all hold between calls."""
+    between = sum(trace.base_bytes for trace in traces)
+    largest = max(trace.peak_bytes for trace in traces)
+    return between + largest + SCHEDULE_SLACK_BYTES <= memory_bytes
 
 
 def expectations(traces: Sequence[Trace], *, without: str) -> Mapping[str, int]:

@@ -16,9 +16,16 @@ class Arm(StrEnum):
     STATIC = "static"
     MEMORY_HIGH = "memory_high"
     FLYBALL = "flyball"
+    DECLARED = "flyball_declared"
+
+    @property
+    def is_governed(self) -> bool:
+        """Tell whether Flyball decides who runs: on what it learned, or on what calls declare."""
+        return self in {Arm.FLYBALL, Arm.DECLARED}
 
 
 COMPARED = (Arm.NONE, Arm.STATIC, Arm.MEMORY_HIGH, Arm.FLYBALL)
+ARMS = (*COMPARED, Arm.DECLARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

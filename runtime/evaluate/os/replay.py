@@ -28,7 +28,7 @@ _HOG = str(Path(__file__).with_name("hog.py"))
 _NS_PER_MS = 1_000_000
 _EVEN_WEIGHT = 100
 # What else runs on the machine is not part of the question.
-_ROOT_WEIGHT = 1_000
+_ROOT_WEIGHT = 10_000
 
 Timer = Callable[[], int]
 
@@ -127,11 +127,11 @@ def _arranged(tree: SessionTree, parts: Sequence[Part], arm: Arm, ground: Ground
             for name, group in groups.items():
                 if not tree.slow_above(share, session=name):
                     arena.slowed[name] = (share, str(group.usage_path))
-        case Arm.FLYBALL:
+        case Arm.FLYBALL | Arm.DECLARED:
             arena.isolator = Isolator(
                 Isolation(),
                 group_of=groups.get,
-                capacity_bytes=ground.memory_bytes,
+                capacity_of=lambda _: ground.memory_bytes,
                 elapsed_ms=ground.elapsed_ms,
             )
             for part in parts:
@@ -223,7 +223,7 @@ async def _admitted(arena: _Arena, part: Part, call: Call) -> AsyncIterator[None
     if arena.isolator is None:
         yield
         return
-    expected_bytes = part.expected_bytes(call)
+    expected_bytes = part.expected_bytes(call, declared=arena.arm is Arm.DECLARED)
     async with arena.isolator.call(
         part.role.value, part.role.priority, expected_bytes=expected_bytes
     ):

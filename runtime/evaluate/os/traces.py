@@ -1,7 +1,8 @@
 """Reading recorded sessions: what each call took, as far as the records tell.
 
 The records have one sample of a container's memory a second, so what a call held is inferred:
-the highest sample while it ran, or within a second of that, above the last one before it.
+the highest sample while it ran, or within a second of that, above the last one before it. Tools
+that start no process cannot have held what others left: theirs is what is usual for their kind.
 Durations are those of the runs whose calls were timed alone; the calls of the others contain a
 model's answer, so theirs are drawn from calls of the same kind.
 """
@@ -29,6 +30,7 @@ _MS_PER_S = 1_000
 _CORE_PERCENT = 100.0
 _CPU_SHARE_USUAL = 0.3
 _ELSEWHERE = "other"
+_STARTS_PROCESSES = ("Bash", "Task")
 
 
 class TracesError(RuntimeFaultError):
@@ -206,7 +208,7 @@ def _trace(
         if raw.model != _TIMED_MODEL and timed:
             took = chance.choice(timed.get(kind) or timed[_ELSEWHERE])
         rise, share = raw.rises[number], raw.shares[number]
-        if rise is None:
+        if rise is None or not kind.startswith(_STARTS_PROCESSES):
             rise = usual_rise.get(kind, 0)
         if share is None:
             share = usual_share.get(kind, _CPU_SHARE_USUAL)
