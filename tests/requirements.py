@@ -7,6 +7,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.lab_requirements import WITHSTOOD
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -37,6 +38,7 @@ _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
 _RUNS = "programs, servers and agents in domains"
+_WITHSTOOD = "hostile calls"
 _OUTSIDE = "tokens and connections"
 
 _CARE = "upstream care"
@@ -330,6 +332,7 @@ _STATED: dict[str, dict[str, str]] = {
     _OUTSIDE: OUTSIDE,
     _SAFETY: SAFETY,
     _RUNS: RUNS,
+    _WITHSTOOD: WITHSTOOD,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

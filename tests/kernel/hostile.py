@@ -19,13 +19,14 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from ebpf.capability import probe_host
+from ebpf.capability import BackendKind, Host, probe_host
 from ebpf.command import Command
 from ebpf.executor import LocalExecutor
 from ebpf.launcher.landlock import ABI_SIGNAL
 from governor.limits import ExecutionLimits
-from tests.ebpf.commands import MIB, PATH, PYTHON
+from tests.ebpf.commands import MIB, PATH, PYTHON, ROOT
 from tests.kernel.hostile_kinds import ESCAPED, KINDS, Kind
+from tests.kernel.other_user import environment, interpreter_for
 
 AT_ONCE = 8
 CALL_SECONDS_MAX = 60
@@ -33,6 +34,10 @@ SECRET = "hunter2-of-the-sidecar"
 # One in so many is cancelled by its client while it runs.
 CANCELLED_ONE_IN = 10
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
+
+
+class NoInterpreterError(Exception):
+    """No Python 3.11 that another user can run finds the packages."""
 
 
 @dataclass(kw_only=True)
@@ -182,6 +187,14 @@ def signals_counted() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def hostile_folder() -> Iterator[Path]:
+    """Yield a directory that others can enter but not write, as a sidecar's own is."""
+    with tempfile.TemporaryDirectory(prefix="flyball-hostile-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 async def be_hostile(folder: Path, *, calls: int, seed: int, force_rlimit: bool) -> Tally:
     """Return what so many hostile calls achieve on a sidecar with its state in `folder`."""
     (folder / "state").mkdir(mode=0o700)
@@ -190,11 +203,45 @@ async def be_hostile(folder: Path, *, calls: int, seed: int, force_rlimit: bool)
     (folder / "state" / "token").write_text(SECRET)
     host = probe_host(force_rlimit=force_rlimit)
     executor = LocalExecutor(host=host, state_dir=folder / "state", user="nobody")
-    has_scope = host.landlock_abi >= ABI_SIGNAL
-    kinds = tuple(kind for kind in KINDS if has_scope or not kind.needs_scoped_signals)
     async with executor.guarded():
-        crowd = Crowd(executor=executor, kinds=kinds, folder=folder, calls=calls, seed=seed)
+        crowd = Crowd(
+            executor=executor, kinds=kinds_for(host), folder=folder, calls=calls, seed=seed
+        )
         return await crowd.run()
+
+
+async def be_hostile_as(user: int, *, calls: int, seed: int) -> Tally:
+    """Return what so many hostile calls achieve on a sidecar that another user runs.
+
+    Raises:
+        NoInterpreterError: that user can run no Python that finds the packages.
+    """
+    python = await anyio.to_thread.run_sync(interpreter_for, user)
+    if python is None:
+        raise NoInterpreterError
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env["PYTHONPATH"]])
+    done = await anyio.run_process(
+        [python, "-m", "tests.kernel.hostile", "--calls", str(calls), "--seed", str(seed)],
+        env=env,
+        cwd=ROOT,
+        user=user,
+        group=user,
+        extra_groups=[],
+        stderr=None,
+    )
+    return Tally(**json.loads(done.stdout))
+
+
+def kinds_for(host: Host) -> tuple[Kind, ...]:
+    """Return what this host is said to withstand; the limits of `ebpf/README.md` name the rest."""
+    has_scope = host.landlock_abi >= ABI_SIGNAL
+    has_groups = host.backend is not BackendKind.RLIMIT
+    return tuple(
+        kind
+        for kind in KINDS
+        if (has_scope or not kind.needs_scoped_signals) and (has_groups or not kind.is_storm)
+    )
 
 
 def main() -> None:
@@ -203,11 +250,10 @@ def main() -> None:
     parser.add_argument("--calls", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="flyball-hostile-") as folder:
-        Path(folder).chmod(0o755)
+    with hostile_folder() as folder:
         tally = anyio.run(
             lambda: be_hostile(
-                Path(folder),
+                folder,
                 calls=arguments.calls,
                 seed=arguments.seed,
                 force_rlimit=os.geteuid() != 0,
