@@ -68,11 +68,18 @@ GUEST_START_SECONDS_MAX = 600  # what is fetched and tried before, with a poor c
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPart:
-    """A program that tests need and that the lock files cannot bring: its Debian package."""
+    """A program or file that tests need and the lock files cannot bring: its Debian package."""
 
     program: str
     package: str
     needed_by: str
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether this machine has it."""
+        if self.program.startswith("/"):
+            return Path(self.program).exists()
+        return shutil.which(self.program) is not None
 
 
 SYSTEM_PARTS = (
@@ -90,6 +97,26 @@ SYSTEM_PARTS = (
         program="qemu-system-x86_64",
         package="qemu-system-x86",
         needed_by="tests on a kernel with pressure, BTF and BPF LSM (tests/kernel/vm)",
+    ),
+    SystemPart(
+        program="/usr/include/bpf/bpf_helpers.h",
+        package="libbpf-dev",
+        needed_by="tests of what programs in the kernel count and refuse (with libbpf.so.1)",
+    ),
+    SystemPart(
+        program="clang",
+        package="clang",
+        needed_by="the test that the committed programs are what their sources say",
+    ),
+    SystemPart(
+        program="llvm-objcopy",
+        package="llvm",
+        needed_by="the test that the committed programs are what their sources say",
+    ),
+    SystemPart(
+        program="/usr/lib/python3/dist-packages/bcc/__init__.py",
+        package="python3-bpfcc",
+        needed_by="tests of the probes that operators write",
     ),
 )
 
@@ -253,7 +280,7 @@ def run_all(steps: Sequence[Step], folder: Path) -> list[str]:
 
 def provide_system_parts(*, may_install: bool) -> Iterator[str]:
     """Install the missing system parts, or print how to; yield what went wrong."""
-    missing = [part for part in SYSTEM_PARTS if shutil.which(part.program) is None]
+    missing = [part for part in SYSTEM_PARTS if not part.is_there]
     if not missing:
         return
     packages = [part.package for part in missing]
