@@ -1,7 +1,7 @@
 """Looking at process trees from outside, where no kernel facility keeps them together."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import psutil
@@ -114,19 +114,42 @@ def _killed(process: psutil.Process) -> bool:
     return True
 
 
-def marked(name: str, prefix: str) -> Iterator[tuple[psutil.Process, str]]:
-    """Yield each process whose environment has `name` starting with `prefix`, and the rest."""
+def marked(
+    name: str, prefix: str, *, not_below: Collection[int] = ()
+) -> Iterator[tuple[psutil.Process, str]]:
+    """Yield each process whose environment has `name` starting with `prefix`, and the rest.
+
+    To read the environment of a process is to wait until it does not fork, which among hundreds
+    that do takes for ever. Trees that are another's to end are therefore left out by their roots.
+    """
+    elsewhere = _below(not_below)
     for process in psutil.process_iter():
+        if process.pid in elsewhere:
+            continue
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             value = process.environ().get(name, "")
             if value.startswith(prefix) and process.status() != psutil.STATUS_ZOMBIE:
                 yield process, value.removeprefix(prefix)
 
 
-def kill_marked(name: str, value: str) -> int:
+def _below(roots: Collection[int]) -> set[int]:
+    """Return every process of these trees."""
+    if not roots:
+        return set()
+    parents: dict[int, int] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parents[process.pid] = process.ppid()
+    found = set(roots)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def kill_marked(name: str, value: str, *, not_below: Collection[int] = ()) -> int:
     """Kill each process whose environment holds exactly this; return how many there were."""
-    found = [process for process, rest in marked(name, value) if not rest]
-    return sum(_killed(process) for process in found)
+    found = [one for one, rest in marked(name, value, not_below=not_below) if not rest]
+    return sum(map(_killed, found))
 
 
 def tasks_of(uid: int) -> int:

@@ -32,6 +32,8 @@ from hypothesis.stateful import run_state_machine_as_test
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from kernel.hostile import Tally, be_hostile, be_hostile_as, hostile_folder  # noqa: E402
+from kernel.other_user import NOBODY  # noqa: E402
 from postgresql_server import PostgresqlServer, running_server  # noqa: E402
 from proof.failing_driver import Failure, failing_driver  # noqa: E402
 from proof.failing_workload import fail_each  # noqa: E402
@@ -58,6 +60,8 @@ class Part:
     says: str
     chunks: int
     run: Callable[[int, int], Figures]
+    # A change anywhere else leaves the proof as good as it was.
+    proven: tuple[str, ...] = ("governor", "memory_store", "migrations", "tests/proof")
 
 
 def oracle(seed: int, chunk: int) -> Figures:
@@ -189,6 +193,29 @@ def faults(seed: int, chunk: int) -> Figures:
         return {"failed operations": anyio.run(main, Path(folder)), "harm done": 0}
 
 
+def hostile(seed: int, _chunk: int) -> Figures:
+    """Be hostile a hundred times to a sidecar that is root."""
+
+    async def main() -> Tally:
+        with hostile_folder() as folder:
+            return await be_hostile(folder, calls=100, seed=seed, force_rlimit=False)
+
+    return withstood(anyio.run(main))
+
+
+def hostile_user(seed: int, _chunk: int) -> Figures:
+    """Be hostile a hundred times to a sidecar that is not root."""
+    return withstood(anyio.run(lambda: be_hostile_as(NOBODY, calls=100, seed=seed)))
+
+
+def withstood(tally: Tally) -> Figures:
+    """Return what a crowd tried; what it achieved must be nothing."""
+    assert tally.harm == [], tally.harm
+    return {"calls": tally.calls, "cancelled": tally.cancelled, "survivors, escapes, leaks": 0}
+
+
+CONTAINED = ("ebpf", "tests/kernel/hostile.py", "tests/kernel/hostile_kinds.py")
+
 PARTS = {
     "oracle": Part(says="a provider counts what was spent", chunks=20, run=oracle),
     "kills": Part(says="SIGKILL and retry with the same keys", chunks=20, run=kills),
@@ -198,11 +225,13 @@ PARTS = {
     "simulation": Part(says="stories in virtual time", chunks=20, run=simulation),
     "model": Part(says="random histories beside a reference", chunks=30, run=model),
     "faults": Part(says="each database operation fails once", chunks=40, run=faults),
+    "hostile": Part(
+        says="hostile calls of a sidecar that is root", chunks=10, run=hostile, proven=CONTAINED
+    ),
+    "hostile-user": Part(
+        says="hostile calls of a sidecar that is not", chunks=10, run=hostile_user, proven=CONTAINED
+    ),
 }
-
-
-# What the proofs are about: a change anywhere else leaves them as good as they were.
-PROVEN = ("governor", "memory_store", "migrations", "tests/proof")
 
 
 @dataclass(kw_only=True)
@@ -254,8 +283,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}")
     progress, commit = Progress(PROGRESS), git("rev-parse", "--short", "HEAD")
-    code = digest(git("rev-parse", *(f"HEAD:{one}" for one in PROVEN)))
     for name in wanted:
+        code = digest(git("rev-parse", *(f"HEAD:{one}" for one in PARTS[name].proven)))
         row = progress.begin(name, seed=arguments.seed, code=code, commit=commit)
         say(f"{name}: seed {row.seed}, code of commit {row.commit}")
     ends = time.monotonic() + arguments.minutes * 60

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tests.domain_requirements import DOMAINS
 from tests.isolation_requirements import ISOLATION
+from tests.lab_requirements import WITHSTOOD
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -39,6 +40,7 @@ _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
 _RUNS = "programs, servers and agents in domains"
+_WITHSTOOD = "hostile calls"
 _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
 
@@ -334,6 +336,7 @@ _STATED: dict[str, dict[str, str]] = {
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
+    _WITHSTOOD: WITHSTOOD,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

@@ -55,13 +55,35 @@ SHARES: tuple[tuple[str, ...], ...] = (
 )
 
 
+# What runs in a kernel of its own; each takes the pace of what emulates it.
+GUEST_SHARES: dict[str, tuple[str, ...]] = {
+    "uml": (
+        "tests/kernel/v2",
+        "tests/kernel/test_contract.py",
+        "tests/kernel/test_bad_neighbours.py",
+    ),
+    "qemu": ("tests/kernel/vm",),
+}
+# What of these is nowhere else to be run.
+GUEST_SUITES = ("tests/kernel/v2", "tests/kernel/vm")
+GUEST_SECONDS_MAX = 300
+GUEST_START_SECONDS_MAX = 600  # what is fetched and tried before, with a poor connection
+
+
 @dataclass(frozen=True, kw_only=True)
 class SystemPart:
-    """A program that tests need and that the lock files cannot bring: its Debian package."""
+    """A program or file that tests need and the lock files cannot bring: its Debian package."""
 
     program: str
     package: str
     needed_by: str
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether this machine has it."""
+        if self.program.startswith("/"):
+            return Path(self.program).exists()
+        return shutil.which(self.program) is not None
 
 
 SYSTEM_PARTS = (
@@ -73,7 +95,32 @@ SYSTEM_PARTS = (
     SystemPart(
         program="mkfs.ext4",
         package="e2fsprogs",
-        needed_by="tests on a disk that hangs or refuses to be written",
+        needed_by="tests on a disk that hangs or refuses to be written; disks of guests",
+    ),
+    SystemPart(
+        program="qemu-system-x86_64",
+        package="qemu-system-x86",
+        needed_by="tests on a kernel with pressure, BTF and BPF LSM (tests/kernel/vm)",
+    ),
+    SystemPart(
+        program="/usr/include/bpf/bpf_helpers.h",
+        package="libbpf-dev",
+        needed_by="tests of what programs in the kernel count and refuse (with libbpf.so.1)",
+    ),
+    SystemPart(
+        program="clang",
+        package="clang",
+        needed_by="the test that the committed programs are what their sources say",
+    ),
+    SystemPart(
+        program="llvm-objcopy",
+        package="llvm",
+        needed_by="the test that the committed programs are what their sources say",
+    ),
+    SystemPart(
+        program="/usr/lib/python3/dist-packages/bcc/__init__.py",
+        package="python3-bpfcc",
+        needed_by="tests of the probes that operators write",
     ),
 )
 
@@ -136,11 +183,22 @@ def steps(folder: Path, *, fast: bool) -> tuple[Step, ...]:
         pure = _pytest("pytest", folder, "-m", FAST_MARKS, *existing(FAST_SUITES))
         return (pure, *checks)
     shares = [existing(share) for share in SHARES]
-    ignored = [f"--ignore={folder}" for share in shares for folder in share]
+    elsewhere = [f"--ignore={suite}" for suite in GUEST_SUITES]
+    ignored = [f"--ignore={suite}" for share in shares for suite in share]
     return (
-        *(_pytest(f"pytest {' '.join(share)}", folder, *share) for share in shares),
+        *(_in_guest(guest, folder, *share) for guest, share in GUEST_SHARES.items()),
+        *(_pytest(f"pytest {' '.join(share)}", folder, *elsewhere, *share) for share in shares),
         _pytest("pytest, the others", folder, *ignored),
         *checks,
+    )
+
+
+def _in_guest(guest: str, folder: Path, *share: str) -> Step:
+    lab = (sys.executable, "-m", "tests.kernel.lab", guest, "--seconds", str(GUEST_SECONDS_MAX))
+    return Step(
+        name=f"pytest {' '.join(share)}, in {guest}",
+        argv=(*lab, "--report", str(folder / f"{guest}.xml"), *share),
+        seconds_max=GUEST_SECONDS_MAX + GUEST_START_SECONDS_MAX,
     )
 
 
@@ -226,7 +284,7 @@ def run_all(steps: Sequence[Step], folder: Path) -> list[str]:
 
 def provide_system_parts(*, may_install: bool) -> Iterator[str]:
     """Install the missing system parts, or print how to; yield what went wrong."""
-    missing = [part for part in SYSTEM_PARTS if shutil.which(part.program) is None]
+    missing = [part for part in SYSTEM_PARTS if not part.is_there]
     if not missing:
         return
     packages = [part.package for part in missing]
@@ -259,8 +317,11 @@ def read_reports(folder: Path) -> dict[str, Suite]:
     """Return how each suite ended, from pytest's JUnit XML; nothing where there is none."""
     suites: dict[str, Suite] = {}
     reports = [ET.parse(report).getroot() for report in sorted(folder.glob("*.xml"))]
-    for case in (case for report in reports for case in report.iter("testcase")):
-        suite = suites.setdefault(suite_of(case.get("classname", "")), Suite())
+    found = [suite for report in reports for suite in report.iter("testsuite")]
+    cases = [(suite.get("name", ""), case) for suite in found for case in suite.iter("testcase")]
+    for place, case in cases:
+        name = suite_of(case.get("classname", ""))
+        suite = suites.setdefault(f"{name} in {place}" if place in GUEST_SHARES else name, Suite())
         if (skipped := case.find("skipped")) is not None:
             suite.counts["skipped"] += 1
             suite.skips[skipped.get("message") or "no reason given"] += 1

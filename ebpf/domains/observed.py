@@ -41,6 +41,7 @@ SAMPLE_SECONDS = 0.1
 KILL_SECONDS_MAX = 10.0
 FREEZE_SECONDS_MAX = 5.0
 _WAIT_SECONDS = 0.005
+_PASSES_OF_A_TREE_THAT_FORKS = 4
 
 # The backstops are wide: they are per process or per user, so at the limit itself they
 # would refuse what a whole tree may well do.
@@ -68,12 +69,22 @@ class ObservedDomain:
     """The tree beneath one keeper, with the mark that its members were born with."""
 
     def __init__(
-        self, name: str, *, owner: str, rlimits: tuple[tuple[int, int, int], ...], made: set[str]
+        self,
+        name: str,
+        *,
+        owner: str,
+        rlimits: tuple[tuple[int, int, int], ...],
+        made: set[str],
+        roots: dict[str, int],
     ) -> None:
-        """Stand for a domain of `owner` whose name `made` holds until it is removed."""
+        """Stand for a domain of `owner` whose name `made` holds until it is removed.
+
+        `roots` has the root of each tree that its owner runs, by the name of its domain.
+        """
         self._name = name
         self._mark = f"{owner}:{name}"
         self._made = made
+        self._roots = roots
         self._root_pid: int | None = None
         self._is_frozen = False
         # One at a time, so that nothing is stopped by whoever looked before it was continued.
@@ -98,7 +109,7 @@ class ObservedDomain:
 
     def started(self, pid: int) -> None:
         """Remember the root of the tree."""
-        self._root_pid = pid
+        self._root_pid = self._roots[self._name] = pid
         self._kills_before = _kills_on_the_machine()
         self._memory_time.begin(anyio.current_time())
 
@@ -184,7 +195,8 @@ class ObservedDomain:
         if self._root_pid is None:
             return []
         found = {process.pid: process for process in descendants(self._root_pid)}
-        found |= {process.pid: process for process, rest in marked(MARKER, self._mark) if not rest}
+        strayed = marked(MARKER, self._mark, not_below=self._others)
+        found |= {process.pid: process for process, rest in strayed if not rest}
         if self.entry.keeper:
             found.pop(self._root_pid, None)
         return list(found.values())
@@ -192,13 +204,30 @@ class ObservedDomain:
     async def kill(self) -> None:
         """Kill the tree, then whatever else carries the mark, until nothing is left."""
         self._memory_time.end(anyio.current_time())
+        passes = 0
         with anyio.move_on_after(KILL_SECONDS_MAX):
-            while True:
-                if not await anyio.to_thread.run_sync(self._kill_once):
-                    return
+            while await anyio.to_thread.run_sync(self._kill_once):
+                passes += 1
                 await anyio.sleep(_WAIT_SECONDS)
+                if passes >= _PASSES_OF_A_TREE_THAT_FORKS:
+                    await self._stop_all()
+            return
         message = f"{self._name}: processes survived for {KILL_SECONDS_MAX} s"
         raise DomainError(message)
+
+    async def _stop_all(self) -> None:
+        """Return when nothing of the command runs, so that nothing of it can fork.
+
+        A tree that forks as fast as it is killed has room for as many as were killed. What is
+        only stopped keeps its place among the tasks that its user may have.
+        """
+        while await anyio.to_thread.run_sync(self._stop_descendants):
+            pass
+
+    def _stop_descendants(self) -> int:
+        """Stop all beneath the root; return how many there were that ran."""
+        found = () if self._root_pid is None else descendants(self._root_pid)
+        return sum(map(stop_process, found))
 
     def _kill_once(self) -> bool:
         """Kill all that is found; tell whether there was anything."""
@@ -209,11 +238,19 @@ class ObservedDomain:
                 left += kill_process(self._root_pid)
             # A keeper ends by itself, with its last figures, once nothing is beneath it.
             left += is_alive(self._root_pid)
-        return bool(left + kill_marked(MARKER, self._mark))
+        # To read the mark of a process that forks is to wait for it, which is for ever among
+        # hundreds: it comes last, when the tree stands no more.
+        return bool(left or kill_marked(MARKER, self._mark, not_below=self._others))
+
+    @property
+    def _others(self) -> list[int]:
+        """Return the roots of the other commands' trees."""
+        return [pid for name, pid in list(self._roots.items()) if name != self._name]
 
     async def remove(self) -> None:
         """Forget the name; there is nothing else to remove."""
         self._made.discard(self._name)
+        self._roots.pop(self._name, None)
 
 
 def _kills_on_the_machine() -> int | None:
@@ -235,6 +272,7 @@ class ObservedDomains:
         self._owner = f"{instance}-{pid}"
         self._uid = uid
         self._made: set[str] = set()
+        self._roots: dict[str, int] = {}
 
     def make(self, place: Place | ServerPlace, limits: ExecutionLimits | None) -> ObservedDomain:
         """Return a new domain; its backstops are in force from the start."""
@@ -243,7 +281,9 @@ class ObservedDomains:
             message = f"{name}: a domain of this name exists"
             raise DomainError(message)
         rlimits = () if limits is None else backstops(limits, uid=self._uid)
-        domain = ObservedDomain(name, owner=self._owner, rlimits=rlimits, made=self._made)
+        domain = ObservedDomain(
+            name, owner=self._owner, rlimits=rlimits, made=self._made, roots=self._roots
+        )
         self._made.add(name)
         return domain
 

@@ -15,7 +15,8 @@ from ebpf.domains.place import Place
 from ebpf.executor import CommandResult, EndCause
 from governor.limits import SharedLimits
 from tests.ebpf.commands import MIB, Pipe, limits, python, shell
-from tests.kernel.v2.conftest import Made
+from tests.kernel.conftest import Made
+from tests.kernel.lab.guest import GUEST_VARIABLE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
@@ -26,7 +27,7 @@ DISKS = ("/dev/ubda", "/dev/vda")
 def disk(tmp_path: Path) -> Iterator[Path]:
     """Yield a directory on a disk of the guest, for every user."""
     device = next((path for path in DISKS if Path(path).exists()), None)
-    if not os.environ.get("IN_UMLTEST") and not os.environ.get("IN_VMTEST"):
+    if not os.environ.get(GUEST_VARIABLE):
         pytest.skip("makes a file system on a disk of the guest")
     if device is None:
         pytest.skip("this guest has no disk of its own")

@@ -31,7 +31,7 @@ from tests.ebpf.commands import (
     start_server_owner,
     until_sleeping,
 )
-from tests.kernel.v2.conftest import Made
+from tests.kernel.conftest import Made
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
