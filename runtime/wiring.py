@@ -159,7 +159,11 @@ async def open_sidecar(
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
         host, attachers = metered(
-            stack, probe_host(), state_dir=state_dir, has_free_loopback=config.local.free_loopback
+            stack,
+            probe_host(),
+            state_dir=state_dir,
+            has_free_loopback=config.local.free_loopback,
+            watches_opens=config.local.watch_opens,
         )
         executor = LocalExecutor(
             host=host, state_dir=state_dir, user=config.local.user, attachers=attachers

@@ -7,6 +7,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.metering_requirements import METERING
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -38,6 +39,7 @@ _SAFETY = "safety that needs no model"
 _OUTSIDE = "tokens and connections"
 
 _CARE = "upstream care"
+_METERING = "metering in the kernel"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -325,6 +327,7 @@ _STATED: dict[str, dict[str, str]] = {
             "file and line."
         ),
     },
+    _METERING: METERING,
     _OUTSIDE: OUTSIDE,
     _SAFETY: SAFETY,
     _HOUSE: {

@@ -108,6 +108,7 @@ class Local(Table):
     workdir: str | None = None
     at_once_max: Positive = 32
     free_loopback: Flag = False
+    watch_opens: Flag = True
 
 
 class Builtin(Table):

@@ -22,6 +22,7 @@ from ebpf.probe.layout import (
     found_level,
     id_bytes,
     new_domain_bytes,
+    question_bytes,
 )
 from ebpf.probe.objects import Object
 from tests.kernel.elf import sections_of
@@ -169,11 +170,27 @@ def _watch_own_group(
     """Make a domain of the group that the test itself is in; return what is counted of it."""
     group = host.hierarchies[UNIFIED].own.stat().st_ino
     config, domains = network.map("config"), network.map("domains")
-    config.put(ONLY, config_bytes(first_level=0, has_free_loopback=False, sought=group))
+    question = network.map("question")
+    question.put(ONLY, question_bytes(group))
     network.test_run("find_level", PACKET)
-    level = found_level(config.get(ONLY) or b"")
+    level = found_level(question.get(ONLY) or b"")
     assert level is not None
     config.put(ONLY, config_bytes(first_level=level, has_free_loopback=has_free_loopback))
     key = id_bytes(group + 1_000_000 if is_other else group)
     domains.put(key, new_domain_bytes(egress_bytes_max=egress_bytes_max, records_max=0))
     return lambda: counted_of(domains.get(key) or b"")
+
+
+@pytest.mark.kernel
+def test_nothing_leaves_a_domain_that_is_shut_and_its_figures_stay(
+    host: Host, network: Object
+) -> None:
+    count = _watch_own_group(host, network, egress_bytes_max=10 * PACKET_BYTES)
+    network.test_run("count_egress", PACKET)
+
+    network.test_run("shut_domain", PACKET)
+    answer = network.test_run("count_egress", PACKET).answer
+
+    assert answer == 0
+    assert count().egress_bytes == PACKET_BYTES
+    assert count().over is Over.NONE

@@ -28,6 +28,7 @@ class ExecutionLimitsOut(Out):
     cpu_ms: int | None
     wall_ms: int
     output_bytes: int
+    egress_bytes: int | None
 
 
 class ApprovalTermsOut(Out):
@@ -144,6 +145,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
             cpu_ms=limits.cpu_ms,
             wall_ms=limits.wall_ms,
             output_bytes=limits.output_bytes,
+            egress_bytes=limits.egress_bytes,
         ),
         isolation=rule.isolation,
         cost_microusd=rule.cost_microusd,
