@@ -26,6 +26,7 @@ from ebpf.probe.layout import (
 )
 from ebpf.probe.objects import Object
 from tests.kernel.elf import sections_of
+from tests.kernel.other_user import NOBODY, interpreter_for, run_as
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "ebpf" / "programs"
 NAMES = sorted(path.name for path in PROGRAMS.glob("*.bpf.c"))
@@ -194,3 +195,26 @@ def test_nothing_leaves_a_domain_that_is_shut_and_its_figures_stay(
     assert answer == 0
     assert count().egress_bytes == PACKET_BYTES
     assert count().over is Over.NONE
+
+
+# Run by a user without rights, who reads why nothing is metered for it.
+UNPRIVILEGED = """
+from pathlib import Path
+from ebpf.domains.hierarchies import UNIFIED, Hierarchy
+from ebpf.metering_parts import found_parts
+place = Hierarchy(mount=Path("/sys/fs/cgroup"), own=Path("/sys/fs/cgroup"))
+found = {part.name: part for part in found_parts({UNIFIED: place})}
+assert found["egress_bytes"].why_not.startswith("it takes root, or CAP_BPF"), found
+assert "Operation not permitted" in found["egress_bytes"].why_not, found
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.usefixtures("network")
+@pytest.mark.requirement("metering.says-what-is-missing")
+def test_a_user_who_may_not_load_programs_is_told_what_it_takes() -> None:
+    python = interpreter_for(NOBODY)
+    if python is None:
+        pytest.skip("no Python 3.11 that another user can run")
+
+    assert run_as(NOBODY, [python, "-c", UNPRIVILEGED]) == 0

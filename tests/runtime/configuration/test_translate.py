@@ -126,25 +126,6 @@ estimate = { wall_ms = 100, cpu_ms = 50 }
     assert rule.archive_above_bytes == 2048
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("limits = { egress_bytes = 900 }", 900),
-        ("limits = { egress_bytes = 0 }", 0),
-        # What is held of a budget bounds the call where nothing else does.
-        ("estimate = { egress_bytes = 700 }", 700),
-        ("limits = { egress_bytes = 900 }\nestimate = { egress_bytes = 700 }", 900),
-        ("", None),
-    ],
-)
-def test_what_a_call_may_send_is_its_limit_else_what_is_held(
-    said: str, expected: int | None
-) -> None:
-    config = read(f'[[rule]]\nname = "send"\n{said}\n')
-
-    assert rule_for(config, "any").limits.egress_bytes == expected
-
-
 def test_a_rule_that_asks_a_person_says_for_how_long() -> None:
     config = read("""
 [[rule]]
