@@ -8,7 +8,7 @@ SEED ?=
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check prove install install-dev fmt lock clean
+.PHONY: help run test check prove install install-dev fmt lock programs clean
 
 help:
 	@echo "make run    start the sidecar, play the tour, serve until Ctrl-C (ARGS=--exit-after-tour)"
@@ -54,6 +54,9 @@ fmt: install-dev
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml --extra build -o requirements.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --group dev -c requirements.lock -o requirements-dev.lock
+
+programs:
+	ebpf/programs/build.sh
 
 clean:
 	rm -rf $(VENV) dist build

@@ -35,6 +35,13 @@ class Attachment(Protocol):
             EbpfError: it cannot be told.
         """
 
+    async def drain(self, *, seconds_max: float) -> None:
+        """Wait until what is on its way has gone, at most so long; then let nothing more go.
+
+        To be called when no process is left: what is measured afterwards is final. A second call
+        changes nothing.
+        """
+
     def notes(self) -> tuple[str, ...]:
         """Return what is worth knowing of the command, in a few short lines; read at its end."""
 

@@ -29,7 +29,7 @@ from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
 from ebpf.session_group import SessionGroup
 from ebpf.spawning import Spawner, can_spawn, spawning
 from ebpf.stillness import Stillness
-from ebpf.supervision import Captured, end_tree, final_cause, supervise
+from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
@@ -160,6 +160,7 @@ class LocalExecutor:
             )
             wall_ms = _elapsed_ms(started + pause.frozen_seconds)
             await launched.wait_until_gone()
+            await _drain(attached, DRAIN_SECONDS_MAX if cause is EndCause.EXITED else 0)
             return _result(
                 cause,
                 captured,
@@ -428,6 +429,7 @@ async def _discard(
                     await end_tree(launched, domain)
                 finally:
                     await launched.aclose()
+                await _drain(attached, 0)
                 told(_measured(domain, pause, attached))
         finally:
             for one in attached:
@@ -436,6 +438,12 @@ async def _discard(
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+async def _drain(attached: Sequence[Attachment], seconds_max: float) -> None:
+    """Let what a command that has ended left on its way go, or not if it was ended."""
+    for one in attached:
+        await one.drain(seconds_max=seconds_max)
 
 
 def _measured(domain: Domain, pause: Pause, attached: Sequence[Attachment]) -> Measured:

@@ -22,20 +22,27 @@ from ebpf.probe.layout import (
     found_level,
     id_bytes,
     new_domain_bytes,
+    question_bytes,
     record_of,
 )
 from ebpf.probe.maps import Map, Ring
 from ebpf.probe.objects import Link, Object
 from ebpf.probe.pins import Pins
+from ebpf.probe.unsent import unsent_bytes
 from ebpf.probe.watched import Watched
 from governor.amounts import Unit
 from governor.limits import ExecutionLimits
 
 POLL_SECONDS = 0.05
 RING_BYTES = 256 * 1024
+# Longer than TCP tries to send what nobody waits for any more.
+SHUT_SECONDS = 180.0
+SHUT_MAX = 1024
+DRAIN_POLL_SECONDS = 0.01
 RECORDS_MAX = 256  # of one domain; what is beyond is counted
 
 _PROGRAMS = Path(__file__).parent / "programs"
+_KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 _ON_GROUPS = (
     "count_egress",
     "count_ingress",
@@ -57,11 +64,12 @@ class Tracer:
     machines: tuple[str, ...] = ()  # where it is written for some only
 
 
-TRACERS = (
+_OPENS = Tracer(name="opens", programs=("count_open",), machines=("x86_64",))
+WITHOUT_OPENS = (
     Tracer(name="processes", programs=("count_exec", "count_fork", "count_exit")),
-    Tracer(name="opens", programs=("count_open",), machines=("x86_64",)),
     Tracer(name="victims", programs=("count_victim",)),
 )
+TRACERS = (*WITHOUT_OPENS, _OPENS)
 
 
 class Metering:
@@ -95,10 +103,13 @@ class Metering:
         self._network = Object(_PROGRAMS / "metering.bpf.o", entries={"records": ring_bytes})
         self._config = self._network.map("config")
         self._domains = self._network.map("domains")
+        self._question = self._network.map("question")
         self._watched: dict[int, Watched] = {}
         self._ring = Ring(self._network.library, self._network.map("records"), self._hear)
         self._base: int | None = None
         self._links: list[Link] = []
+        self._retired: list[Link] = []
+        self._shut: dict[int, float] = {}
         self._tracers: list[tuple[Object, list[Link]]] = []
         # What could not be attached to the machine, by the tracer's name, and why.
         self.missing: dict[str, str] = {}
@@ -119,6 +130,7 @@ class Metering:
         Raises:
             ProbeError: the kernel refused, or too many domains are counted already.
         """
+        self._bury()
         try:
             group_id = group.stat().st_ino
             self._hold(_base_of(group))
@@ -149,17 +161,47 @@ class Metering:
         self._ring.consume()
         return self._watched[group_id]
 
-    def forget(self, group_id: int) -> None:
-        """Count a domain no longer."""
-        self._domains.remove(id_bytes(group_id))
+    def shut(self, group_id: int) -> None:
+        """Let nothing out of a domain any more; what was counted of it stays as it is.
+
+        Raises:
+            ProbeError: the kernel refused.
+        """
+        self._question.put(ONLY, question_bytes(group_id))
+        self._network.test_run("shut_domain", _PACKET)
+
+    def forget(self, group_id: int, *, unsent: int | None) -> None:
+        """Tell of a domain no longer.
+
+        While the kernel may have something `unsent` of it, which is what None says too, its entry
+        stays and lets nothing out: without one it would be nobody's, and free.
+        """
         self._watched.pop(group_id, None)
+        if unsent == 0:
+            self._domains.remove(id_bytes(group_id))
+        else:
+            self.shut(group_id)
+            self._shut[group_id] = anyio.current_time() + SHUT_SECONDS
+
+    def _bury(self) -> None:
+        """Remove the entries of domains of which nothing can be on its way any more."""
+        if not self._shut:
+            return
+        now = anyio.current_time()
+        over = len(self._shut) - SHUT_MAX
+        for index, (group_id, until) in enumerate(list(self._shut.items())):
+            if until <= now or index < over:
+                del self._shut[group_id]
+                self._domains.remove(id_bytes(group_id))
+        if not self._shut:
+            _close(self._retired)
 
     def close(self) -> None:
         """Take every program out of the kernel."""
         self._let_go()
+        _close(self._retired)
         for tracer, links in self._tracers:
-            for link in links:
-                link.close()
+            _close(links)
             tracer.close()
         self._tracers.clear()
         self._ring.close()
@@ -178,13 +220,15 @@ class Metering:
         shared: Mapping[str, Map] = {
             name: self._network.map(name) for name in ("config", "domains", "records")
         }
+        if not _KERNEL_TYPES.exists():
+            message = f"this kernel carries no information on its types ({_KERNEL_TYPES})"
+            raise ProbeError(message)
         loaded = Object(_PROGRAMS / f"{tracer.name}.bpf.o", shared=shared)
         links: list[Link] = []
         try:
             links.extend(loaded.attach(program) for program in tracer.programs)
         except ProbeError:
-            for link in links:
-                link.close()
+            _close(links)
             loaded.close()
             raise
         self._tracers.append((loaded, links))
@@ -214,20 +258,21 @@ class Metering:
         self._base = base_id
 
     def _let_go(self) -> None:
+        # The programs at a group that is gone still hold what is on its way from there.
         self._base = None
-        for link in self._links:
-            link.close()
+        self._retired.extend(self._links)
         self._links.clear()
+        if not self._shut:
+            _close(self._retired)
         if self._pins is not None:
             self._pins.clear()
 
     def _level_of(self, base: Path) -> int:
         """Return how deep below the root a group is, by the kernel's own counting."""
         for up, place in enumerate((base, *base.parents)):
-            value = config_bytes(first_level=0, has_free_loopback=False, sought=place.stat().st_ino)
-            self._config.put(ONLY, value)
+            self._question.put(ONLY, question_bytes(place.stat().st_ino))
             self._network.test_run("find_level", _PACKET)
-            level = found_level(self._config.get(ONLY) or value)
+            level = found_level(self._question.get(ONLY) or b"")
             if level is not None:
                 return level + up
         message = f"{base} is not beneath a group that this process is in"
@@ -241,6 +286,8 @@ class MeteredDomain:
         """Stand for a domain that is counted."""
         self._metering = metering
         self._group_id = group_id
+        self._is_drained = False
+        self._unsent: int | None = None
 
     @property
     def counted(self) -> Counted:
@@ -277,9 +324,33 @@ class MeteredDomain:
         """Return whom it connected to, whom the kernel killed in it, and what was not heard."""
         return self.watched.notes(self.counted)
 
+    async def drain(self, *, seconds_max: float) -> None:
+        """Wait until TCP has sent what was left to it, at most so long; then shut the domain."""
+        if self._is_drained:
+            return
+        self._is_drained = True
+        if not self.counted.egress_packets:
+            self._unsent = 0
+            return
+        until = anyio.current_time() + seconds_max
+        # Where nobody knows how much is unsent, nobody waits for it.
+        while unsent_bytes(self._group_id) and self.ended_by() is None:
+            if anyio.current_time() >= until:
+                break
+            await anyio.sleep(DRAIN_POLL_SECONDS)
+        self._metering.shut(self._group_id)
+        self._unsent = unsent_bytes(self._group_id)
+
     def close(self) -> None:
-        """Count it no longer."""
-        self._metering.forget(self._group_id)
+        """Count it no longer, and let nothing out of it that was on its way."""
+        is_silent = not self._is_drained and not self.counted.egress_packets
+        self._metering.forget(self._group_id, unsent=0 if is_silent else self._unsent)
+
+
+def _close(links: list[Link]) -> None:
+    for link in links:
+        link.close()
+    links.clear()
 
 
 def _base_of(group: Path) -> Path:

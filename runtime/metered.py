@@ -9,14 +9,19 @@ from ebpf.attachment import Attacher
 from ebpf.capability import CapabilityState, Host
 from ebpf.errors import ProbeError
 from ebpf.executor import instance_of
-from ebpf.metering import Metering
+from ebpf.metering import TRACERS, WITHOUT_OPENS, Metering
 from ebpf.probe.pins import Pins
 
 logger = logging.getLogger(__name__)
 
 
 def metered(
-    stack: AsyncExitStack, host: Host, *, state_dir: Path, has_free_loopback: bool
+    stack: AsyncExitStack,
+    host: Host,
+    *,
+    state_dir: Path,
+    has_free_loopback: bool,
+    watches_opens: bool,
 ) -> tuple[Host, tuple[Attacher, ...]]:
     """Return the host and what is to be hung on each domain; `stack` takes it away at the end.
 
@@ -28,7 +33,11 @@ def metered(
     outlives = host.capability("egress_outlives").state is CapabilityState.ENFORCED
     pins = Pins(instance=instance_of(state_dir), pid=os.getpid()) if outlives else None
     try:
-        metering = Metering(pins=pins, has_free_loopback=has_free_loopback)
+        metering = Metering(
+            pins=pins,
+            tracers=TRACERS if watches_opens else WITHOUT_OPENS,
+            has_free_loopback=has_free_loopback,
+        )
     except ProbeError as error:
         logger.warning("Nothing meters what commands send: %s", error)
         return host.without("egress_bytes", str(error)), ()

@@ -162,7 +162,11 @@ async def open_sidecar(
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
         host, attachers = metered(
-            stack, probe_host(), state_dir=state_dir, has_free_loopback=config.local.free_loopback
+            stack,
+            probe_host(),
+            state_dir=state_dir,
+            has_free_loopback=config.local.free_loopback,
+            watches_opens=config.local.watch_opens,
         )
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)

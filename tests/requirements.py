@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tests.domain_requirements import DOMAINS
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
+from tests.metering_requirements import METERING
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -45,6 +46,7 @@ _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
 
 _CARE = "upstream care"
+_METERING = "metering in the kernel"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -332,6 +334,7 @@ _STATED: dict[str, dict[str, str]] = {
             "file and line."
         ),
     },
+    _METERING: METERING,
     _OUTSIDE: OUTSIDE,
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,

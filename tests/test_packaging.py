@@ -75,6 +75,15 @@ def test_the_migrations_travel_inside_the_memory_store(wheel: Path) -> None:
     assert any(name.startswith("memory_store/_migrations/versions/") for name in names)
 
 
+@pytest.mark.requirement("programs.are-as-compiled")
+def test_the_programs_for_the_kernel_travel_compiled(wheel: Path) -> None:
+    names = contents(wheel)
+
+    sources = [name for name in names if name.endswith(".bpf.c")]
+    assert sources
+    assert {name.replace(".bpf.c", ".bpf.o") for name in sources} <= set(names)
+
+
 @pytest.mark.requirement("retrieval.shipped-vectors")
 def test_the_word_vectors_travel_with_their_card(wheel: Path) -> None:
     names = contents(wheel)

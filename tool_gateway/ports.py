@@ -216,10 +216,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """How a local command ended and what it used.
-
-    `explanation` is for the model, `notes` for the record: whom it connected to, for one.
-    """
+    """How a local command ended; `explanation` is for the model, `notes` for the record."""
 
     status: CallStatus
     exit_code: int | None

@@ -8,14 +8,15 @@ from struct import Struct
 UNLIMITED = 2**64 - 1
 _LEVEL_NOT_FOUND = 64
 
-_CONFIG = Struct("=IIQII")
+_CONFIG = Struct("=II")
+_QUESTION = Struct("=QII")
 _PEER = "16sHBB"
-_DOMAIN = Struct(f"=18Q{_PEER}I")
+_DOMAIN = Struct(f"=18Q{_PEER}HH")
 _RECORD = Struct(f"=QIII{_PEER}16s96s")
 _ID = Struct("=Q")
 
 CONFIG_BYTES, DOMAIN_BYTES, RECORD_BYTES = _CONFIG.size, _DOMAIN.size, _RECORD.size
-ONLY = b"\0\0\0\0"  # the key of the one configuration
+ONLY = b"\0\0\0\0"  # the key where there is one entry
 
 _FAMILY_INET = 2  # the kernel's numbers, on whatever system this is read
 _FAMILY_INET6 = 10
@@ -104,14 +105,19 @@ def id_bytes(group_id: int) -> bytes:
     return _ID.pack(group_id)
 
 
-def config_bytes(*, first_level: int, has_free_loopback: bool, sought: int = 0) -> bytes:
+def config_bytes(*, first_level: int, has_free_loopback: bool) -> bytes:
     """Return the configuration of all programs."""
-    return _CONFIG.pack(first_level, int(has_free_loopback), sought, 0, 0)
+    return _CONFIG.pack(first_level, int(has_free_loopback))
 
 
-def found_level(config: bytes) -> int | None:
-    """Return how deep below the root the group is that was sought, None if it was not found."""
-    level: int = _CONFIG.unpack(config)[3]
+def question_bytes(group_id: int) -> bytes:
+    """Return what a program that is run once is asked about."""
+    return _QUESTION.pack(group_id, _LEVEL_NOT_FOUND, 0)
+
+
+def found_level(question: bytes) -> int | None:
+    """Return how deep below the root the group is that was asked about, else None."""
+    level: int = _QUESTION.unpack(question)[1]
     return None if level == _LEVEL_NOT_FOUND else level
 
 
@@ -120,13 +126,13 @@ def new_domain_bytes(*, egress_bytes_max: int | None, records_max: int) -> bytes
     limit = UNLIMITED if egress_bytes_max is None else egress_bytes_max
     figures = [0] * 18
     figures[0], figures[14] = limit, records_max
-    return _DOMAIN.pack(*figures, b"", 0, 0, 0, 0)
+    return _DOMAIN.pack(*figures, b"", 0, 0, 0, 0, 0)
 
 
 def counted_of(value: bytes) -> Counted:
     """Return what a domain's entry says."""
     figures = _DOMAIN.unpack(value)
-    address, port, family, _protocol, over = figures[18:]
+    address, port, family, _protocol, over, _is_shut = figures[18:]
     return Counted(
         egress_bytes=figures[1],
         egress_packets=figures[2],

@@ -51,6 +51,10 @@ class Watched:
             )
         if self.peers:
             found.append(f"connected to {_listed(self.peers, counted.connections)}")
+        if counted.executions or counted.opens:
+            found.append(
+                f"ran {counted.executions} programs, opened {counted.opens} files for writing"
+            )
         if self.victims:
             found.append(f"the kernel killed {', '.join(self.victims)} for want of memory")
         if counted.lost:

@@ -36,9 +36,6 @@ struct peer {
 struct config {
 	__u32 first_level;   /* the level of the topmost domains, as the kernel counts levels */
 	__u32 free_loopback; /* what goes to the loopback device is counted, but is no egress */
-	__u64 sought;	     /* the group that `find_level` looks for */
-	__u32 found;	     /* its level, or LEVEL_NOT_FOUND */
-	__u32 unused;
 };
 
 struct domain {
@@ -61,7 +58,8 @@ struct domain {
 	__u64 untold; /* records beyond that */
 	__u64 lost;   /* records that the ring had no room for */
 	struct peer refused; /* to whom the first packet was that was refused */
-	__u32 over;	     /* 0: no. 1: its own limit. 2: the limit of one above it */
+	__u16 over;	     /* 0: no. 1: its own limit. 2: the limit of one above it */
+	__u16 is_shut;	     /* it has ended: nothing of it is let out any more */
 };
 
 struct record {

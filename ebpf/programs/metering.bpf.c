@@ -81,7 +81,7 @@ static __always_inline void give_back(struct domain *domain, __u64 bytes)
 	add(&domain->egress_packets, -1);
 }
 
-static __always_inline void refuse(struct domain *domain, struct __sk_buff *skb, __u32 over)
+static __always_inline void refuse(struct domain *domain, struct __sk_buff *skb, __u16 over)
 {
 	if (!domain->over) {
 		domain->over = over;
@@ -116,6 +116,8 @@ int count_egress(struct __sk_buff *skb)
 	}
 	if (!deepest)
 		return PASS;
+	if (deepest->is_shut)
+		return DROP;
 	if (is_loopback && settings->free_loopback) {
 #pragma unroll
 		for (int step = 0; step < LEVELS; step++)
@@ -253,23 +255,55 @@ int count_sendmsg6(struct bpf_sock_addr *to)
 	return PASS;
 }
 
-/* Not attached: run once, it notes how deep below the root the group is that is sought. In a
- * namespace of control groups nobody else tells. It looks among the groups above the process that
- * has it run, for that is whose the made-up packet is.
+/* What the programs that are not attached are asked, and answer, when they are run once. */
+struct question {
+	__u64 group;
+	__u32 level; /* the answer: how deep below the root the group is, or LEVEL_NOT_FOUND */
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct question);
+} question SEC(".maps");
+
+/* In a namespace of control groups nobody else tells how deep one is. It is looked for among the
+ * groups above the process that has this run, for that is whose the made-up packet is.
  */
 SEC("cgroup_skb/egress")
 int find_level(struct __sk_buff *skb)
 {
-	struct config *settings = the_config();
+	__u32 only = 0;
+	struct question *asked = bpf_map_lookup_elem(&question, &only);
 
-	if (!settings)
+	if (!asked)
 		return PASS;
-	settings->found = LEVEL_NOT_FOUND;
+	asked->level = LEVEL_NOT_FOUND;
 	for (int level = 0; level < LEVEL_NOT_FOUND; level++) {
-		if (bpf_skb_ancestor_cgroup_id(skb, level) == settings->sought) {
-			settings->found = level;
+		if (bpf_skb_ancestor_cgroup_id(skb, level) == asked->group) {
+			asked->level = level;
 			break;
 		}
 	}
+	return PASS;
+}
+
+/* Written here, because from outside a whole entry is written, and what was counted since it was
+ * read would be lost.
+ */
+SEC("cgroup_skb/egress")
+int shut_domain(struct __sk_buff *skb)
+{
+	__u32 only = 0;
+	struct question *asked = bpf_map_lookup_elem(&question, &only);
+	struct domain *domain;
+
+	if (!asked)
+		return PASS;
+	domain = bpf_map_lookup_elem(&domains, &asked->group);
+	if (domain)
+		domain->is_shut = 1;
 	return PASS;
 }

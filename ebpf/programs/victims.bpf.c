@@ -1,7 +1,7 @@
 /* Counts and tells which processes of a domain the kernel chooses to kill for want of memory.
  *
  * Whoever runs at that moment may be of another domain, so the victim's own group is read. Kernels
- * before 6.10 name the victim by a number instead, and refuse to load this.
+ * that name the victim by a number instead refuse to load this.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>

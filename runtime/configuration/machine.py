@@ -66,6 +66,7 @@ class Local(Table):
     workdir: str | None = None
     at_once_max: Positive = 32
     free_loopback: Flag = False
+    watch_opens: Flag = True
     # Whether sessions are kept from hurting one another, and what they may all hold together;
     # None is what the machine has.
     isolation: Flag = True

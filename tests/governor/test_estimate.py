@@ -29,8 +29,16 @@ def test_the_limit_itself_is_held_where_the_rule_gives_no_estimate() -> None:
         "cpu_ms": 2_000,
         "memory_mib_s": 0,
         "io_bytes": 0,
+        "egress_bytes": 0,
         "context_tokens": 4_096,
     }
+
+
+def test_a_limit_on_what_is_sent_is_held_where_somebody_counts_it() -> None:
+    rule = replace(RULE, limits=replace(LIMITS, egress_bytes=700))
+
+    assert estimate_tool_call(rule, unmeasurable={}).of(Unit.EGRESS_BYTES) == 700
+    assert Unit.EGRESS_BYTES not in estimate_tool_call(rule, unmeasurable=BLIND)
 
 
 def test_the_rules_own_estimates_are_held_where_it_gives_them() -> None:

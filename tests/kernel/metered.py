@@ -2,11 +2,14 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ebpf.executor import Command
 from tests.ebpf.commands import python
+
+QUIET_SECONDS = 1.0
 
 
 class Sink:
@@ -29,6 +32,13 @@ class Sink:
         with connection, suppress(OSError):
             while part := connection.recv(1 << 16):
                 self.received += len(part)
+
+    def wait_for_quiet(self) -> None:
+        """Return when nothing has come for as long as TCP waits before it sends again."""
+        before = -1
+        while before != self.received:
+            before = self.received
+            time.sleep(QUIET_SECONDS)
 
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)

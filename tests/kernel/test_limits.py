@@ -163,7 +163,7 @@ async def test_every_limit_is_enforced_and_said_to_be(executor: LocalExecutor) -
     assert promised.contained
     assert result.isolated == promised
     assert result.memory_mib_s is not None
-    assert dict(result.unmeasured) == dict(executor.unmeasurable)
+    # This executor has nothing that counts what is sent, whatever the host could do.
     assert set(result.unmeasured) == {Unit.IO_BYTES, Unit.EGRESS_BYTES}
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from ebpf.capability import CapabilityState, Host
@@ -35,9 +36,9 @@ class Keeping(Metering):
         super().__init__()
         self.ended: list[tuple[Counted, Watched]] = []
 
-    def forget(self, group_id: int) -> None:
+    def forget(self, group_id: int, *, unsent: int | None) -> None:
         self.ended.append((self.counted(group_id), self.watched(group_id)))
-        super().forget(group_id)
+        super().forget(group_id, unsent=unsent)
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,40 @@ async def test_what_a_stream_carries_is_counted_with_its_headers(
     assert MIB < result.attached[Unit.EGRESS_BYTES] < MIB + MIB // 10
 
 
+@pytest.mark.requirement("egress.stops-at-the-byte")
+async def test_what_a_killed_command_left_in_its_socket_is_not_sent_after_it(
+    executor: LocalExecutor, server: Sink
+) -> None:
+    # The kernel takes megabytes at once and would send them on its own.
+    with anyio.fail_after(30):
+        result = await executor.run("call", sends(server.port, 8 * MIB), egress(MIB))
+        again = await executor.run("next", sends(server.port, 5), egress(MIB))
+        await anyio.to_thread.run_sync(server.wait_for_quiet)
+
+    assert again.cause is EndCause.EXITED
+    assert server.received <= result.attached[Unit.EGRESS_BYTES] + 5
+
+
+@pytest.mark.requirement("egress.is-counted")
+async def test_what_a_command_left_in_its_socket_when_it_ended_is_sent_and_charged(
+    executor: LocalExecutor, server: Sink
+) -> None:
+    command = python(
+        "import socket\n"
+        f"s = socket.create_connection(('127.0.0.1', {server.port}))\n"
+        "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)\n"
+        f"s.sendall(b'x' * {MIB})\n"
+    )
+
+    with anyio.fail_after(30):
+        result = await executor.run("call", command, limits())
+        await anyio.to_thread.run_sync(server.wait_for_quiet)
+
+    assert result.cause is EndCause.EXITED
+    assert server.received == MIB
+    assert result.attached[Unit.EGRESS_BYTES] > MIB
+
+
 async def test_each_of_many_commands_at_once_is_charged_its_own(executor: LocalExecutor) -> None:
     results: dict[int, CommandResult] = {}
 
@@ -182,8 +217,10 @@ async def test_the_figure_of_a_cancelled_command_is_told(
     executor: LocalExecutor, pipe: Pipe
 ) -> None:
     told: list[Measured] = []
+    # Its input comes once its launch is complete: only then there is a figure to be told.
     command = python(
-        "import socket, time\n"
+        "import socket, sys, time\n"
+        "sys.stdin.read()\n"
         "socket.socket(socket.AF_INET, 2).sendto(bytes(100), ('127.0.0.1', 9))\n"
         f"open('{pipe.path}', 'w').write('sent')\n"
         "time.sleep(100)\n"

@@ -22,9 +22,11 @@ from ebpf.probe.layout import (
     found_level,
     id_bytes,
     new_domain_bytes,
+    question_bytes,
 )
 from ebpf.probe.objects import Object
 from tests.kernel.elf import sections_of
+from tests.kernel.other_user import NOBODY, interpreter_for, run_as
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "ebpf" / "programs"
 NAMES = sorted(path.name for path in PROGRAMS.glob("*.bpf.c"))
@@ -169,11 +171,50 @@ def _watch_own_group(
     """Make a domain of the group that the test itself is in; return what is counted of it."""
     group = host.hierarchies[UNIFIED].own.stat().st_ino
     config, domains = network.map("config"), network.map("domains")
-    config.put(ONLY, config_bytes(first_level=0, has_free_loopback=False, sought=group))
+    question = network.map("question")
+    question.put(ONLY, question_bytes(group))
     network.test_run("find_level", PACKET)
-    level = found_level(config.get(ONLY) or b"")
+    level = found_level(question.get(ONLY) or b"")
     assert level is not None
     config.put(ONLY, config_bytes(first_level=level, has_free_loopback=has_free_loopback))
     key = id_bytes(group + 1_000_000 if is_other else group)
     domains.put(key, new_domain_bytes(egress_bytes_max=egress_bytes_max, records_max=0))
     return lambda: counted_of(domains.get(key) or b"")
+
+
+@pytest.mark.kernel
+def test_nothing_leaves_a_domain_that_is_shut_and_its_figures_stay(
+    host: Host, network: Object
+) -> None:
+    count = _watch_own_group(host, network, egress_bytes_max=10 * PACKET_BYTES)
+    network.test_run("count_egress", PACKET)
+
+    network.test_run("shut_domain", PACKET)
+    answer = network.test_run("count_egress", PACKET).answer
+
+    assert answer == 0
+    assert count().egress_bytes == PACKET_BYTES
+    assert count().over is Over.NONE
+
+
+# Run by a user without rights, who reads why nothing is metered for it.
+UNPRIVILEGED = """
+from pathlib import Path
+from ebpf.domains.hierarchies import UNIFIED, Hierarchy
+from ebpf.metering_parts import found_parts
+place = Hierarchy(mount=Path("/sys/fs/cgroup"), own=Path("/sys/fs/cgroup"))
+found = {part.name: part for part in found_parts({UNIFIED: place})}
+assert found["egress_bytes"].why_not.startswith("it takes root, or CAP_BPF"), found
+assert "Operation not permitted" in found["egress_bytes"].why_not, found
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.usefixtures("network")
+@pytest.mark.requirement("metering.says-what-is-missing")
+def test_a_user_who_may_not_load_programs_is_told_what_it_takes() -> None:
+    python = interpreter_for(NOBODY)
+    if python is None:
+        pytest.skip("no Python 3.11 that another user can run")
+
+    assert run_as(NOBODY, [python, "-c", UNPRIVILEGED]) == 0

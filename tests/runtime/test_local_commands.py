@@ -22,7 +22,13 @@ from tool_gateway.ports import Command, Meter
 
 MIB = 1024 * 1024
 LIMITS = ExecutionLimits(
-    memory_bytes=64 * MIB, pids=7, cpu_millis=500, cpu_ms=1500, wall_ms=2500, output_bytes=4096
+    memory_bytes=64 * MIB,
+    pids=7,
+    cpu_millis=500,
+    cpu_ms=1500,
+    wall_ms=2500,
+    output_bytes=4096,
+    egress_bytes=800,
 )
 SHARES = {
     Level.SESSION: SharedLimits(memory_bytes=256 * MIB, pids=40),
@@ -50,7 +56,15 @@ ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
     EndCause.CPU: ({"signal": 9}, ("1500 ms of processor time", "peak 12.5 MiB")),
     EndCause.WALL: ({"signal": 9}, ("2500 ms, its time limit", "peak 12.5 MiB")),
     EndCause.OUTPUT: ({"signal": 9}, ("more than 4096 bytes", "Filter the output")),
-    EndCause.EGRESS: ({"signal": 9}, ("bytes that it may send", "Send less in one call")),
+    EndCause.EGRESS: (
+        {"signal": 9, "sent": 750, "notes": ("refused 2 packets, the first to 10.0.0.9:443",)},
+        (
+            "sent 750 of the 800 bytes",
+            "the first to 10.0.0.9:443",
+            "Send less in one call",
+            "raise egress_bytes",
+        ),
+    ),
 }
 STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
@@ -78,6 +92,8 @@ def ended(
     pids_limit_hits: int = 0,
     frozen_ms: int = 0,
     unmeasured: Mapping[Unit, str] | None = None,
+    sent: int | None = None,
+    notes: tuple[str, ...] = (),
 ) -> CommandResult:
     return CommandResult(
         cause=cause,
@@ -93,6 +109,8 @@ def ended(
         pids_limit_hits=pids_limit_hits,
         frozen_ms=frozen_ms,
         isolated=FENCED,
+        attached={} if sent is None else {Unit.EGRESS_BYTES: sent},
+        notes=notes,
         unmeasured=unmeasured or {},
     )
 
@@ -414,3 +432,14 @@ async def test_freezing_reaches_the_machine_and_its_refusal_is_said_in_the_gatew
     for act in (stubborn.freeze, stubborn.thaw):
         with pytest.raises(UpstreamFailedError, match="it runs on"):
             await act("runs")
+
+
+@pytest.mark.anyio
+async def test_what_was_sent_is_measured_and_whom_it_went_to_is_noted() -> None:
+    local, _ = commands(ended(exit_code=0, sent=750, notes=("connected to 10.0.0.9:443 (curl)",)))
+
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
+
+    assert outcome.usage.measured.of(Unit.EGRESS_BYTES) == 750
+    assert outcome.notes == ("connected to 10.0.0.9:443 (curl)",)
+    assert outcome.explanation == ""

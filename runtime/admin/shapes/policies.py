@@ -33,6 +33,7 @@ class ExecutionLimitsOut(Out):
     cpu_weight: int | None
     io_read_bps: int | None
     io_write_bps: int | None
+    egress_bytes: int | None
 
 
 class ApprovalTermsOut(Out):
@@ -154,6 +155,7 @@ def _rule_out(rule: ToolRule) -> RuleOut:
             cpu_weight=limits.cpu_weight,
             io_read_bps=limits.io_read_bps,
             io_write_bps=limits.io_write_bps,
+            egress_bytes=limits.egress_bytes,
         ),
         isolation=rule.isolation,
         cost_microusd=rule.cost_microusd,

@@ -42,3 +42,22 @@ def test_an_estimate_can_be_given_of_each_unit_of_the_machine_and_of_the_context
 def test_what_cannot_be_a_price_or_a_draw_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"watts_per_core|tool_call_microusd"):
         parse_config(text, source="test")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("limits = { egress_bytes = 900 }", 900),
+        ("limits = { egress_bytes = 0 }", 0),
+        # What is held of a budget bounds the call where nothing else does.
+        ("estimate = { egress_bytes = 700 }", 700),
+        ("limits = { egress_bytes = 900 }\nestimate = { egress_bytes = 700 }", 900),
+        ("", None),
+    ],
+)
+def test_what_a_call_may_send_is_its_limit_else_what_is_held(
+    said: str, expected: int | None
+) -> None:
+    config = parse_config(f'[[rule]]\nname = "send"\n{said}\n', source="test")
+
+    assert policy_of(config).rules[0].limits.egress_bytes == expected
