@@ -223,8 +223,9 @@ class LocalExecutor:
         by its name.
 
         Raises:
-            CapabilityMissingError: `user` is no unprivileged user.
+            CapabilityMissingError: `user` is no unprivileged user, or nothing holds a limit.
             DomainError: its domain could not be made, emptied or removed.
+            ProbeError: what counts it could not be attached.
         """
         account = None if user is None else account_of(user)
         containment = containment_for(
@@ -245,7 +246,11 @@ class LocalExecutor:
         if not is_joinable:
             why = "its launcher may not enter the groups of the sidecar"
             held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=why)
-        async with entered(name, domain, self._pauses, inside=inside, isolated=held) as agent:
+        attached: list[Attachment] = []
+        async with entered(
+            name, domain, self._pauses, inside=inside, isolated=held, attached=attached
+        ) as agent:
+            self._attach(name, domain, limits, attached)
             yield agent
 
     def session_group(self, tenant: str, session: str) -> SessionGroup | None:
