@@ -9,10 +9,11 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from time import monotonic
 
 import pytest
-from scenarios.launched import PYTHON, command, program, workplace
+from scenarios.launched import PYTHON, command, program, visited, workplace
 from scenarios.process import SidecarProcess
 
 SECONDS_MAX = 60
@@ -90,8 +91,10 @@ def _take_terminal(terminal: int) -> None:
 
 @pytest.mark.requirement("run.terminal")
 def test_an_interactive_agent_has_the_terminal_and_hears_what_is_typed(
-    sidecar: SidecarProcess,
+    shared_sidecar: SidecarProcess,
+    tmp_path: Path,
 ) -> None:
+    sidecar = visited(shared_sidecar, tmp_path)
     with terminal(sidecar, "--", PYTHON, program(sidecar, "talk", TALK)) as at:
         at.sees("tty True True")
         at.sees("say> ")
@@ -109,8 +112,10 @@ def test_an_interactive_agent_has_the_terminal_and_hears_what_is_typed(
 
 @pytest.mark.requirement("run.terminal")
 def test_an_agent_that_is_killed_in_raw_mode_leaves_the_terminal_as_it_was(
-    sidecar: SidecarProcess,
+    shared_sidecar: SidecarProcess,
+    tmp_path: Path,
 ) -> None:
+    sidecar = visited(shared_sidecar, tmp_path)
     with terminal(sidecar, "--", PYTHON, program(sidecar, "raw", RAW)) as at:
         before = termios.tcgetattr(at.own)
         at.sees("raw")
