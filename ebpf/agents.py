@@ -1,11 +1,12 @@
 """The domains of agents: programs that a launcher of the same user starts at its own terminal."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import anyio
 
+from ebpf.attachment import Attachment
 from ebpf.command import EndCause
 from ebpf.containment import Account, Containment
 from ebpf.domains.domain import Domain, Entry, Measured
@@ -13,6 +14,7 @@ from ebpf.errors import DomainError
 from ebpf.launching import agent_argv
 from ebpf.pausing import Pause
 from ebpf.servers import CLEANUP_SECONDS_MAX
+from governor.amounts import Unit
 from governor.call import Isolated
 from governor.limits import ExecutionLimits
 
@@ -43,10 +45,17 @@ class Agent:
     """One agent's domain, while it runs."""
 
     def __init__(
-        self, domain: Domain, pause: Pause, *, inside: AgentEntry, isolated: Isolated
+        self,
+        domain: Domain,
+        pause: Pause,
+        *,
+        inside: AgentEntry,
+        isolated: Isolated,
+        attached: Sequence[Attachment],
     ) -> None:
-        """Take the domain, which is empty so far."""
+        """Take the domain, which is empty so far, and what hangs on it."""
         self._domain = domain
+        self._attached = attached
         self.pause = pause
         self.inside = inside
         self.isolated = isolated
@@ -59,10 +68,13 @@ class Agent:
         """Return what its processes have used so far.
 
         Raises:
-            DomainError: it cannot be read.
+            EbpfError: it cannot be read.
         """
-        measured = self._domain.measure()
-        return replace(measured, frozen_ms=round(self.pause.frozen_seconds * 1000))
+        counted: dict[Unit, int] = {}
+        for one in self._attached:
+            counted.update(one.measured())
+        frozen_ms = round(self.pause.frozen_seconds * 1000)
+        return replace(self._domain.measure(), frozen_ms=frozen_ms, attached=counted)
 
     async def kill(self) -> None:
         """Kill all that is inside.
@@ -79,8 +91,21 @@ class Agent:
         `told` hears how many that were by now.
 
         Raises:
-            DomainError: the domain cannot be read.
+            EbpfError: the domain cannot be read.
         """
+        first: list[EndCause] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def when(exceeded: Callable[[], Awaitable[EndCause]]) -> None:
+                first.append(await exceeded())
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(when, lambda: self._over(limits, told))
+            for one in self._attached:
+                tasks.start_soon(when, one.exceeded)
+        return first[0]
+
+    async def _over(self, limits: ExecutionLimits, told: Callable[[int], None]) -> EndCause:
         kills = 0
         while True:
             cause = await self._domain.watch(limits)
@@ -102,8 +127,9 @@ async def entered(
     *,
     inside: AgentEntry,
     isolated: Isolated,
+    attached: Sequence[Attachment],
 ) -> AsyncIterator[Agent]:
-    """Yield an agent's domain; nothing of it is left afterwards.
+    """Yield an agent's domain; nothing of it, or of what is `attached`, is left afterwards.
 
     Raises:
         DomainError: it could not be emptied or removed.
@@ -111,11 +137,15 @@ async def entered(
     pause = pauses[name] = Pause(domain)
     is_gone = False
     try:
-        yield Agent(domain, pause, inside=inside, isolated=isolated)
+        yield Agent(domain, pause, inside=inside, isolated=isolated, attached=attached)
     finally:
         del pauses[name]
         with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-            await domain.kill()
+            try:
+                await domain.kill()
+            finally:
+                for one in attached:
+                    one.close()
             await domain.remove()
             is_gone = True
     if not is_gone:

@@ -33,10 +33,12 @@ from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause,
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
+from governor.usage import OF_THE_MACHINE
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
 
 _NO_EGRESS = "nothing here counts what a command sends"
+_NO_SERVERS = "this host has no control groups, and servers are not sampled without them"
 _NOT_SEEN = {Unit.EGRESS_BYTES: _NO_EGRESS}
 _TOO_SHORT = "it ended before the first sample"
 # Whose the commands are that belong to no agent.
@@ -78,7 +80,7 @@ class LocalExecutor:
         self._domains = domains_on(
             host, self._observed, self._state_dir, session=session_limits, tenant=tenant_limits
         )
-        self.servers = Servers(self._domains)
+        self.servers = Servers(self._domains, host)
         self._spawner = Spawner(is_root=self._account is not None) if can_spawn() else None
         self._running: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
@@ -96,6 +98,15 @@ class LocalExecutor:
         if io.state is CapabilityState.ABSENT:
             return {**unknown, Unit.IO_BYTES: io.why}
         return unknown
+
+    @property
+    def server_unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what this host measures of no server, with the reasons."""
+        if not self._domains.groups:
+            return dict.fromkeys(OF_THE_MACHINE, _NO_SERVERS)
+        io = self._host.capability("io_bytes")
+        is_counted = io.state is not CapabilityState.ABSENT
+        return _NOT_SEEN if is_counted else {**_NOT_SEEN, Unit.IO_BYTES: io.why}
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
@@ -213,8 +224,9 @@ class LocalExecutor:
         by its name.
 
         Raises:
-            CapabilityMissingError: `user` is no unprivileged user.
+            CapabilityMissingError: `user` is no unprivileged user, or nothing holds a limit.
             DomainError: its domain could not be made, emptied or removed.
+            ProbeError: what counts it could not be attached.
         """
         account = None if user is None else account_of(user)
         containment = containment_for(
@@ -235,7 +247,11 @@ class LocalExecutor:
         if not is_joinable:
             why = "its launcher may not enter the groups of the sidecar"
             held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=why)
-        async with entered(name, domain, self._pauses, inside=inside, isolated=held) as agent:
+        attached: list[Attachment] = []
+        async with entered(
+            name, domain, self._pauses, inside=inside, isolated=held, attached=attached
+        ) as agent:
+            self._attach(name, domain, limits, attached)
             yield agent
 
     def session_group(self, tenant: str, session: str) -> SessionGroup | None:

@@ -54,7 +54,7 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
         join=list(doors.join),
         born_in=doors.born_in,
         join_unless_born=list(doors.join_unless_born),
-        rlimits=[],
+        rlimits=list(entry.rlimits),
         account=None,
         carve=None,
         status_fd=None,

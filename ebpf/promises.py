@@ -31,6 +31,13 @@ def isolated(
     )
 
 
+def shortfall(host: Host, limits: SharedLimits) -> str:
+    """Return why limits of a whole tree would not be enforced here; empty where they would."""
+    wanted = {"memory": limits.memory_bytes, "pids": limits.pids, "cpu_rate": limits.cpu_millis}
+    needed = [host.capability(name) for name, bound in wanted.items() if bound is not None]
+    return "; ".join(_reasons([f for f in needed if f.state is not CapabilityState.ENFORCED]))
+
+
 def _capabilities_for(
     limits: ExecutionLimits, shares: tuple[SharedLimits, ...], host: Host
 ) -> list[Capability]:

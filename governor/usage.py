@@ -23,14 +23,18 @@ class Usage:
     """What a call consumed, as far as it could be measured.
 
     `unmeasured` names each unit that nobody could measure, with the reason: unknown is
-    not zero, and settlement charges such a unit at what was held for it.
+    not zero, and settlement charges such a unit at what was held for it. `divided` are measured
+    units of a server that ran other calls as well: the call's part by time.
     """
 
     measured: Amounts
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     memory_peak_bytes: int | None = None
+    divided: tuple[Unit, ...] = ()
 
     @property
     def estimated(self) -> tuple[Unit, ...]:
         """Return the measured units whose figures are estimates."""
-        return tuple(unit for unit in ESTIMATED if unit in self.measured)
+        return tuple(
+            unit for unit in self.measured.by_unit if unit in ESTIMATED or unit in self.divided
+        )

@@ -14,15 +14,17 @@ from governor.call import CallStatus, Isolated
 from governor.estimate import energy_mj
 from governor.fairness.claim import Priority
 from governor.ids import CallId
-from governor.limits import ExecutionLimits
+from governor.limits import ExecutionLimits, SharedLimits
 from governor.scope import ScopeChain
 from governor.usage import Usage
 from runtime.endings import Shares, explanation_of
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
+from tool_gateway.server_ports import ServerLimits, ServerUse
 
 RoomFor = Callable[[str, str, Priority], AbstractAsyncContextManager[None]]
 
+_MIB = 1024 * 1024
 _NO_ENERGY = "energy.watts_per_core is not set"
 
 
@@ -203,9 +205,69 @@ class LocalCommands:
         }
         return Amounts({unit: figure for unit, figure in found.items() if figure is not None})
 
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that starts a stdio server inside a domain of its own."""
-        return self._executor.servers.wrap(name, argv)
+    @property
+    def server_unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what this host cannot measure of a server."""
+        energy = {} if self._milliwatts_per_core is not None else {Unit.ENERGY_MJ: _NO_ENERGY}
+        return {**energy, **self._executor.server_unmeasurable}
+
+    def wrap_server(
+        self, name: str, argv: Sequence[str], limits: ServerLimits | None = None
+    ) -> tuple[str, ...]:
+        """Return the command that starts a stdio server inside a domain of its own.
+
+        Raises:
+            UpstreamNotReachedError: limits that are required cannot be enforced here.
+        """
+        if limits is None:
+            return self._executor.servers.wrap(name, argv)
+        wanted = SharedLimits(
+            memory_bytes=limits.memory_bytes, pids=limits.pids, cpu_millis=limits.cpu_millis
+        )
+        why = self._executor.servers.shortfall(wanted)
+        if why and limits.required:
+            raise UpstreamNotReachedError(
+                f'its limits cannot be enforced here: {why}; isolation = "best_effort" in '
+                "them starts it all the same"
+            )
+        return self._executor.servers.wrap(name, argv, wanted)
+
+    def server_use(self, name: str) -> ServerUse | None:
+        """Return what a server has used, None where nobody can say."""
+        found = self._executor.servers.measure(name)
+        if found is None:
+            return None
+        life, measured = found
+        amounts = self._amounts(measured.cpu_ms, None, measured.io_bytes, None, measured.attached)
+        return ServerUse(life=life, totals=amounts.by_unit, memory_bytes=measured.memory_bytes)
+
+    def server_killed_by(self, name: str) -> str:
+        """Return in words for want of what the kernel has killed a server; empty if it has not."""
+        found = self._executor.servers.measure(name)
+        if found is None or not found[1].memory_kills:
+            return ""
+        measured = found[1]
+        peak = measured.memory_peak_bytes
+        seen = "" if peak is None else f" (peak {peak / _MIB:.0f} MiB)"
+        match measured.killed_by:
+            case EndCause.MEMORY:
+                return f"the kernel killed it at the memory limit of its table{seen}"
+            case EndCause.HOST_MEMORY:
+                return f"the kernel killed it because the machine was out of memory{seen}"
+            case _:
+                return f"the kernel killed it for want of memory; whose is not known{seen}"
+
+    async def server_over(self, name: str) -> str:
+        """Return in words which limit a server is over that the kernel does not end it by.
+
+        Raises:
+            UpstreamFailedError: its domain cannot be read.
+        """
+        try:
+            cause = await self._executor.servers.over(name)
+        except EbpfError as error:
+            raise UpstreamFailedError(str(error)) from error
+        return f"it was over the {cause.value} limit of its table, which is only sampled here"
 
     def server_started(self, name: str, pid: int) -> None:
         """Take note of the process that the server's command was started as."""

@@ -6,7 +6,7 @@ from governor.ids import UpstreamName
 from memory_store.errors import StoreError
 from memory_store.store import Store
 from tool_gateway.breakers import Breakers
-from tool_gateway.ports import ServerPlacement
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.fleet import UpstreamFleet
 from tool_gateway.upstreams.lives import brief, life_of

@@ -8,6 +8,14 @@ RUNS: dict[str, str] = {
         "Python source runs as a local command does, off unless a rule names it, with the "
         "interpreter that is configured; it may be large, and has its own input and arguments."
     ),
+    "servers.calls-are-attributed": (
+        "A call to a server that is started here has what the server used meanwhile if it was "
+        "alone, else its part of every moment, said to be an estimate; never zero for unknown."
+    ),
+    "servers.limits": (
+        "A server's limits hold for its whole tree; who waits for one that the kernel killed is "
+        "told the cause, and it is started again. Where they cannot be enforced it is not started."
+    ),
     "run.agent-is-a-session": (
         "An agent that `flyball run` starts is one session: its calls and what its processes take "
         "are charged to it, and its end is that of the command."

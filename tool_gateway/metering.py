@@ -49,6 +49,7 @@ def usage_of(
             if unit not in measured and unit is not Unit.TURNS
         },
         memory_peak_bytes=None if backend is None else backend.memory_peak_bytes,
+        divided=() if backend is None else backend.divided,
     )
 
 

@@ -8,13 +8,14 @@ on, is free unless a rule that names it has a price.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from governor.amounts import Unit
+from governor.amounts import NOTHING, Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.flow.labels import Label, Role, Traits
 from governor.ids import CallId, ToolName
 from governor.limits import ExecutionLimits
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE, TASK_METHODS
 from governor.scope import ScopeChain
+from governor.usage import Usage
 from tool_gateway.catalog import SEPARATOR, ToolEntry
 from tool_gateway.errors import (
     OfferDeniedError,
@@ -174,12 +175,17 @@ class _Asking:
         """
         try:
             answer = await self._asked.relay.request(
-                self._asked.method, self._asked.params, self._exchange, wall_ms=limits.wall_ms
+                self._asked.method,
+                self._asked.params,
+                self._exchange,
+                wall_ms=limits.wall_ms,
+                meter=meter,
             )
         except UpstreamError as error:
             self.error = error
             raise
-        return Outcome(result=_result_of(answer), status=CallStatus.OK)
+        usage = Usage(measured=NOTHING) if meter.usage is None else meter.usage
+        return Outcome(result=_result_of(answer), status=CallStatus.OK, usage=usage)
 
 
 def _result_of(answer: Json) -> ToolResult:

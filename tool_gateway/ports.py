@@ -1,6 +1,6 @@
 """What the gateway needs from the rest of the house, as the methods that it calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -273,22 +273,6 @@ class CommandFreezer(Protocol):
         Raises:
             UpstreamFailedError: the machine refused.
         """
-
-
-class ServerPlacement(Protocol):
-    """Puts a long-lived stdio server into a domain, so that its whole tree can be ended."""
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that starts the server inside its domain; it ends with us."""
-
-    def server_started(self, name: str, pid: int) -> None:
-        """Take note of the process that the command was started as."""
-
-    async def server_processes(self, name: str) -> tuple[int, ...]:
-        """Return the ids of all processes of the server that live now."""
-
-    async def end_server(self, name: str) -> None:
-        """Kill whatever is left of the server's tree and remove its domain."""
 
 
 class SessionNaming(Protocol):

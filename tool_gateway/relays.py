@@ -6,7 +6,7 @@ from typing import Protocol
 
 from governor.ids import UpstreamName
 from tool_gateway.exchange import Exchange
-from tool_gateway.ports import Backend
+from tool_gateway.ports import Backend, Meter
 from tool_gateway.results import Json
 
 
@@ -66,8 +66,18 @@ class Relay(Protocol):
         """Return what runs a call whose client is reached through `exchange`."""
         ...
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        exchange: Exchange,
+        *,
+        wall_ms: int,
+        meter: Meter | None = None,
+    ) -> Json:
         """Return the upstream's answer, after whatever it had to ask of the client.
+
+        What it took of a server that was started here is noted on `meter`.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.

@@ -120,7 +120,14 @@ class ControlledDomain:
             pids_refused_by=refused_by,
             victim=victim,
             unknown=figures.unknown,
+            memory_bytes=self._memory_now(),
         )
+
+    def _memory_now(self) -> int | None:
+        try:
+            return self._controls.memory_now(self._own.directories)
+        except DomainError:
+            return None  # the group was removed while it was looked at
 
     def _figures(self) -> Figures:
         found = self._controls.figures(self._own.directories)

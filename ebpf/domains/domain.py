@@ -27,7 +27,7 @@ class Measured:
 
     `attached` is what the attachments counted. `unknown` says why a figure is None, by its name
     here. `killed_by` is whose limit had a process killed for want of memory, `pids_refused_by`
-    whose limit refused forks.
+    whose limit refused forks. `memory_bytes` is what the processes hold at this moment.
     """
 
     cpu_ms: int | None
@@ -45,6 +45,7 @@ class Measured:
     pids_refused_by: Level | None = None
     victim: Victim | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
+    memory_bytes: int | None = None
 
 
 class Domain(Protocol):

@@ -178,8 +178,10 @@ class Life:
                 self.stop(_limit(cause, limits.memory_bytes, limits.pids))
                 tasks.cancel_scope.cancel()
         except* EbpfError as group:
-            words = str(group.exceptions[0])
-            self.stop(Over(why=Why.FAILED, text=f"its domain failed: {words}"))
+            first: BaseException = group
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            self.stop(Over(why=Why.FAILED, text=f"its domain failed: {first}"))
 
     async def _tell_standing(self) -> None:
         """Say when it stands still and when it goes on, whoever made it so."""
@@ -245,6 +247,8 @@ def _limit(cause: EndCause, memory_bytes: int | None, pids: int | None) -> Over:
             text = f"it went over its memory limit of {(memory_bytes or 0) // _MIB} MiB"
         case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY | EndCause.HOST_MEMORY:
             text = f"memory ran short beyond its own limit ({cause.value})"
+        case EndCause.EGRESS:
+            text = "it sent all that its rule lets it send (egress_bytes)"
         case EndCause.PIDS:
             text = f"it started more than {pids} processes"
         case _:

@@ -47,8 +47,7 @@ class Terms:
 class _Reading:
     """What was used up to a moment; `wall_ms` leaves out the time that it stood still."""
 
-    cpu_ms: int | None = None
-    memory_mib_s: int | None = None
+    totals: Mapping[Unit, int] = field(default_factory=dict)
     wall_ms: int = 0
     peak_bytes: int | None = None
 
@@ -203,26 +202,25 @@ class Purse:
         last, now = self._last, self._now(measured)
         self._last = now
         wall_ms = now.wall_ms - last.wall_ms
-        seen = measured is not None
+        # Samples can begin late, and never fall.
         found = {
-            Unit.CPU_MS: _difference(last.cpu_ms, now.cpu_ms) if seen else None,
-            Unit.MEMORY_MIB_S: _difference(last.memory_mib_s, now.memory_mib_s) if seen else None,
+            unit: max(0, total - last.totals.get(unit, 0))
+            for unit, total in now.totals.items()
+            if measured is not None
         }
-        cpu_ms, watts = found[Unit.CPU_MS], self.terms.milliwatts_per_core
-        found[Unit.ENERGY_MJ] = (
-            None if cpu_ms is None or watts is None else energy_mj(cpu_ms, watts)
-        )
+        cpu_ms, watts = found.get(Unit.CPU_MS), self.terms.milliwatts_per_core
+        if cpu_ms is not None and watts is not None:
+            found[Unit.ENERGY_MJ] = energy_mj(cpu_ms, watts)
         self._rate_millis = rate_millis(cpu_ms, wall_ms, limits=self.terms.limits)
         if wall_ms > 0:
-            self._memory_rate = 2_000 * (found[Unit.MEMORY_MIB_S] or 0) // wall_ms
-        known = {unit: figure for unit, figure in found.items() if figure is not None}
+            self._memory_rate = 2_000 * found.get(Unit.MEMORY_MIB_S, 0) // wall_ms
         unmeasured = {
             unit: self.terms.unmeasurable.get(unit, _NOT_READ)
             for unit in OF_THE_MACHINE
-            if unit not in known
+            if unit not in found
         }
         usage = Usage(
-            measured=Amounts({Unit.WALL_MS: wall_ms, **known}),
+            measured=Amounts({Unit.WALL_MS: wall_ms, **found}),
             unmeasured=unmeasured,
             memory_peak_bytes=now.peak_bytes,
         )
@@ -234,9 +232,14 @@ class Purse:
         elapsed_ms = self.clock.elapsed_ms() - self._elapsed_from
         if measured is None:
             return replace(self._last, wall_ms=max(self._last.wall_ms, elapsed_ms))
+        figures = {
+            Unit.CPU_MS: measured.cpu_ms,
+            Unit.MEMORY_MIB_S: measured.memory_mib_s,
+            Unit.IO_BYTES: measured.io_bytes,
+            **measured.attached,
+        }
         return _Reading(
-            cpu_ms=measured.cpu_ms,
-            memory_mib_s=measured.memory_mib_s,
+            totals={unit: total for unit, total in figures.items() if total is not None},
             # Two clocks: what it stood still is rounded.
             wall_ms=max(self._last.wall_ms, elapsed_ms - measured.frozen_ms),
             peak_bytes=measured.memory_peak_bytes,
@@ -273,8 +276,3 @@ class Purse:
             detail=detail,
             isolated=isolated,
         )
-
-
-def _difference(before: int | None, after: int | None) -> int | None:
-    # Samples can begin late, and never fall.
-    return None if after is None else max(0, after - (before or 0))

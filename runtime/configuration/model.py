@@ -30,6 +30,7 @@ from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
+from runtime.configuration.server_limits import ServerLimitsTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
@@ -138,6 +139,7 @@ class Upstream(EgressTable):
     answer_ms_max: Positive | None = None
     idempotent_by_key: Flag = False
     when_down: Literal["listed", "hidden"] = "listed"
+    limits: ServerLimitsTable | None = None
 
     @field_validator("breaker", mode="before")
     @classmethod
@@ -176,6 +178,8 @@ class Upstream(EgressTable):
         if self.command is not None and (self.allow_private or self.allow_networks or self.auth):
             raise ValueError("allow_private, allow_networks and auth are for a `url`; remove them")
         has_header = "authorization" in {*map(str.lower, (*self.headers, *self.headers_from))}
+        if self.limits is not None and self.command is None:
+            raise ValueError("limits: this is for `command`; what runs elsewhere is not ours")
         if self.auth is not None and has_header and self.auth.kind != "forward":
             raise ValueError("auth: there is an Authorization header as well; remove one of them")
         return self

@@ -43,6 +43,7 @@ from runtime.configuration.model import (
     Upstream,
 )
 from runtime.configuration.models import Pricing, Tier
+from runtime.configuration.server_limits import server_limits_of
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers import ProviderSpec
 from runtime.settings import scripts_directory, secret_from_environment
@@ -411,6 +412,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         health=health_of(table.health or HealthTable()),
         sessions_max=table.sessions_max or SESSIONS_MAX,
         care=care_of(table),
+        limits=server_limits_of(table.limits),
     )
 
 

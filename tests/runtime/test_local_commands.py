@@ -19,6 +19,7 @@ from runtime.endings import explanation_of
 from runtime.local_commands import LocalCommands
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, Meter
+from tool_gateway.server_ports import ServerLimits, ServerUse
 
 MIB = 1024 * 1024
 LIMITS = ExecutionLimits(
@@ -130,6 +131,9 @@ class Executor:
         self.ended_servers: list[str] = []
         self.frozen_at_start: list[bool] = []
         self.unmeasurable = {Unit.EGRESS_BYTES: "nobody counts it"}
+        self.server_limits: list[SharedLimits] = []
+        self.measured: tuple[int, Measured] | None = None
+        self.short = ""
 
     async def run(
         self,
@@ -171,8 +175,17 @@ class Servers:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
-    def wrap(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
+    def wrap(
+        self, name: str, argv: Sequence[str], limits: SharedLimits = UNLIMITED
+    ) -> tuple[str, ...]:
+        self._executor.server_limits.append(limits)
         return ("enter", name, *argv)
+
+    def shortfall(self, limits: SharedLimits) -> str:
+        return self._executor.short
+
+    def measure(self, name: str) -> tuple[int, Measured] | None:
+        return self._executor.measured
 
     def started(self, name: str, pid: int) -> None:
         self._executor.started_servers.append((name, pid))
@@ -398,6 +411,36 @@ async def test_a_server_is_started_and_ended_in_a_domain_of_its_own() -> None:
     assert executor.started_servers == [("git", 7)]
     assert found == ((7, 8), ())
     assert executor.ended_servers == ["git"]
+
+
+@pytest.mark.requirement("servers.limits")
+def test_a_server_has_its_limits_or_is_not_started_unless_it_may_do_without() -> None:
+    local, executor = commands(ended())
+    limits = ServerLimits(memory_bytes=MIB, pids=7, cpu_millis=500)
+
+    local.wrap_server("git", ["git"], limits)
+    executor.short = "cpu_rate absent: no control groups"
+    with pytest.raises(UpstreamNotReachedError, match=r"no control groups.*best_effort"):
+        local.wrap_server("git", ["git"], limits)
+    local.wrap_server("git", ["git"], replace(limits, required=False))
+
+    found = executor.server_limits
+    assert [(one.memory_bytes, one.pids, one.cpu_millis) for one in found] == [
+        (MIB, 7, 500)
+    ] * 2
+
+
+def test_a_server_s_use_is_what_was_counted_since_its_start() -> None:
+    local, executor = commands(ended())
+
+    nothing = local.server_use("git"), local.server_killed_by("git")
+    executor.measured = (3, replace(MEASURED, memory_bytes=4096))
+    known = local.server_use("git")
+    executor.measured = (3, replace(MEASURED, memory_kills=1, memory_peak_bytes=64 * MIB, killed_by=EndCause.MEMORY))
+
+    assert nothing == (None, "")
+    assert known == ServerUse(life=3, totals={Unit.CPU_MS: 7}, memory_bytes=4096)
+    assert "memory limit of its table (peak 64 MiB)" in local.server_killed_by("git")
 
 
 @pytest.mark.anyio

@@ -13,9 +13,24 @@ from urllib.parse import urlsplit
 
 from scenarios.process import SidecarProcess
 
-SECONDS_MAX = 60
+SECONDS_MAX = 90
 # The launcher keeps agents from the state directory, which must not be around where they work.
 PYTHON = sys.executable
+
+
+@dataclass
+class Visited(SidecarProcess):
+    """A sidecar that several tests share, as one of them sees it from a folder of its own."""
+
+    home: Path = Path()
+
+    @property
+    def state(self) -> Path:
+        return self.home
+
+
+def visited(sidecar: SidecarProcess, folder: Path) -> Visited:
+    return Visited(folder=folder, urls=sidecar.urls, home=sidecar.state)
 
 
 def command(sidecar: SidecarProcess, *words: str, python: str = sys.executable) -> list[str]:

@@ -8,9 +8,9 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-from scenarios.launched import PYTHON, launched, launching, program, told, workplace
+from scenarios.launched import PYTHON, launched, launching, program, told, visited, workplace
 from scenarios.model import a_model
-from scenarios.process import SidecarProcess, appears, is_alive
+from scenarios.process import SidecarProcess, is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,16 @@ while True:
 
 
 @pytest.fixture
+def visitor(shared_sidecar: SidecarProcess, tmp_path: Path) -> SidecarProcess:
+    return visited(shared_sidecar, tmp_path)
+
+
+@pytest.fixture
+def visitor_beats(visitor: SidecarProcess) -> Path:
+    return workplace(visitor) / "beats"
+
+
+@pytest.fixture
 def beats(sidecar: SidecarProcess) -> Path:
     return workplace(sidecar) / "beats"
 
@@ -77,6 +87,13 @@ async def session_named(sidecar: SidecarProcess, name: str) -> Json:
     pytest.fail(f"there is no session {name}")
 
 
+async def begun(path: Path) -> None:
+    """Wait until an agent has written a file; starting one takes two interpreters."""
+    with anyio.fail_after(60):
+        while not await anyio.Path(path).exists():
+            await anyio.sleep(0.02)
+
+
 def size(path: Path) -> int:
     return path.stat().st_size
 
@@ -90,22 +107,22 @@ async def gone(pid: int) -> None:
 
 @pytest.mark.requirement("run.agent-is-a-session")
 async def test_an_agent_has_its_own_status_and_is_charged_what_it_took(
-    sidecar: SidecarProcess,
+    visitor: SidecarProcess,
 ) -> None:
     burn = program(
-        sidecar,
+        visitor,
         "burn",
         "import time\nend = time.process_time() + 0.3\n"
         "while time.process_time() < end: pass\nraise SystemExit(7)",
     )
 
-    ended = await run(sidecar, "--json", "--", PYTHON, burn)
+    ended = await run(visitor, "--json", "--", PYTHON, burn)
 
     assert ended.status == 7, ended.told
     shape = ended.shape
     assert (shape["exit_code"], shape["signal"], shape["ended_by"]) == (7, None, None)
     assert shape["usage"]["cpu_ms"] >= 300
-    records = await records_of(sidecar, shape["session_id"])
+    records = await records_of(visitor, shape["session_id"])
     assert {record["name"] for record in records} == {"agent_run"}
     charged = sum(record["charged"].get("cpu_ms", 0) for record in records)
     assert charged == shape["usage"]["cpu_ms"]
@@ -114,27 +131,27 @@ async def test_an_agent_has_its_own_status_and_is_charged_what_it_took(
 
 @pytest.mark.requirement("run.agent-is-a-session")
 async def test_what_an_agent_calls_is_of_its_session_without_a_word_about_it(
-    sidecar: SidecarProcess,
+    visitor: SidecarProcess,
 ) -> None:
-    agent = program(sidecar, "agent", AGENT)
+    agent = program(visitor, "agent", AGENT)
 
-    ended = await run(sidecar, "--json", "--session", "mine", "--", PYTHON, agent)
+    ended = await run(visitor, "--json", "--session", "mine", "--", PYTHON, agent)
 
     assert (ended.status, ended.out.splitlines()[0]) == (0, "from the agent"), ended.told
-    records = await records_of(sidecar, ended.shape["session_id"])
+    records = await records_of(visitor, ended.shape["session_id"])
     assert {record["name"] for record in records} == {"agent_run", "worker__echo"}
 
 
 async def test_the_key_of_an_agent_is_good_for_nothing_when_it_has_ended(
-    sidecar: SidecarProcess,
+    visitor: SidecarProcess,
 ) -> None:
-    ended = await run(sidecar, "--", "sh", "-c", "echo $OPENAI_API_KEY; echo $OPENAI_BASE_URL")
+    ended = await run(visitor, "--", "sh", "-c", "echo $OPENAI_API_KEY; echo $OPENAI_BASE_URL")
 
     key, base_url = ended.out.split()
     async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 401
-    assert base_url == sidecar.urls["models"].rstrip("/")
+    assert base_url == visitor.urls["models"].rstrip("/")
 
 
 async def test_an_agent_asks_for_models_in_its_session(tmp_path: Path) -> None:
@@ -176,12 +193,12 @@ print(answer.status_code)
 
 @pytest.mark.requirement("run.budget-ends-agent")
 async def test_an_agent_that_used_up_its_allowance_is_asked_to_end_and_told_why(
-    sidecar: SidecarProcess,
+    visitor: SidecarProcess,
 ) -> None:
-    agent = program(sidecar, "burn", BURN)
+    agent = program(visitor, "burn", BURN)
 
     ended = await run(
-        sidecar, "--json", "--limits", "cpu_ms=3000,tool_calls=5", "--", PYTHON, agent
+        visitor, "--json", "--limits", "cpu_ms=3000,tool_calls=5", "--", PYTHON, agent
     )
 
     assert ended.status == EXIT_BUDGET, ended.told
@@ -190,45 +207,48 @@ async def test_an_agent_that_used_up_its_allowance_is_asked_to_end_and_told_why(
     assert "cpu_ms" in shape["why"]
     assert "the agent is ended" in ended.told
     # It got its chance to end by itself, and no more than that beyond its allowance.
-    assert (workplace(sidecar) / "asked").exists()
+    assert (workplace(visitor) / "asked").exists()
     assert 1_500 <= shape["usage"]["cpu_ms"] < 3_000 + 3_000
 
 
-async def test_an_agent_for_which_nothing_is_left_is_not_started(sidecar: SidecarProcess) -> None:
-    ended = await run(sidecar, "--limits", "cpu_ms=1,tool_calls=5", "--", "touch", "started")
+async def test_an_agent_for_which_nothing_is_left_is_not_started(visitor: SidecarProcess) -> None:
+    ended = await run(visitor, "--limits", "cpu_ms=1,tool_calls=5", "--", "touch", "started")
 
     assert ended.status == 2
     assert "the agent was not started" in ended.told
-    assert not (workplace(sidecar) / "started").exists()
+    assert not (workplace(visitor) / "started").exists()
 
 
 @pytest.mark.requirement("run.administrators-reach-agents")
 async def test_an_agent_of_a_frozen_session_stands_still_until_it_is_resumed_or_killed(
-    sidecar: SidecarProcess, beats: Path
+    visitor: SidecarProcess, visitor_beats: Path
 ) -> None:
-    agent = program(sidecar, "beat", BEAT)
+    agent = program(visitor, "beat", BEAT)
 
-    with anyio.fail_after(60), launching(sidecar, "--session", "s", "--", PYTHON, agent) as process:
-        await appears(beats)
-        session = await session_named(sidecar, "s")
-        async with sidecar.admin() as admin:
+    with (
+        anyio.fail_after(100),
+        launching(visitor, "--session", "frozen", "--", PYTHON, agent) as process,
+    ):
+        await begun(visitor_beats)
+        session = await session_named(visitor, "frozen")
+        async with visitor.admin() as admin:
             await admin.post(f"sessions/{session['id']}/freeze")
-            frozen = size(beats)
+            frozen = size(visitor_beats)
             await anyio.sleep(2)  # that nothing happens meanwhile is the point
-            assert size(beats) - frozen <= 1
+            assert size(visitor_beats) - frozen <= 1
             await admin.post(f"sessions/{session['id']}/resume")
-            while size(beats) <= frozen + 5:
+            while size(visitor_beats) <= frozen + 5:
                 await anyio.sleep(0.02)
             await admin.post(f"sessions/{session['id']}/kill")
         status = await anyio.to_thread.run_sync(process.wait)
 
     assert status == EXIT_SESSION
-    assert "stands still" in told(sidecar)
-    assert "an administrator" in told(sidecar)
+    assert "stands still" in told(visitor)
+    assert "an administrator" in told(visitor)
 
 
 @pytest.mark.requirement("run.leaves-nothing")
-async def test_what_an_agent_left_running_ends_with_it(sidecar: SidecarProcess) -> None:
+async def test_what_an_agent_left_running_ends_with_it(visitor: SidecarProcess) -> None:
     daemon = (
         "import os, time\n"
         "if os.fork() == 0:\n"
@@ -240,31 +260,31 @@ async def test_what_an_agent_left_running_ends_with_it(sidecar: SidecarProcess) 
         "while not os.path.exists('daemon') or not open('daemon').read(): time.sleep(0.01)\n"
     )
 
-    ended = await run(sidecar, "--", PYTHON, program(sidecar, "daemon", daemon))
+    ended = await run(visitor, "--", PYTHON, program(visitor, "daemon", daemon))
 
     assert ended.status == 0, ended.told
-    assert not is_alive(int((workplace(sidecar) / "daemon").read_text()))
+    assert not is_alive(int((workplace(visitor) / "daemon").read_text()))
 
 
 @pytest.mark.requirement("run.leaves-nothing")
 async def test_an_agent_ends_with_its_launcher_and_is_charged_all_the_same(
-    sidecar: SidecarProcess, beats: Path
+    visitor: SidecarProcess, visitor_beats: Path
 ) -> None:
-    shell = f"{PYTHON} {program(sidecar, 'beat', BEAT)} & echo $! > child; wait"
+    shell = f"{PYTHON} {program(visitor, 'beat', BEAT)} & echo $! > child; wait"
 
     with (
-        anyio.fail_after(60),
-        launching(sidecar, "--session", "s", "--", "sh", "-c", shell) as process,
+        anyio.fail_after(100),
+        launching(visitor, "--session", "orphan", "--", "sh", "-c", shell) as process,
     ):
-        await appears(beats)
-        child = int((workplace(sidecar) / "child").read_text())
+        await begun(visitor_beats)
+        child = int((workplace(visitor) / "child").read_text())
         process.kill()
         await gone(child)
-    session = await session_named(sidecar, "s")
+    session = await session_named(visitor, "orphan")
     with anyio.fail_after(15):
         while not any(
             "launcher went away" in record["detail"]
-            for record in await records_of(sidecar, session["id"])
+            for record in await records_of(visitor, session["id"])
         ):
             await anyio.sleep(0.05)
 
@@ -275,8 +295,8 @@ async def test_an_agent_ends_with_the_sidecar_that_governs_it(
 ) -> None:
     agent = program(sidecar, "beat", BEAT)
 
-    with anyio.fail_after(60), launching(sidecar, "--", PYTHON, agent) as process:
-        await appears(beats)
+    with anyio.fail_after(100), launching(sidecar, "--", PYTHON, agent) as process:
+        await begun(beats)
         sidecar.signal(signal.SIGKILL)
         status = await anyio.to_thread.run_sync(process.wait)
         sidecar.wait()
@@ -286,12 +306,12 @@ async def test_an_agent_ends_with_the_sidecar_that_governs_it(
 
 
 async def test_a_signal_to_the_launcher_reaches_the_agent(
-    sidecar: SidecarProcess, beats: Path
+    visitor: SidecarProcess, visitor_beats: Path
 ) -> None:
-    agent = program(sidecar, "beat", BEAT)
+    agent = program(visitor, "beat", BEAT)
 
-    with anyio.fail_after(60), launching(sidecar, "--", PYTHON, agent) as process:
-        await appears(beats)
+    with anyio.fail_after(100), launching(visitor, "--", PYTHON, agent) as process:
+        await begun(visitor_beats)
         process.send_signal(signal.SIGTERM)
         status = await anyio.to_thread.run_sync(process.wait)
 
@@ -300,11 +320,11 @@ async def test_a_signal_to_the_launcher_reaches_the_agent(
 
 @pytest.mark.requirement("run.task-is-trusted")
 async def test_the_task_of_an_agent_is_said_once_by_whoever_starts_it(
-    sidecar: SidecarProcess,
+    visitor: SidecarProcess,
 ) -> None:
-    words = ("--session", "s", "--task", "Tell Ada the time.", "--", "true")
+    words = ("--session", "task", "--task", "Tell Ada the time.", "--", "true")
 
-    first, second = await run(sidecar, *words), await run(sidecar, *words)
+    first, second = await run(visitor, *words), await run(visitor, *words)
 
     assert first.status == 0, first.told
     assert second.status == 2
@@ -324,9 +344,9 @@ async def test_without_a_sidecar_the_error_says_how_to_start_one(
 
 @pytest.mark.parametrize(("program_name", "status"), [("/no/such/program", 127), ("/", 126)])
 async def test_a_program_that_cannot_be_run_has_the_status_that_shells_give_it(
-    sidecar: SidecarProcess, program_name: str, status: int
+    visitor: SidecarProcess, program_name: str, status: int
 ) -> None:
-    ended = await run(sidecar, "--", program_name)
+    ended = await run(visitor, "--", program_name)
 
     assert ended.status == status, ended.told
 

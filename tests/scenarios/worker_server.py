@@ -41,6 +41,23 @@ def hold(started: str, until: str) -> str:
 
 
 @server.tool(structured_output=False)
+def burn(cpu_ms: int) -> str:
+    """Use processor time."""
+    end = time.thread_time() + cpu_ms / 1000
+    while time.thread_time() < end:
+        pass
+    return "burnt"
+
+
+@server.tool(structured_output=False)
+def hoard(mib: int) -> str:
+    """Hold memory for a moment."""
+    held = bytearray(mib << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    return f"held {len(held)}"
+
+
+@server.tool(structured_output=False)
 def die() -> str:
     """End the whole server."""
     os._exit(3)

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from scenarios.process import is_alive
 
 from governor.ids import SessionId, ToolName, UpstreamName
 from tests.tool_gateway.makers import LIMITS, a_call
+from tests.tool_gateway.placement import Unfenced
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.exchange import Nobody
 from tool_gateway.ports import Meter
@@ -41,14 +42,11 @@ def restart_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Placement:
+class Placement(Unfenced):
     """Starts servers as they are and notes which were ended."""
 
     started: dict[str, int] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        return tuple(argv)
 
     def server_started(self, name: str, pid: int) -> None:
         self.started[name] = pid

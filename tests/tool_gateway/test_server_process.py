@@ -1,12 +1,11 @@
 """What is given back of a server's process, whatever its placement does."""
 
-from collections.abc import Sequence
-
 import anyio
 import pytest
 from scenarios.process import is_alive
 
 from governor.ids import UpstreamName
+from tests.tool_gateway.placement import Unfenced
 from tool_gateway.upstreams import process
 from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.spec import StdioSpec
@@ -20,13 +19,10 @@ class StuckError(Exception):
     """The domain would not go."""
 
 
-class Stuck:
+class Stuck(Unfenced):
     """Starts servers as they are, and cannot end them."""
 
     pid = 0
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        return tuple(argv)
 
     def server_started(self, name: str, pid: int) -> None:
         self.pid = pid

@@ -3,7 +3,7 @@
 import gzip
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from governor.call import CallStatus, ToolCall
 from governor.ids import ToolName, UpstreamName
 from governor.usage import OF_THE_MACHINE
 from tests.tool_gateway.makers import LIMITS, a_call
+from tests.tool_gateway.placement import Unfenced
 from tests.tool_gateway.protocol.stage import served
 from tool_gateway.egress.reach import NAMED
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
@@ -49,13 +50,10 @@ def restart_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Placement:
+class Placement(Unfenced):
     """Starts servers as they are and notes when their trees are to be ended."""
 
     ended: list[str] = field(default_factory=list)
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        return tuple(argv)
 
     def server_started(self, name: str, pid: int) -> None:
         pass

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from governor.amounts import Unit
 from governor.ids import ToolName, UpstreamName
 from governor.manifest import Definition
 from tool_gateway.bearer import Bearer
@@ -25,9 +26,9 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
 )
 from tool_gateway.exchange import Exchange, Patience
-from tool_gateway.ports import ServerPlacement
 from tool_gateway.relays import ServerFace
 from tool_gateway.results import IDEMPOTENCY_META, Json
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.translate import entries_of, face_of, shaped
 from tool_gateway.upstreams.backoff import Backoff
 from tool_gateway.upstreams.http import MARK, UNFIT, Wrap, unsent
@@ -35,9 +36,10 @@ from tool_gateway.upstreams.leg import Leg, said
 from tool_gateway.upstreams.listening import Listener, listed_parts, listed_tools
 from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import WE, Era, opened
+from tool_gateway.upstreams.portions import Portion, Portions
 from tool_gateway.upstreams.presenting import PresentingTransport
 from tool_gateway.upstreams.questions import Questions, Serving, cause_of_sending
-from tool_gateway.upstreams.spec import HttpSpec, UpstreamSpec
+from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, UpstreamSpec
 from tool_gateway.upstreams.standing import Standing, UpstreamState
 from tool_gateway.upstreams.tool_calls import ToolCalls
 from tool_gateway.upstreams.vitals import EndCause, Vitals
@@ -95,6 +97,11 @@ class UpstreamConnection:
         self._wire: Wire | None = None
         self._originals: dict[ToolName, str] = {}
         self._lost = anyio.Event()
+        self._portions = (
+            Portions(partial(placement.server_use, self.placed_as))
+            if isinstance(spec, StdioSpec) and Unit.CPU_MS not in placement.server_unmeasurable
+            else None
+        )
 
     @property
     def name(self) -> UpstreamName:
@@ -156,6 +163,8 @@ class UpstreamConnection:
             tasks.start_soon(self.listener.listen, client)
             tasks.start_soon(self._end_when_hung, client)
             tasks.start_soon(self._end_when_idle)
+            if self._portions is not None:
+                tasks.start_soon(self._portions.sample)
             await self._lost.wait()
             tasks.cancel_scope.cancel()
 
@@ -215,10 +224,12 @@ class UpstreamConnection:
         patience: Patience,
         *,
         key: str | None = None,
+        taken: list[Portion],
     ) -> Json:
         """Return the upstream's answer to a call of `tool`, given by its exposed name.
 
-        `key` tells a server that knows of such keys which calls are one and the same.
+        `key` tells a server that knows of such keys which calls are one and the same. What it
+        takes of a server that was started here is `taken`, also where it fails.
 
         Raises:
             TimeoutError: no answer came in time.
@@ -231,12 +242,18 @@ class UpstreamConnection:
         if key is not None:
             params["_meta"] = {IDEMPOTENCY_META: key}
         serving = Serving(exchange=exchange, patience=patience)
-        return await self._request(leg, "tools/call", params, serving)
+        return await self._request(leg, "tools/call", params, serving, taken)
 
     async def request(
-        self, method: str, params: Json, exchange: Exchange, patience: Patience
+        self,
+        method: str,
+        params: Json,
+        exchange: Exchange,
+        patience: Patience,
+        *,
+        taken: list[Portion],
     ) -> Json:
-        """Return the upstream's answer to a request.
+        """Return the upstream's answer to a request; what it takes of a server is `taken`.
 
         Raises:
             TimeoutError: no answer came in time.
@@ -245,12 +262,19 @@ class UpstreamConnection:
         """
         leg = await self._ready_leg()
         serving = Serving(exchange=exchange, patience=patience)
-        return await self._request(leg, method, params, serving)
+        return await self._request(leg, method, params, serving, taken)
 
-    async def _request(self, leg: Leg, method: str, params: Json, serving: Serving) -> Json:
+    async def _request(
+        self, leg: Leg, method: str, params: Json, serving: Serving, taken: list[Portion]
+    ) -> Json:
         began = anyio.current_time()
         try:
-            answer = await leg.request(method, params, serving)
+            if self._portions is None:
+                answer = await leg.request(method, params, serving)
+            else:
+                with self._portions.entered() as portion:
+                    taken.append(portion)
+                    answer = await leg.request(method, params, serving)
         except TimeoutError:
             self._note_silence(anyio.current_time() - began - serving.patience.asked_s)
             raise

@@ -13,7 +13,8 @@ from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change, ChangeKind, Changes
 from tool_gateway.exchange import NOBODY
 from tool_gateway.guards.pins import Pins
-from tool_gateway.ports import Backend, ServerPlacement
+from tool_gateway.ports import Backend
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.stock import Stock
 from tool_gateway.translate import entries_of
 from tool_gateway.upstreams.attempts import Below, half_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import anyio
 
-from tool_gateway.ports import ServerPlacement
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.relay import UpstreamRelay
 from tool_gateway.upstreams.spec import StdioSpec

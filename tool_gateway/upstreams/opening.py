@@ -14,7 +14,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tool_gateway.egress.reach import Reach
-from tool_gateway.ports import ServerPlacement
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.http import (
     CONNECT_SECONDS_MAX,
     JSON_BYTES_MAX,

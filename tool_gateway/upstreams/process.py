@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from tool_gateway.errors import UpstreamFailedError
-from tool_gateway.ports import ServerPlacement
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.lines import LineCutter
 from tool_gateway.upstreams.spec import StdioSpec
 from tool_gateway.upstreams.vitals import EndCause, Vitals
@@ -61,7 +61,7 @@ async def server_process(
     process: Process | None = None
     try:
         process = await anyio.open_process(
-            placement.wrap_server(placed_as, spec.command),
+            placement.wrap_server(placed_as, spec.command, spec.limits),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -71,7 +71,7 @@ async def server_process(
         )
         vitals.started(process.pid)
         placement.server_started(placed_as, process.pid)
-        server = _Server(process, spec, vitals)
+        server = _Server(process, spec, vitals, placed_as=placed_as, placement=placement)
         try:
             async with server.speaking() as streams:
                 yield streams
@@ -93,7 +93,17 @@ async def server_process(
 class _Server:
     """One process that was started."""
 
-    def __init__(self, process: Process, spec: StdioSpec, vitals: Vitals) -> None:
+    def __init__(
+        self,
+        process: Process,
+        spec: StdioSpec,
+        vitals: Vitals,
+        *,
+        placed_as: str,
+        placement: ServerPlacement,
+    ) -> None:
+        self._placed_as = placed_as
+        self._placement = placement
         self._process = process
         self._spec = spec
         self._vitals = vitals
@@ -109,6 +119,8 @@ class _Server:
                 tasks.start_soon(self._write, from_us, to_us)
                 tasks.start_soon(self._hear)
                 tasks.start_soon(self._hang_up_at_exit, to_us)
+                if self._spec.limits is not None:
+                    tasks.start_soon(self._hang_up_at_limit, to_us)
                 try:
                     yield from_server, to_server
                 finally:
@@ -137,6 +149,8 @@ class _Server:
                             await to_us.send(message)
             except UpstreamFailedError as error:
                 self._vitals.blame(EndCause.LINE_TOO_LONG, str(error))
+            # Before the messages end, so that whoever waits for one is told why none comes.
+            self._note_kill()
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -155,7 +169,11 @@ class _Server:
         with to_us, suppress(*_GONE):
             async for sent in from_us:
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await self._process.stdin.send(text.encode() + b"\n")
+                try:
+                    await self._process.stdin.send(text.encode() + b"\n")
+                except _GONE:
+                    self._note_kill()
+                    raise
 
     async def _hear(self) -> None:
         assert self._process.stderr is not None
@@ -174,7 +192,19 @@ class _Server:
         """End the messages when the process has ended, whoever may still hold its output."""
         await exited(self._process, look_every_s=_WATCH_SECONDS)
         await anyio.sleep(DRAIN_SECONDS_MAX)
+        self._note_kill()
         to_us.close()
+
+    async def _hang_up_at_limit(self, to_us: _Incoming) -> None:
+        """End the messages when the server is over a limit that nobody else ends it by."""
+        self._vitals.blame(EndCause.LIMIT, await self._placement.server_over(self._placed_as))
+        to_us.close()
+
+    def _note_kill(self) -> None:
+        """Note what the kernel has killed the server for, if it has."""
+        words = self._placement.server_killed_by(self._placed_as)
+        if words:
+            self._vitals.blame(EndCause.MEMORY, words)
 
     async def _shorten_at_exit(self, hearing: anyio.CancelScope) -> None:
         await exited(self._process)

@@ -1,14 +1,16 @@
 """One upstream as the middle uses it: its calls, its requests, its sessions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
-from governor.amounts import Amounts, Unit
+from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import SessionId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
@@ -21,16 +23,18 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
 )
 from tool_gateway.exchange import Exchange, Patience
-from tool_gateway.ports import Backend, Meter, ServerPlacement
+from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import redact_text
 from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json, Outcome, text_result
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.translate import result_of
 from tool_gateway.upstreams.attempts import Attempts, Below, half_of
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.leg import said
 from tool_gateway.upstreams.oauth.terms import is_per_caller
 from tool_gateway.upstreams.opening import Era
+from tool_gateway.upstreams.portions import Portion
 from tool_gateway.upstreams.reported import reported_usage
 from tool_gateway.upstreams.sessions import SessionConnections
 from tool_gateway.upstreams.spec import HttpSpec, Share, StdioSpec, UpstreamSpec
@@ -53,8 +57,7 @@ _READING = frozenset(
 # What is a call of its session.
 _GOVERNED = frozenset({READ_RESOURCE, GET_PROMPT, COMPLETE, *TASK_METHODS})
 _WELL = Presence(state=PresenceState.OK)
-_SHARED = "the upstream is one process that all its calls share"
-_ELSEWHERE = "the upstream runs outside of this sidecar"
+_UNSEEN = dict.fromkeys(OF_THE_MACHINE, "the upstream runs outside of this sidecar")
 
 
 def _is_not(_: str) -> bool:
@@ -98,6 +101,7 @@ class UpstreamRelay:
                 credentials=connection.credentials,
             )
 
+        self.placement = placement
         self._twin = Twin(twin)
         self._own: SessionConnections | None = None
         spec = connection.spec
@@ -263,8 +267,18 @@ class UpstreamRelay:
         is_remote = isinstance(self.spec, HttpSpec)
         return is_remote and face is not None and not face.has_sessions
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        exchange: Exchange,
+        *,
+        wall_ms: int,
+        meter: Meter | None = None,
+    ) -> Json:
         """Return the upstream's answer, after whatever it had to ask of the client.
+
+        What it took of a server that was started here is noted on `meter`.
 
         Raises:
             UpstreamNotReachedError: provably nothing was sent.
@@ -277,13 +291,17 @@ class UpstreamRelay:
             connection = await relay.ready_connection(exchange, patience)
             if method in _GOVERNED:
                 relay.hold_back(exchange)
-            return await connection.request(method, params, exchange, patience)
+            return await connection.request(method, params, exchange, patience, taken=taken)
 
+        taken: list[Portion] = []
         with relay.in_use():
             try:
                 return await attempts.run(send)
             except TimeoutError as error:
                 raise UpstreamLostError(_late(self.name, attempts)) from error
+            finally:
+                if meter is not None:
+                    meter.usage = _together(NOTHING, taken)
 
     def in_use(self) -> AbstractContextManager[None]:
         """Keep the upstream while the block runs, though it may be retired meanwhile."""
@@ -337,9 +355,8 @@ class UpstreamBackend:
         """Take the upstream and how the client of its calls is reached."""
         self._relay = relay
         self._exchange = exchange
-        is_local = isinstance(relay.spec, StdioSpec)
-        self.unmeasurable: Mapping[Unit, str] = dict.fromkeys(
-            OF_THE_MACHINE, _SHARED if is_local else _ELSEWHERE
+        self.unmeasurable: Mapping[Unit, str] = (
+            relay.placement.server_unmeasurable if isinstance(relay.spec, StdioSpec) else _UNSEEN
         )
 
     @property
@@ -362,44 +379,83 @@ class UpstreamBackend:
         # A caller's deadline is for the start. It may not cut a run short: that would be told
         # of the upstream as if it were too slow for everybody.
         attempts = relay.attempts(limits.wall_ms, is_repeatable=relay.is_repeatable(call.tool))
+        taken: list[Portion] = []
         try:
             with relay.in_use():
-                answer = await attempts.run(partial(self._sent, relay, call))
+                answer = await attempts.run(partial(self._sent, relay, call, taken))
         except TimeoutError:
             text = _late(self.name, attempts)
             return Outcome(
                 result=text_result(text, is_error=True),
                 status=CallStatus.TIMED_OUT,
-                detail=f"{text}; {attempts.detail}" if attempts.detail else text,
+                usage=_together(_worked(began, attempts.asked_s), taken),
+                detail=_joined(text, attempts.detail, _company(taken)),
             )
         finally:
-            meter.usage = _worked(began, attempts.asked_s)
+            meter.usage = _together(_worked(began, attempts.asked_s), taken)
         result = result_of(answer)
         status = CallStatus.TOOL_ERROR if result.is_error else CallStatus.OK
         return Outcome(
             result=result,
             status=status,
-            usage=_together(reported_usage(result, relay.spec), meter.usage),
-            detail=attempts.detail,
+            usage=_with_cost(meter.usage, reported_usage(result, relay.spec)),
+            detail=_joined(attempts.detail, _company(taken)),
         )
 
-    async def _sent(self, relay: UpstreamRelay, call: ToolCall, patience: Patience) -> Json:
+    async def _sent(
+        self, relay: UpstreamRelay, call: ToolCall, taken: list[Portion], patience: Patience
+    ) -> Json:
         connection = await relay.ready_connection(self._exchange, patience)
         relay.hold_back(self._exchange)
         key = call.call_id if relay.spec.care.idempotent_by_key else None
-        return await connection.call(call.tool, call.arguments, self._exchange, patience, key=key)
+        return await connection.call(
+            call.tool, call.arguments, self._exchange, patience, key=key, taken=taken
+        )
 
 
 def _late(upstream: str, attempts: Attempts) -> str:
     return f"{upstream} did not answer within {attempts.limit_ms} ms and was given up"
 
 
-def _worked(began: float, asked_s: float) -> Usage | None:
+def _worked(began: float, asked_s: float) -> Amounts:
     """Return the time that the upstream took, where its client was asked in between."""
     if not asked_s:
-        return None
+        return NOTHING
     wall_ms = round((anyio.current_time() - began - asked_s) * 1000)
-    return Usage(measured=Amounts({Unit.WALL_MS: max(0, wall_ms)}))
+    return Amounts({Unit.WALL_MS: max(0, wall_ms)})
+
+
+def _together(worked: Amounts, taken: Sequence[Portion]) -> Usage:
+    """Return a call's time and what all its attempts took of their servers."""
+    parts = [portion.usage() for portion in taken]
+    measured, lost = worked, dict(chain.from_iterable(part.unmeasured.items() for part in parts))
+    for part in parts:
+        measured = measured.plus(part.measured)
+    return Usage(
+        measured=Amounts({unit: amount for unit, amount in measured if unit not in lost}),
+        unmeasured=lost,
+        divided=tuple(dict.fromkeys(chain.from_iterable(part.divided for part in parts))),
+    )
+
+
+def _with_cost(usage: Usage | None, reported: Usage) -> Usage:
+    """Return the usage with the cost that the upstream reports, where that is believed."""
+    if usage is None:
+        return reported
+    return replace(usage, measured=Amounts({**dict(usage.measured), **dict(reported.measured)}))
+
+
+def _company(taken: Sequence[Portion]) -> str:
+    """Return in words that a call was not alone in its server; empty if it was."""
+    others = max((portion.others for portion in taken), default=0)
+    if not others:
+        return ""
+    calls = "another call" if others == 1 else f"{others} others"
+    return f"it shared its server with up to {calls}, and has its part of what that used by time"
+
+
+def _joined(*sentences: str) -> str:
+    return "; ".join(filter(None, sentences))
 
 
 def _nothing() -> None:
@@ -408,9 +464,3 @@ def _nothing() -> None:
 
 def _unheard(_: Change) -> None:
     """Hear nothing: the connection that all share hears what changes."""
-
-
-def _together(reported: Usage, worked: Usage | None) -> Usage:
-    if worked is None:
-        return reported
-    return Usage(measured=Amounts({**dict(worked.measured), **dict(reported.measured)}))

@@ -11,7 +11,7 @@ from governor.ids import SessionId
 from tool_gateway.bearer import Bearer
 from tool_gateway.changes import Change
 from tool_gateway.errors import UpstreamNotReachedError
-from tool_gateway.ports import ServerPlacement
+from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.oauth.credentials import Credentials
 from tool_gateway.upstreams.opening import Era

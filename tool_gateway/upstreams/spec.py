@@ -7,6 +7,7 @@ from enum import StrEnum
 from governor.ids import UpstreamName
 from governor.retrying import RetryTerms
 from tool_gateway.egress.reach import NAMED, Reach
+from tool_gateway.server_ports import ServerLimits
 from tool_gateway.upstreams.oauth.terms import UpstreamAuth
 
 
@@ -74,6 +75,7 @@ class StdioSpec:
     sessions_max: int = SESSIONS_MAX
     line_bytes_max: int = ANSWER_BYTES_MAX
     care: Care = field(default_factory=Care)
+    limits: ServerLimits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

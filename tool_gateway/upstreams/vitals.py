@@ -17,6 +17,8 @@ class EndCause(StrEnum):
     LOST = "lost"  # the connection, and nothing is known of a process
     LINE_TOO_LONG = "line_too_long"
     UNHEALTHY = "unhealthy"
+    MEMORY = "memory"  # for want of which the kernel killed it
+    LIMIT = "limit"  # of its table, which it was over
     IDLE = "idle"
     START_FAILED = "start_failed"
 

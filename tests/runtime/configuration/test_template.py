@@ -73,6 +73,7 @@ def test_every_example_is_valid_once_uncommented() -> None:
         "search",
         "small",
         "strangers-think",
+        "agents",
     ]
     assert [budget.id for budget in config.budget] == [
         "each-session",

@@ -10,6 +10,7 @@ from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins, upstreams_of
 from runtime.errors import ConfigError
 from tool_gateway.egress.reach import NAMED
+from tool_gateway.server_ports import ServerLimits
 from tool_gateway.upstreams.spec import Care, Health, HttpSpec, Share, StdioSpec, Transport
 
 
@@ -204,3 +205,23 @@ def test_what_is_no_network_is_refused(line: str, told: str) -> None:
 def test_a_server_that_is_started_connects_nowhere() -> None:
     with pytest.raises(ConfigError, match="are for a `url`; remove them"):
         read('[[upstream]]\nname = "a"\ncommand = ["a"]\nallow_private = true\n')
+
+
+@pytest.mark.requirement("servers.limits")
+def test_the_limits_of_a_server_are_those_of_its_table() -> None:
+    text = '[[upstream]]\nname = "a"\ncommand = ["true"]\n'
+    (bare,) = upstreams_of(parse_config(text, source="flyball.toml"))
+    text += 'limits = { memory_mib = 64, cpus = 0.5, isolation = "best_effort" }\n'
+    (limited,) = upstreams_of(parse_config(text, source="flyball.toml"))
+
+    assert isinstance(bare, StdioSpec)
+    assert isinstance(limited, StdioSpec)
+    assert bare.limits is None
+    assert limited.limits == ServerLimits(memory_bytes=64 << 20, cpu_millis=500, required=False)
+
+
+def test_limits_are_refused_for_a_server_that_runs_elsewhere() -> None:
+    text = '[[upstream]]\nname = "a"\nurl = "http://a.test"\nlimits = { pids = 1 }\n'
+
+    with pytest.raises(ConfigError, match="what runs elsewhere is not ours"):
+        parse_config(text, source="flyball.toml")

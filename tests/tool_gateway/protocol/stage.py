@@ -1,7 +1,7 @@
 """A front over a fleet of real servers on loopback, and clients of every era to call it."""
 
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +21,7 @@ from governor.policy import Match, Policy, ToolRule
 from tests.governor.makers import budget
 from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import RULE, House
+from tests.tool_gateway.placement import Unfenced
 from tests.tool_gateway.protocol.everything import Everything
 from tool_gateway.bearer import Bearer
 from tool_gateway.changes import Changes
@@ -44,11 +45,8 @@ ADA = Caller(tenant=TenantId("acme"), agent=PrincipalId("ada"), token_id="tok_ad
 BOB = Caller(tenant=TenantId("acme"), agent=PrincipalId("bob"), token_id="tok_bob")
 
 
-class Placement:
+class Placement(Unfenced):
     """Starts servers as they are."""
-
-    def wrap_server(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        return tuple(argv)
 
     def server_started(self, name: str, pid: int) -> None:
         pass

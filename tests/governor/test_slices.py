@@ -1,0 +1,113 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from governor.amounts import Unit
+from governor.denial import DenialReason, Denied, Remedy, RemedyAction
+from governor.limits import ExecutionLimits
+from governor.slices import (
+    SLICE_MS_FIRST,
+    SLICE_MS_MAX,
+    WAIT_MS_MAX,
+    held_for_slice,
+    may_go_on,
+    next_slice_ms,
+    rate_millis,
+)
+
+MIB = 1024 * 1024
+
+
+def limits(memory_bytes: int | None = None, cpu_millis: int | None = None) -> ExecutionLimits:
+    return ExecutionLimits(
+        memory_bytes=memory_bytes,
+        pids=None,
+        cpu_millis=cpu_millis,
+        cpu_ms=None,
+        wall_ms=1,
+        output_bytes=1,
+    )
+
+
+def held(slice_ms: int, **more: object) -> dict[str, int]:
+    terms = {
+        "limits": limits(),
+        "cpu_rate_millis": 1000,
+        "memory_mib_s": 0,
+        "unmeasurable": {},
+        "milliwatts_per_core": None,
+    } | more
+    return held_for_slice(slice_ms, **terms).as_dict()
+
+
+def test_slices_grow_to_their_bound() -> None:
+    lengths = [SLICE_MS_FIRST]
+    while lengths[-1] != SLICE_MS_MAX:
+        lengths.append(next_slice_ms(lengths[-1]))
+
+    assert lengths == [1000, 2000, 4000, 8000, 15000]
+    assert next_slice_ms(SLICE_MS_MAX) == SLICE_MS_MAX
+
+
+@given(
+    cpu_ms=st.integers(0, 10**9) | st.none(),
+    wall_ms=st.integers(0, 10**6),
+    cap=st.integers(1, 64_000) | st.none(),
+)
+def test_what_is_held_of_processors_is_one_at_the_least_and_never_above_the_limit(
+    cpu_ms: int | None, wall_ms: int, cap: int | None
+) -> None:
+    rate = rate_millis(cpu_ms, wall_ms, limits=limits(cpu_millis=cap))
+
+    assert rate >= min(1000, cap or 1000)
+    assert cap is None or rate <= cap
+
+
+def test_an_agent_that_used_two_processors_has_four_held() -> None:
+    assert rate_millis(2_000, 1_000, limits=limits()) == 4_000
+
+
+def test_a_slice_holds_its_time_its_processors_and_its_memory() -> None:
+    found = held(2_000, cpu_rate_millis=1_500, memory_mib_s=100, milliwatts_per_core=10_000)
+
+    assert found == {
+        "wall_ms": 2_000,
+        "cpu_ms": 3_000,
+        "memory_mib_s": 200,
+        "io_bytes": 0,
+        "egress_bytes": 0,
+        "energy_mj": 30_000,
+    }
+
+
+def test_no_more_memory_is_held_than_the_limit_lets_it_have() -> None:
+    found = held(2_000, limits=limits(memory_bytes=10 * MIB), memory_mib_s=100)
+
+    assert found["memory_mib_s"] == 20
+
+
+def test_what_nobody_measures_is_not_held() -> None:
+    found = held(1_000, unmeasurable={Unit.CPU_MS: "elsewhere", Unit.ENERGY_MJ: "no watts"})
+
+    assert not {"cpu_ms", "energy_mj"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("reason", "action", "retry_after_ms", "goes_on"),
+    [
+        (DenialReason.SESSION_FROZEN, RemedyAction.ASK_ADMINISTRATOR, None, True),
+        (DenialReason.LEDGER_UNAVAILABLE, RemedyAction.RETRY_LATER, None, True),
+        (DenialReason.BUDGET_EXHAUSTED, RemedyAction.RETRY_LATER, WAIT_MS_MAX, True),
+        (DenialReason.BUDGET_EXHAUSTED, RemedyAction.RETRY_LATER, WAIT_MS_MAX + 1, False),
+        (DenialReason.BUDGET_EXHAUSTED, RemedyAction.FINISH_WITH_WHAT_YOU_HAVE, None, False),
+        (DenialReason.SESSION_CLOSED, RemedyAction.NEW_SESSION, None, False),
+    ],
+)
+def test_who_can_wait_stands_still_and_who_cannot_is_ended(
+    reason: DenialReason, action: RemedyAction, retry_after_ms: int | None, *, goes_on: bool
+) -> None:
+    denied = Denied(
+        reason=reason, remedy=Remedy(action=action, text=""), retry_after_ms=retry_after_ms
+    )
+
+    assert may_go_on(denied) is goes_on
