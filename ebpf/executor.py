@@ -21,6 +21,7 @@ from ebpf.domains.tree import GroupDomains
 from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
+from ebpf.ladder import Ladder, LadderPlan
 from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
@@ -33,6 +34,7 @@ from ebpf.supervision import Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
+from governor.raising import Story
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
 
@@ -111,6 +113,7 @@ class LocalExecutor:
         session: str = _LOCAL,
         told: Callable[[Measured], None] = _unheard,
         is_frozen: bool = False,
+        plan: LadderPlan | None = None,
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
 
@@ -119,6 +122,8 @@ class LocalExecutor:
 
         Its time limit does not run while it is frozen. One that `is_frozen` from the start
         does not begin before it is thawed.
+
+        With a `plan` it goes up a ladder before its memory limit ends it.
 
         `told` hears what the command had used when its last process was gone, also when the
         run is cancelled and there is no result to read it from.
@@ -140,6 +145,9 @@ class LocalExecutor:
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
+            ladder = None
+            if plan is not None and limits.memory_bytes is not None:
+                ladder = Ladder(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
             launched = await launch(
@@ -157,6 +165,7 @@ class LocalExecutor:
                 limits=limits,
                 pause=pause,
                 attached=attached,
+                ladder=ladder,
             )
             wall_ms = _elapsed_ms(started + pause.frozen_seconds)
             await launched.wait_until_gone()
@@ -169,6 +178,7 @@ class LocalExecutor:
                 attached=attached,
                 isolated=self._isolated(limits, containment),
                 unmeasurable=self.unmeasurable,
+                story=None if ladder is None else ladder.story,
             )
         finally:
             standing.close()
@@ -355,6 +365,7 @@ def _result(
     attached: Sequence[Attachment],
     isolated: Isolated,
     unmeasurable: Mapping[Unit, str],
+    story: Story | None,
 ) -> CommandResult:
     """Put together what is known once nothing of the command is left."""
     cpu_ms = measured.cpu_ms if launched.cpu_us is None else -(-launched.cpu_us // 1000)
@@ -402,6 +413,7 @@ def _result(
             if figure is None
         },
         unknown=measured.unknown,
+        story=story,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tests.domain_requirements import DOMAINS
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
+from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -45,6 +46,7 @@ _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
 
 _CARE = "upstream care"
+_LADDER = "the ladder"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -79,6 +81,7 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _CARE: UPSTREAM_CARE,
+    _LADDER: LADDER,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (

@@ -52,6 +52,13 @@ class Domain(Protocol):
 
     entry: Entry
 
+    def set_limits(self, limits: ExecutionLimits) -> None:
+        """Put limits in force, also others than before while a command runs.
+
+        Raises:
+            DomainError: the kernel refused one.
+        """
+
     @property
     def unified(self) -> Path | None:
         """Return the directory in the v2 hierarchy, where programs attach; None without one."""
@@ -62,6 +69,10 @@ class Domain(Protocol):
         Raises:
             DomainError: the kernel refused one, or more is in use than it would allow.
         """
+
+    @property
+    def memory(self) -> Path | None:
+        """Return the directory with the files of the memory controller; None without one."""
 
     def started(self, pid: int) -> None:
         """Take note of the process that was launched into the domain."""

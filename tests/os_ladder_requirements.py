@@ -1,0 +1,17 @@
+"""What the ladder, declarations and learned estimates must do."""
+
+LADDER: dict[str, str] = {
+    "ladder.stall-is-noticed": (
+        "A command that memory.high holds in a livelock is noticed within five seconds and climbs "
+        "to the next rung."
+    ),
+    "ladder.raise-goes-on": (
+        "A command that is out of memory is frozen, with its clock, while somebody is asked, and "
+        "goes on with what it is given, never with more than its ceiling."
+    ),
+    "ladder.never-over-the-hard-limit": (
+        "On every rung the kernel's hard limit stands: a command never holds more than it was "
+        "granted."
+    ),
+    "ladder.administrators-freeze-stands": ("The ladder never thaws what an administrator froze."),
+}
