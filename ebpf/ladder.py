@@ -27,6 +27,8 @@ LOOK_SECONDS = 0.1
 # Who holds the most is looked for seldom: it costs a look at every process.
 _CULPRIT_SECONDS = 0.5
 _POLL_SECONDS = 0.001
+# Without version 2 nobody tells that the freezer has begun: more than it takes to begin.
+_UNSEEN_SECONDS = 0.02
 _WEIGHT_SLOWED = 20
 _WEIGHT_USUAL = 100
 
@@ -154,7 +156,7 @@ class Ladder:
         return False
 
     def _question(self, look: Look) -> MemoryQuestion:
-        left_seconds = max(0.0, self._pause.left_seconds)
+        left_seconds = max(0.0, min(self._pause.left_seconds, self._limits.wall_ms / 1000))
         return MemoryQuestion(
             call=self._name,
             number=self._questions,
@@ -220,7 +222,10 @@ class Ladder:
 
     async def _wait_until_freezing(self, errors: list[DomainError]) -> None:
         unified = self._domain.unified
-        if unified is None or not self._grip.waits:
+        if not self._grip.waits:
+            return
+        if unified is None:
+            await anyio.sleep(_UNSEEN_SECONDS)
             return
         while True:
             if errors or read(unified / "cgroup.freeze").strip() == "1":
