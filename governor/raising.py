@@ -83,3 +83,24 @@ class Story:
     raises: int = 0
     culprit: Culprit | None = None
     said: tuple[str, ...] = ()
+
+
+class Otherwise(StrEnum):
+    """What becomes of a command that nobody answered for."""
+
+    KILL = "kill"
+    GO_ON = "go_on"
+
+    @property
+    def sight(self) -> Sight:
+        """Return what that is to the ladder."""
+        return Sight.DROPPED if self is Otherwise.KILL else Sight.LEFT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskTerms:
+    """Who is asked, for how long, and what a silence means."""
+
+    who: WhoIsAsked = WhoIsAsked.NOBODY
+    wait_ms: int = 60_000
+    otherwise: Otherwise = Otherwise.KILL

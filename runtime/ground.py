@@ -18,6 +18,7 @@ from runtime.clock import SystemClock
 from runtime.configuration.care import breakers_of
 from runtime.configuration.contention import contention_of, divided
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
+from runtime.configuration.ladder import ask_terms_of
 from runtime.configuration.model import Config
 from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
@@ -30,6 +31,7 @@ from tool_gateway.books import Books
 from tool_gateway.breakers import Breakers
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
@@ -52,6 +54,7 @@ class Ground:
     books: Books
     turns: TurnGate
     approver: Approver
+    memory: MemoryDesk
     archive: StoreArchive
     running: RunningCalls
     turnstile: Turnstile
@@ -150,6 +153,13 @@ def ground_of(
             turns=turns,
             clock=clock,
             arguments_kept=kept,
+        ),
+        memory=MemoryDesk(
+            desk=StoreApprovals(store.approvals),
+            books=books,
+            clock=clock,
+            arguments_kept=kept,
+            terms=lambda: ask_terms_of(in_force.config.ladder),
         ),
         archive=StoreArchive(store.archive),
         running=running,

@@ -30,6 +30,7 @@ from runtime.admin.parts import AdminParts
 from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.configuration.content import detectors_of
+from runtime.configuration.ladder import ladder_terms_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
@@ -253,6 +254,8 @@ def _local(ground: Ground, executor: LocalExecutor, room: RoomFor) -> LocalComma
         milliwatts_per_core=ground.policy.milliwatts_per_core,
         shares=shares_of(terms),
         room=room,
+        ladder=lambda: ladder_terms_of(ground.config.ladder),
+        asker=ground.memory,
     )
 
 
@@ -338,6 +341,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         flow=ground.flow,
         gate=ground.gate,
         cache=ResultCache(clock=ground.clock),
+        memory=ground.memory,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -368,6 +372,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         clock=ground.clock,
         finder=finder,
         kept_out=pins.kept_out,
+        memory_is_asked_for=ground.memory.may_ask_the_agent,
     )
 
 

@@ -13,5 +13,9 @@ LADDER: dict[str, str] = {
         "On every rung the kernel's hard limit stands: a command never holds more than it was "
         "granted."
     ),
+    "ladder.budget-bounds-a-raise": (
+        "A raise holds what it may cost more before anybody is asked; a budget without room "
+        "refuses it."
+    ),
     "ladder.administrators-freeze-stands": ("The ladder never thaws what an administrator froze."),
 }

@@ -27,6 +27,7 @@ from tool_gateway.redaction import payload_hash
 from tool_gateway.relays import Presence, Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.shell import LOCAL
 from tool_gateway.stock import Stock
 from tool_gateway.telemetry import count_denied
 
@@ -63,13 +64,16 @@ class Gateway:
         clock: Clock,
         finder: Finder,
         kept_out: KeptOut = lambda _: None,
+        memory_is_asked_for: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take the parts; nothing is started.
 
         Calls of the `relays` can reach back to the client that made them; `backends` run the
-        others. `kept_out` knows the tools that wait for an approval.
+        others. `kept_out` knows the tools that wait for an approval. `memory_is_asked_for` tells
+        whether clients are asked about local commands that are out of memory.
         """
         self._kept_out = kept_out
+        self._memory_is_asked_for = memory_is_asked_for
         self.tasks = KnownTasks()
         self._finder = finder
         self._stock = stock
@@ -143,6 +147,8 @@ class Gateway:
         A server of the era without sessions asks in its answer, which is handed on as it is.
         """
         owner = self.upstream_of(tool)
+        if owner == LOCAL:
+            return self._memory_is_asked_for()
         relay = None if owner is None else self._relays.get(owner)
         return relay is not None and (relay.face is None or relay.face.has_sessions)
 
@@ -233,6 +239,7 @@ class Gateway:
             patience_ms=self._patience_ms(entry, exchange),
             is_retry=bool(exchange.wishes.extras),
             arguments_bytes=size_bytes,
+            exchange=exchange,
         )
         self.tasks.note(chain, result, entry)
         # A session that only meets denials goes idle: one that was killed must be able to end.
@@ -267,7 +274,10 @@ class Gateway:
 
     def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
         """Return how long the hold outlives the run, for questions to the client."""
-        can_ask = entry.backend in self._relays and exchange.wishes.can_be_asked
+        is_asking = entry.backend in self._relays or (
+            entry.backend == LOCAL and self._memory_is_asked_for()
+        )
+        can_ask = is_asking and exchange.wishes.can_be_asked
         return PATIENCE_MS_MAX if can_ask else 0
 
     def _backend_of(self, entry: ToolEntry, exchange: Exchange) -> Backend:

@@ -22,6 +22,7 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
     UpstreamSaidError,
 )
+from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import likeness_hash
 from tool_gateway.results import Fault, Outcome, ToolResult, text_result
@@ -57,7 +58,7 @@ class Job:
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
-    `arguments_bytes` is the size of the arguments as JSON.
+    `arguments_bytes` is the size of the arguments as JSON, `exchange` reaches the client.
     """
 
     call: ToolCall
@@ -73,6 +74,7 @@ class Job:
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
     arguments_bytes: int = 0
+    exchange: Exchange = NOBODY
 
     @property
     def turn(self) -> TurnId | None:

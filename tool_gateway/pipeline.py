@@ -34,6 +34,7 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
@@ -44,6 +45,7 @@ from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.metering import call_json, threshold_note, usage_of
 from tool_gateway.ports import Backend, Clock, PolicySource
+from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import (
     BUDGET_META,
@@ -81,6 +83,7 @@ class Pipeline:
         answers: AnswerGuard,
         gate: ReasoningGate | None = None,
         cache: ResultCache | None = None,
+        memory: MemoryDesk | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -98,6 +101,7 @@ class Pipeline:
         self._answers = answers
         self._gate = gate
         self._cache = cache
+        self._memory = memory
         self._admin_contact = admin_contact
 
     async def run(
@@ -112,6 +116,7 @@ class Pipeline:
         served: Served | None = None,
         arguments_bytes: int = 0,
         answers_for: ToolName | None = None,
+        exchange: Exchange = NOBODY,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
@@ -148,6 +153,7 @@ class Pipeline:
             is_retry=is_retry,
             repeat=Repeat(served=served),
             arguments_bytes=arguments_bytes,
+            exchange=exchange,
         )
         job, refused = await self._guarded(job)
         if refused is not None:
@@ -322,7 +328,7 @@ class Pipeline:
             await anyio.lowlevel.checkpoint_if_cancelled()
             progress.never_left = False
             try:
-                outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
+                outcome = await self._outcome(job, progress)
             except UpstreamNotReachedError as error:
                 told = progress.note_not_reached(error, job.call.tool)
                 progress.result = self._failure_told(job, progress, told)
@@ -351,6 +357,14 @@ class Pipeline:
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
+
+    async def _outcome(self, job: Job, progress: Progress) -> Outcome:
+        """Return what the backend makes of the call; a local command can be asked about."""
+        run = job.backend.run(job.call, job.rule.limits, progress.meter)
+        if self._memory is None or job.isolated is None:
+            return await run
+        async with self._memory.serving(job):
+            return await run
 
     def _failure_told(self, job: Job, progress: Progress, told: ToolResult) -> ToolResult:
         """Return what is told of a failure, the words of which can quote the upstream's."""

@@ -16,6 +16,7 @@ _AT_ONCE = frozenset(
         "default",
         "unified_cost",
         "flow",
+        "ladder",
         "turns",
         "turn_rule",
         "task_class",
