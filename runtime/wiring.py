@@ -342,6 +342,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         gate=ground.gate,
         cache=ResultCache(clock=ground.clock),
         memory=ground.memory,
+        needing=ground.needing,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )

@@ -18,4 +18,14 @@ LADDER: dict[str, str] = {
         "refuses it."
     ),
     "ladder.administrators-freeze-stands": ("The ladder never thaws what an administrator froze."),
+    "estimates.learned-survive": (
+        "What is learned of calls survives restarts, is added up between sidecars, and is bounded."
+    ),
+    "estimates.cold-start-is-said": (
+        "As long as too few calls like it were seen, a call holds its rule's limits and is told so."
+    ),
+    "intent.never-above-the-ceiling": (
+        "A declaration is granted within its rule's ceiling, and the answer says what was granted; "
+        "one that cannot be read is refused with the reason, and nothing runs."
+    ),
 }

@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from governor.access import Offer
 from governor.call import Idempotency, ToolCall
+from governor.fairness.claim import Urgency
 from governor.ids import CallId, ToolName, UpstreamName
+from governor.intents import Intent
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from tool_gateway.access import is_open, open_rule
 from tool_gateway.books import Books
 from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.declared import intent_in_arguments
 from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
-from tool_gateway.errors import UnknownToolError
+from tool_gateway.errors import InvalidContextError, UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import KnownTasks
@@ -217,6 +220,12 @@ class Gateway:
         # Of a tool that is not the caller's not even its arguments are talked about.
         if problem is not None and self._is_open(entry, caller, context):
             return await self._refused(chain, f"{tool} was not called: {problem}")
+        intent = context.intent
+        if entry.backend == LOCAL:
+            try:
+                intent = intent_in_arguments(arguments).over(intent)
+            except InvalidContextError as error:
+                return await self._refused(chain, f"{tool} was not called: {error}")
         key = _key_of(context, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
@@ -228,7 +237,8 @@ class Gateway:
             if key is None
             else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
             task_class=context.task_class,
-            urgency=context.urgency,
+            urgency=_urgency_of(context, intent),
+            intent=intent,
             is_read_only=context.is_read_only,
         )
         result = await self._pipeline.run(
@@ -358,6 +368,13 @@ class Gateway:
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)
         return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+
+
+def _urgency_of(context: CallContext, intent: Intent) -> Urgency:
+    """Return what a request wants; the priority that it declares counts where it names no other."""
+    if intent.priority is None or context.urgency.priority is not None:
+        return context.urgency
+    return replace(context.urgency, priority=intent.priority)
 
 
 def _key_of(context: CallContext, exchange: Exchange) -> str | None:

@@ -17,6 +17,7 @@ _AT_ONCE = frozenset(
         "unified_cost",
         "flow",
         "ladder",
+        "estimates",
         "turns",
         "turn_rule",
         "task_class",

@@ -1,15 +1,17 @@
-"""The table of `flyball.toml` about commands that run out of memory."""
+"""The tables of `flyball.toml` about what commands need, and those that run out of memory."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from governor.expectation import ExpectationTerms
 from governor.ladder import LadderTerms
 from governor.raising import AskTerms, Otherwise, WhoIsAsked
 from runtime.configuration.table import Table
 
 _WAIT_S_MAX = 60 * 60
 _USUAL = LadderTerms()
+_LEARNED = ExpectationTerms()
 Percent = Annotated[int, Field(strict=True, gt=0, le=100)]
 
 
@@ -32,6 +34,29 @@ class LadderTable(Table):
                 f"full_percent = {self.full_percent}"
             )
         return self
+
+
+class EstimatesTable(Table):
+    """From how many calls on what is learned counts, and whether budgets hold it."""
+
+    holds: Literal["learned", "limits"] = "learned"
+    samples_min: Annotated[int, Field(strict=True, ge=1, le=2_000)] = _LEARNED.samples_min
+    quantile_percent: Annotated[int, Field(strict=True, ge=50, le=100)] = (
+        _LEARNED.quantile_permille // 10
+    )
+    margin_percent: Annotated[int, Field(strict=True, ge=100, le=1_000)] = (
+        _LEARNED.margin_permille // 10
+    )
+
+
+def expectation_terms_of(table: EstimatesTable) -> ExpectationTerms:
+    """Return how what was learned is read."""
+    return ExpectationTerms(
+        samples_min=table.samples_min,
+        quantile_permille=table.quantile_percent * 10,
+        margin_permille=table.margin_percent * 10,
+        holds=table.holds == "learned",
+    )
 
 
 def ladder_terms_of(table: LadderTable) -> LadderTerms:

@@ -25,7 +25,7 @@ from runtime.configuration.contention import CommonsTable, ContentionTable, chec
 from runtime.configuration.credentials import UpstreamAuthTable
 from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
-from runtime.configuration.ladder import LadderTable
+from runtime.configuration.ladder import EstimatesTable, LadderTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
@@ -373,6 +373,7 @@ class Config(Table):
     commons: tuple[CommonsTable, ...] = ()
     flow: FlowTable = FlowTable()
     ladder: LadderTable = LadderTable()
+    estimates: EstimatesTable = EstimatesTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
