@@ -1,7 +1,6 @@
 """The composition root: every part made, plugged together and closed in one place."""
 
 import logging
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from runtime.admin.parts import AdminParts
 from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.configuration.content import detectors_of
-from runtime.configuration.ladder import ladder_terms_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
@@ -47,7 +45,7 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.ground import Ground, clean_up, ground_of, store_of
+from runtime.ground import Ground, clean_up, ground_of, local_commands_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
@@ -55,7 +53,7 @@ from runtime.isolating import isolating, isolator_of, room_of
 from runtime.listeners import check_open_access
 from runtime.local_commands import LocalCommands, RoomFor, always_room
 from runtime.local_tools import local_tools
-from runtime.machine import executor_of, shares_of
+from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
@@ -168,7 +166,8 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        local = _local(ground, executor, await _isolated(stack, ground, host, executor))
+        room = await _isolated(stack, ground, host, executor)
+        local = local_commands_of(ground, executor, room)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
@@ -242,21 +241,6 @@ async def _isolated(
         return always_room
     await stack.enter_async_context(isolating(isolator))
     return room_of(isolator)
-
-
-def _local(ground: Ground, executor: LocalExecutor, room: RoomFor) -> LocalCommands:
-    terms = ground.config.local
-    return LocalCommands(
-        executor,
-        workdir=terms.workdir or tempfile.gettempdir(),
-        at_once_max=max(1, terms.at_once_max // ground.seat.workers),
-        is_frozen=ground.running.is_frozen,
-        milliwatts_per_core=ground.policy.milliwatts_per_core,
-        shares=shares_of(terms),
-        room=room,
-        ladder=lambda: ladder_terms_of(ground.config.ladder),
-        asker=ground.memory,
-    )
 
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
