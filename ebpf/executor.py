@@ -21,7 +21,7 @@ from ebpf.domains.tree import GroupDomains
 from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
-from ebpf.ladder import Ladder, LadderPlan
+from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
@@ -121,9 +121,8 @@ class LocalExecutor:
         may have with those of the tenant.
 
         Its time limit does not run while it is frozen. One that `is_frozen` from the start
-        does not begin before it is thawed.
-
-        With a `plan` it goes up a ladder before its memory limit ends it.
+        does not begin before it is thawed. With a `plan` it goes up a ladder before its memory
+        limit ends it.
 
         `told` hears what the command had used when its last process was gone, also when the
         run is cancelled and there is no result to read it from.
@@ -145,9 +144,7 @@ class LocalExecutor:
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
-            ladder = None
-            if plan is not None and limits.memory_bytes is not None:
-                ladder = Ladder(name, domain, pause, limits, plan)
+            ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
             launched = await launch(

@@ -46,6 +46,19 @@ class LadderPlan:
     ask: Ask | None = None
 
 
+def ladder_on(
+    name: str, domain: Domain, pause: Pause, limits: ExecutionLimits, plan: LadderPlan | None
+) -> "Ladder | None":
+    """Return the ladder of a command that has not begun; None without a plan or a memory limit.
+
+    Raises:
+        DomainError: the kernel refused to hold its memory so.
+    """
+    if plan is None or limits.memory_bytes is None:
+        return None
+    return Ladder(name, domain, pause, limits, plan)
+
+
 class Ladder:
     """One command on its way up; `story` tells how far it came."""
 
@@ -71,6 +84,8 @@ class Ladder:
         self._culprit: Culprit | None = None
         self._culprit_at = 0.0
         self._questions = 0
+        if limits.weight_wished is not None and domain.memory is not None:
+            self._weigh(limits.weight_wished)
         self._hold()
 
     @property
@@ -92,7 +107,8 @@ class Ladder:
         """
         while True:
             await anyio.sleep(LOOK_SECONDS)
-            look = await self._grip.look(limit_bytes=self._limit_bytes, high_bytes=self._high_bytes)
+            seen = await self._grip.look(limit_bytes=self._limit_bytes, high_bytes=self._high_bytes)
+            look = replace(seen, high_is_expected=self._is_high_expected)
             await self._find_culprit(look)
             self._standing, acts = stepped(
                 self._standing,
@@ -110,6 +126,10 @@ class Ladder:
         return self._plan.ask is not None and self._ceiling_bytes > self._limit_bytes
 
     @property
+    def _usual_weight(self) -> int:
+        return self._limits.weight_wished or self._limits.cpu_weight or _WEIGHT_USUAL
+
+    @property
     def _ceiling_bytes(self) -> int:
         return self._limits.memory_ceiling_bytes or 0
 
@@ -119,9 +139,9 @@ class Ladder:
             case Act.SLOW:
                 self._weigh(_WEIGHT_SLOWED)
             case Act.EASE:
-                self._weigh(self._limits.cpu_weight or _WEIGHT_USUAL)
+                self._weigh(self._usual_weight)
             case Act.LIFT:
-                self._high_bytes = self._plan.terms.throttle_bytes(self._limit_bytes)
+                self._high_bytes = self._throttle_bytes
                 self._hold()
             case Act.FREEZE:
                 await self._freeze()
@@ -171,19 +191,30 @@ class Ladder:
 
     def _raise_to(self, memory_bytes: int) -> None:
         self._limit_bytes = memory_bytes
-        self._limits = replace(self._limits, memory_bytes=memory_bytes)
+        # Whoever raises the limit means the point before it as well.
+        self._limits = replace(self._limits, memory_bytes=memory_bytes, memory_high_bytes=None)
         if self._grip.throttles:
-            self._high_bytes = self._plan.terms.throttle_bytes(memory_bytes)
-        self._domain.set_limits(replace(self._limits, memory_high_bytes=self._high_bytes))
+            self._high_bytes = self._throttle_bytes
+        self._domain.set_limits(self._limits)
         self._hold()
+
+    @property
+    def _throttle_bytes(self) -> int:
+        """Return where the command is held back at the latest."""
+        usual = self._plan.terms.throttle_bytes(self._limit_bytes)
+        said = self._limits.memory_high_bytes
+        return usual if said is None else min(usual, said)
+
+    @property
+    def _is_high_expected(self) -> bool:
+        return self._high_bytes is not None and self._high_bytes < self._throttle_bytes
 
     def _first_high_bytes(self) -> int | None:
         """Return where the command is held back first: where it was expected to stay below."""
         if not self._grip.throttles:
             return None
-        usual = self._plan.terms.throttle_bytes(self._limit_bytes)
-        expected = self._limits.memory_high_bytes
-        return usual if expected is None else min(usual, expected)
+        expected = self._limits.memory_expected_bytes
+        return self._throttle_bytes if expected is None else min(self._throttle_bytes, expected)
 
     def _hold(self) -> None:
         self._grip.hold(
@@ -194,8 +225,7 @@ class Ladder:
 
     def _weigh(self, weight: int) -> None:
         """Give the command that share of the processors, where there is such a thing."""
-        wanted = replace(self._limits, cpu_weight=weight, memory_high_bytes=self._high_bytes)
-        self._domain.set_limits(wanted)
+        self._domain.set_limits(replace(self._limits, cpu_weight=weight))
         self._hold()
 
     async def _freeze(self) -> None:

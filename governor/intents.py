@@ -92,7 +92,7 @@ def granted(intent: Intent, limits: ExecutionLimits) -> Grant:
         memory_bytes=_lower(memory, ceiling) if memory is not None else limits.memory_bytes,
         memory_ceiling_bytes=ceiling if memory is not None else limits.memory_ceiling_bytes,
         cpu_millis=_lower(cpus, limits.cpu_millis) if cpus is not None else limits.cpu_millis,
-        cpu_weight=limits.cpu_weight if intent.priority is None else _WEIGHTS[intent.priority],
+        weight_wished=None if intent.priority is None else _WEIGHTS[intent.priority],
     )
     return Grant(
         limits=given,

@@ -147,7 +147,8 @@ class Look:
 
     `used_bytes` leaves out what the kernel can take back from it at once. `is_out_of_room` says
     that the kernel itself keeps a process waiting at the limit. `high_events` counts how often it
-    was held back at `high_bytes`, `waited_us` is how long all of it waited for memory, `user_us`
+    was held back at `high_bytes`, which may be no more than where it was expected to stay below;
+    `waited_us` is how long all of it waited for memory, `user_us`
     what it has computed itself: the kernel's own work for it is no progress.
     """
 
@@ -155,6 +156,7 @@ class Look:
     used_bytes: int
     limit_bytes: int
     high_bytes: int | None = None
+    high_is_expected: bool = False
     is_out_of_room: bool | None = None
     high_events: int | None = None
     waited_us: int | None = None
@@ -210,7 +212,7 @@ def answered(standing: Standing, answer: Sight) -> tuple[Standing, tuple[Act, ..
 def sight_of(standing: Standing, look: Look, terms: LadderTerms, *, can_be_raised: bool) -> Sight:
     """Return what a look at a command comes to."""
     if _is_stuck(standing.watched, look, terms):
-        if look.high_bytes is not None and look.high_bytes < terms.throttle_bytes(look.limit_bytes):
+        if look.high_is_expected:
             return Sight.STALLED_EARLY
         return Sight.STALLED if can_be_raised else Sight.HOPELESS
     if _is_full(look, terms):

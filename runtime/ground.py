@@ -28,15 +28,12 @@ from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.ladder import (
     ask_terms_of,
     expectation_terms_of,
-    ladder_terms_of,
 )
 from runtime.configuration.model import Config
 from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
 from runtime.in_force import InForce
 from runtime.kept_works import StoreWorks
-from runtime.local_commands import LocalCommands
-from runtime.machine import shares_of
 from runtime.prices import PriceSource
 from runtime.seat import Seat
 from tool_gateway import builtin
@@ -133,21 +130,6 @@ async def store_of(
             durability=Durability(config.store.durability),
             archive_bytes_max_per_tenant=archive_bytes_max_of(config),
         )
-    )
-
-
-def local_commands_of(ground: Ground, executor: LocalExecutor) -> LocalCommands:
-    """Return what runs local commands, each on the ladder that is in force when it begins."""
-    terms = ground.config.local
-    return LocalCommands(
-        executor,
-        workdir=terms.workdir or tempfile.gettempdir(),
-        at_once_max=max(1, terms.at_once_max // ground.seat.workers),
-        is_frozen=ground.running.is_frozen,
-        milliwatts_per_core=ground.policy.milliwatts_per_core,
-        shares=shares_of(terms),
-        ladder=lambda: ladder_terms_of(ground.config.ladder),
-        asker=ground.memory,
     )
 
 

@@ -18,8 +18,8 @@ from governor.fairness.claim import Priority
 from governor.ids import CallId
 from governor.ladder import LadderTerms
 from governor.limits import ExecutionLimits
-from governor.scope import ScopeChain
 from governor.raising import MemoryAnswer, MemoryQuestion
+from governor.scope import ScopeChain
 from governor.usage import Usage
 from runtime.endings import Shares, explanation_of
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError

@@ -45,12 +45,13 @@ from runtime.configuration.translate import (
     webhook_of,
 )
 from runtime.first_start import prepare
-from runtime.ground import Ground, clean_up, ground_of, local_commands_of, store_of
+from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.isolating import isolating, isolator_of, room_of
 from runtime.listeners import check_open_access
+from runtime.local_calls import local_commands_of
 from runtime.local_commands import LocalCommands, RoomFor, always_room
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of

@@ -212,9 +212,7 @@ def _throttled(
     most = limits.memory_bytes
     if is_declared or peak_kib is None or most is None or peak_kib * _KIB >= most:
         return limits
-    usual = limits.memory_high_bytes
-    high = peak_kib * _KIB
-    return replace(limits, memory_high_bytes=high if usual is None else min(usual, high))
+    return replace(limits, memory_expected_bytes=peak_kib * _KIB)
 
 
 def _holding(rule: ToolRule, grant: Grant, found: Expectation) -> ToolRule:

@@ -52,13 +52,6 @@ class Domain(Protocol):
 
     entry: Entry
 
-    def set_limits(self, limits: ExecutionLimits) -> None:
-        """Put limits in force, also others than before while a command runs.
-
-        Raises:
-            DomainError: the kernel refused one.
-        """
-
     @property
     def unified(self) -> Path | None:
         """Return the directory in the v2 hierarchy, where programs attach; None without one."""

@@ -111,7 +111,7 @@ def test_nothing_that_is_said_gets_more_than_the_rule_allows(
             memory_bytes=limits.memory_bytes,
             memory_ceiling_bytes=limits.memory_ceiling_bytes,
             cpu_millis=limits.cpu_millis,
-            cpu_weight=limits.cpu_weight,
+            weight_wished=limits.weight_wished,
         )
         == limits
     )

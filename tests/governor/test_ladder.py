@@ -135,7 +135,9 @@ def test_nobody_is_called_stuck_whose_progress_cannot_be_seen() -> None:
 
 
 def test_a_throttle_point_that_was_only_expected_to_do_is_lifted_before_anybody_is_asked() -> None:
-    standing, acts = climb(stuck_looks(high=300, until_ms=TERMS.stall_ms + 2 * EVERY_MS))
+    looks = stuck_looks(high=300, until_ms=TERMS.stall_ms + 2 * EVERY_MS)
+
+    standing, acts = climb([replace(one, high_is_expected=True) for one in looks])
 
     assert (standing.rung, acts) == (Rung.THROTTLED, [Act.SLOW, Act.LIFT])
 

@@ -118,8 +118,8 @@ async def test_what_is_learned_is_held_and_the_kernels_limits_stay_the_rules() -
     assert 125 <= (rule.estimate_wall_ms or 0) <= 130
     assert 62 <= (rule.estimate_cpu_ms or 0) <= 66
     assert rule.estimates.of(Unit.MEMORY_MIB_S) == 10
-    assert 80 * MIB <= (rule.limits.memory_high_bytes or 0) <= 84 * MIB
-    assert replace(rule.limits, memory_high_bytes=None) == SHELL_RULE.limits
+    assert 80 * MIB <= (rule.limits.memory_expected_bytes or 0) <= 84 * MIB
+    assert replace(rule.limits, memory_expected_bytes=None) == SHELL_RULE.limits
 
 
 async def test_an_expectation_above_the_limit_holds_the_limit() -> None:
@@ -130,7 +130,7 @@ async def test_an_expectation_above_the_limit_holds_the_limit() -> None:
 
     assert rule.estimate_wall_ms == LIMITS.wall_ms
     assert rule.estimates.of(Unit.MEMORY_MIB_S) == 512 * LIMITS.wall_ms // 1000
-    assert rule.limits.memory_high_bytes is None
+    assert rule.limits.memory_expected_bytes is None
 
 
 async def test_an_operators_estimate_outranks_what_is_learned() -> None:
@@ -151,7 +151,7 @@ async def test_budgets_hold_the_limits_where_the_operator_wants_that() -> None:
     rule = rule_of(needing, shell_call())
 
     assert rule.estimate_wall_ms is None
-    assert rule.limits.memory_high_bytes is not None
+    assert rule.limits.memory_expected_bytes is not None
 
 
 async def test_other_kinds_of_commands_are_learned_apart() -> None:
@@ -183,7 +183,7 @@ async def test_a_declaration_outranks_what_is_learned() -> None:
     needs = needing.of(call, SHELL_RULE, LOCAL)
 
     assert needs.rule.limits.memory_bytes == 256 * MIB
-    assert needs.rule.limits.memory_high_bytes is None
+    assert needs.rule.limits.memory_expected_bytes is None
     assert needs.rule.estimate_wall_ms == 3_000
     assert needs.shown is not None
     assert needs.shown["basis"] == "declared"

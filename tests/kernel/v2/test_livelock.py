@@ -193,7 +193,7 @@ async def test_a_stuck_command_that_is_given_more_goes_on_to_its_end(group: Grou
 async def test_a_throttle_point_below_what_a_command_needs_is_lifted_and_no_verdict(
     group: Group,
 ) -> None:
-    limits = replace(some_limits(), memory_high_bytes=16 * MIB)
+    limits = replace(some_limits(), memory_expected_bytes=16 * MIB)
     ladder = ladder_on(group, limits, LadderPlan(terms=LadderTerms()))
     process = group.run(HOG.format(mib=30))
 
