@@ -33,7 +33,7 @@ class Pause:
     @property
     def is_frozen(self) -> bool:
         """Tell whether the command itself was frozen and not thawed since."""
-        return self._is_frozen
+        return bool(self._holders)
 
     @property
     def frozen_seconds(self) -> float:

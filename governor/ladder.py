@@ -18,7 +18,10 @@ _PERMILLE = 1_000
 # Of the time between two looks, what a command must have computed to count as going on, and
 # for how much of it the kernel must say that all of it waited for memory to count as stuck.
 _PROGRESS_PERMILLE = 50
-_WAITING_PERMILLE = 500
+_WAITING_PERMILLE = 800
+# Whoever is held back because of files alone, which are read and written as fast as the disks let
+# them, is no case for this: what cannot be taken back must be near the throttle point.
+_NEAR_PERMILLE = 875
 
 
 class Rung(StrEnum):
@@ -120,7 +123,7 @@ class LadderTerms:
 
     throttle_permille: int = 800
     full_permille: int = 950
-    stall_ms: int = 3_000
+    stall_ms: int = 2_000
     raises_max: int = 3
 
     def __post_init__(self) -> None:
@@ -256,6 +259,8 @@ def _is_stuck(watched: Look | None, look: Look, terms: LadderTerms) -> bool:
     if watched is None or look.at_ms - watched.at_ms < terms.stall_ms:
         return False
     if _has_gone_on(watched, look):
+        return False
+    if look.high_bytes is None or look.used_bytes < look.high_bytes * _NEAR_PERMILLE // _PERMILLE:
         return False
     waited_us = _difference(watched.waited_us, look.waited_us)
     if waited_us is not None and waited_us >= _share(watched, look, _WAITING_PERMILLE):

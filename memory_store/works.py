@@ -44,6 +44,10 @@ work_sketches = Table(
 )
 
 
+# Pairs: between processes no key of a mapping has fields.
+Learned = tuple[tuple[Work, Known], ...]
+
+
 class WorkBook:
     """Keeps what is known of each kind of work."""
 
@@ -51,19 +55,19 @@ class WorkBook:
         self._writer = writer
         self._reader = reader
 
-    async def all(self) -> dict[Work, Known]:
+    async def all(self) -> Learned:
         """Return what is known, what changed last first."""
         query = (
             select(work_sketches).order_by(work_sketches.c.changed_at_ms.desc()).limit(WORKS_MAX)
         )
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
-        return {_work(row): _known(row.sketches) for row in rows}
+        return tuple((_work(row), _known(row.sketches)) for row in rows)
 
-    async def add(self, learned: dict[Work, Known], *, now_ms: int) -> None:
+    async def add(self, learned: Learned, *, now_ms: int) -> None:
         """Add what was learned to what is known; what others add meanwhile is kept as well."""
 
         def add(connection: Connection) -> None:
-            for work, known in learned.items():
+            for work, known in learned:
                 _add(connection, work, known, now_ms=now_ms)
             _forget(connection)
 

@@ -17,9 +17,9 @@ class StoreWorks:
     async def all(self) -> Mapping[Work, Known]:
         """Return what is known."""
         with ledger_words():
-            return await self._book.all()
+            return dict(await self._book.all())
 
     async def add(self, learned: Mapping[Work, Known], *, now_ms: int) -> None:
         """Add what was learned to what is known."""
         with ledger_words():
-            await self._book.add(dict(learned), now_ms=now_ms)
+            await self._book.add(tuple(learned.items()), now_ms=now_ms)

@@ -118,6 +118,14 @@ def test_a_command_that_only_waits_for_something_else_is_not_stuck() -> None:
     assert standing.rung is Rung.THROTTLED
 
 
+def test_a_command_that_is_held_back_for_files_alone_is_not_stuck() -> None:
+    copying = [replace(one, used_bytes=HIGH // 2) for one in stuck_looks(until_ms=60_000)]
+
+    standing, _ = climb(copying)
+
+    assert standing.rung is Rung.THROTTLED
+
+
 def test_a_command_that_waits_for_memory_all_the_time_is_stuck_without_any_event() -> None:
     waiting = [replace(one, high_events=None, waited_us=one.at_ms * 900) for one in stuck_looks()]
 

@@ -28,10 +28,10 @@ def work(repository: str = "abc", *, tenant: str = "acme") -> Work:
 async def test_what_was_learned_is_known_after_a_restart(tmp_path: Path) -> None:
     learned = Known().with_call(ONE).with_call({Measure.WALL_MS: 7})
     async with open_store(tmp_path) as store:
-        await store.works.add({work(): learned}, now_ms=1)
+        await store.works.add(tuple({work(): learned}.items()), now_ms=1)
 
     async with open_store(tmp_path) as store:
-        found = await store.works.all()
+        found = dict(await store.works.all())
 
     assert found == {work(): learned}
 
@@ -40,9 +40,9 @@ async def test_what_was_learned_is_known_after_a_restart(tmp_path: Path) -> None
 async def test_what_several_learned_is_added_up(tmp_path: Path) -> None:
     one = Known().with_call(ONE)
     async with open_store(tmp_path) as store:
-        await store.works.add({work(): one}, now_ms=1)
-        await store.works.add({work(): one, work("other"): one}, now_ms=2)
-        found = await store.works.all()
+        await store.works.add(tuple({work(): one}.items()), now_ms=1)
+        await store.works.add(tuple({work(): one, work("other"): one}.items()), now_ms=2)
+        found = dict(await store.works.all())
 
     assert found == {work(): one.plus(one), work("other"): one}
 
@@ -50,8 +50,10 @@ async def test_what_several_learned_is_added_up(tmp_path: Path) -> None:
 async def test_tenants_learn_apart(tmp_path: Path) -> None:
     one = Known().with_call(ONE)
     async with open_store(tmp_path) as store:
-        await store.works.add({work(): one, work(tenant="other"): one.plus(one)}, now_ms=1)
-        found = await store.works.all()
+        await store.works.add(
+            tuple({work(): one, work(tenant="other"): one.plus(one)}.items()), now_ms=1
+        )
+        found = dict(await store.works.all())
 
     assert found[work()] == one
     assert found[work(tenant="other")].count == 2
@@ -63,10 +65,10 @@ async def test_what_nobody_did_for_the_longest_time_gives_way(
     monkeypatch.setattr(works, "WORKS_MAX", 3)
     one = Known().with_call(ONE)
     async with open_store(tmp_path) as store:
-        await store.works.add({work(str(n)): one for n in range(3)}, now_ms=1)
-        await store.works.add({work("0"): one}, now_ms=2)
-        await store.works.add({work("new"): one}, now_ms=3)
-        found = await store.works.all()
+        await store.works.add(tuple({work(str(n)): one for n in range(3)}.items()), now_ms=1)
+        await store.works.add(tuple({work("0"): one}.items()), now_ms=2)
+        await store.works.add(tuple({work("new"): one}.items()), now_ms=3)
+        found = dict(await store.works.all())
 
     assert len(found) == 3
     assert {work("0"), work("new")} < set(found)

@@ -10,10 +10,13 @@ from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause, Level, Victim
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
 from ebpf.executor import Measured
+from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.ids import PrincipalId, SessionId, TenantId
+from governor.ladder import Rung
 from governor.limits import ExecutionLimits, SharedLimits
+from governor.raising import Culprit, Story
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
 from runtime.local_commands import LocalCommands
@@ -51,6 +54,10 @@ ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
     EndCause.WALL: ({"signal": 9}, ("2500 ms, its time limit", "peak 12.5 MiB")),
     EndCause.OUTPUT: ({"signal": 9}, ("more than 4096 bytes", "Filter the output")),
     EndCause.EGRESS: ({"signal": 9}, ("bytes that it may send", "Send less in one call")),
+    EndCause.STUCK: (
+        {"signal": 9},
+        ("no progress within its", "64 MiB", "memory_mib"),
+    ),
 }
 STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
@@ -65,6 +72,7 @@ STATUSES = {
     EndCause.WALL: CallStatus.TIMED_OUT,
     EndCause.OUTPUT: CallStatus.LIMIT_HIT,
     EndCause.EGRESS: CallStatus.LIMIT_HIT,
+    EndCause.STUCK: CallStatus.LIMIT_HIT,
 }
 
 
@@ -123,6 +131,7 @@ class Executor:
         session: str,
         told: Callable[[Measured], None] | None = None,
         is_frozen: bool = False,
+        plan: LadderPlan | None = None,
     ) -> CommandResult:
         self.places.append((tenant, session))
         self.frozen_at_start.append(is_frozen)
@@ -414,3 +423,28 @@ async def test_freezing_reaches_the_machine_and_its_refusal_is_said_in_the_gatew
     for act in (stubborn.freeze, stubborn.thaw):
         with pytest.raises(UpstreamFailedError, match="it runs on"):
             await act("runs")
+
+
+def test_how_a_command_went_up_the_ladder_is_told_with_two_ways_on() -> None:
+    story = Story(
+        path=(Rung.FREE, Rung.THROTTLED, Rung.ASKING, Rung.ENDED),
+        limit_bytes=128 * MIB,
+        raises=1,
+        culprit=Culprit(pid=7, name="cc1plus", rss_bytes=100 * MIB),
+        said=("a person raised its limit to 128 MiB", "a person refused it more: enough"),
+    )
+    stuck = replace(ended(EndCause.STUCK, signal=9), story=story)
+    limits = replace(LIMITS, memory_ceiling_bytes=256 * MIB)
+
+    said = explanation_of(stuck, limits)
+
+    for words in (
+        "memory limit of 128 MiB",
+        "cc1plus (process 7) held 100 MiB",
+        "it was slowed down",
+        "it was given more memory, times 1",
+        "a person refused it more: enough",
+        "Work on less at a time",
+        "where N is up to 256",
+    ):
+        assert words in said

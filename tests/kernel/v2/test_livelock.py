@@ -42,6 +42,19 @@ print("has it all", flush=True)
 """
 
 
+# Reads its libraries' neighbours, more than it may have memory.
+READER = """
+import os
+left = 150 << 20
+for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/bin"):
+    for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+        if left > 0 and entry.is_file() and entry.stat().st_size > 1 << 20:
+            with open(entry.path, "rb") as file:
+                while part := file.read(1 << 20):
+                    left -= len(part)
+"""
+
+
 class Group:
     """One real group of the v2 hierarchy, with the parts of a domain that the ladder needs."""
 
@@ -187,6 +200,22 @@ async def test_a_stuck_command_that_is_given_more_goes_on_to_its_end(group: Grou
 
     assert code == 0
     assert ladder.story.raises == len(questions) == 1
+
+
+async def test_a_command_that_reads_more_than_its_memory_from_files_is_left_to_it(
+    group: Group,
+) -> None:
+    ladder = ladder_on(group, some_limits(), LadderPlan(terms=LadderTerms()))
+    process = group.run(READER)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ladder.climb)
+            code = await anyio.to_thread.run_sync(lambda: process.wait(50))
+            tasks.cancel_scope.cancel()
+
+    assert code == 0
+    assert Rung.ENDED not in ladder.story.path
 
 
 @pytest.mark.requirement("ladder.stall-is-noticed")
