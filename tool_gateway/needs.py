@@ -38,6 +38,10 @@ _KIB = 1024
 _LEARNED_FROM = frozenset(
     {CallStatus.OK, CallStatus.TOOL_ERROR, CallStatus.LIMIT_HIT, CallStatus.TIMED_OUT}
 )
+_SHOWN_ELSEWHERE: Json = {
+    "basis": "declared",
+    "why": "this tool runs elsewhere: only the expected duration and the priority count",
+}
 _MEASURES = {
     Unit.WALL_MS: Measure.WALL_MS,
     Unit.CPU_MS: Measure.CPU_MS,
@@ -92,13 +96,13 @@ class Needing:
         found = expected(
             known.get(work, NOTHING_KNOWN), known.get(work.anywhere, NOTHING_KNOWN), terms
         )
-        if not is_local:
-            held = _holding(rule, Grant(limits=rule.limits), found) if terms.holds else rule
-            return Needs(rule=held, work=work)
         grant = granted(call.intent, rule.limits)
+        holding = found if terms.holds else Expectation()
+        if not is_local:
+            shown = None if call.intent == NO_INTENT else _SHOWN_ELSEWHERE
+            return Needs(rule=_holding(rule, grant, holding), work=work, shown=shown)
         limits = _throttled(grant.limits, found, is_declared=call.intent.memory_bytes is not None)
         narrowed = replace(rule, limits=limits)
-        holding = found if terms.holds else Expectation()
         return Needs(
             rule=_holding(narrowed, grant, holding),
             work=work,

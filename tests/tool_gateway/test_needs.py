@@ -225,3 +225,13 @@ async def test_the_governors_own_tools_are_not_touched() -> None:
     free = replace(SHELL_RULE, is_free=True)
 
     assert a_needing().of(shell_call(), free, LOCAL).rule is free
+
+
+async def test_of_a_tool_that_runs_elsewhere_only_the_duration_counts_and_that_is_said() -> None:
+    call = replace(a_call("call_1"), intent=Intent(memory_bytes=MIB, duration_ms=40))
+
+    needs = a_needing().of(call, SHELL_RULE, "files")
+
+    assert needs.rule == replace(SHELL_RULE, estimate_wall_ms=40)
+    assert needs.shown is not None
+    assert "runs elsewhere" in str(needs.shown["why"])
