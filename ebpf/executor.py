@@ -145,13 +145,7 @@ class LocalExecutor:
             ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
-            launched = await launch(
-                command,
-                entry=domain.entry,
-                account=self._account,
-                carve=containment.carve,
-                spawner=self._spawner,
-            )
+            launched = await self._launch(command, domain, containment)
             domain.started(launched.process.pid)
             cause, captured = await supervise(
                 launched,
@@ -179,6 +173,20 @@ class LocalExecutor:
             standing.close()
             del self._pauses[name], self._running[name]
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
+
+    async def _launch(self, command: Command, domain: Domain, containment: Containment) -> Launched:
+        """Return a command that has begun inside its domain.
+
+        Raises:
+            LaunchError: it never ran.
+        """
+        return await launch(
+            command,
+            entry=domain.entry,
+            account=self._account,
+            carve=containment.carve,
+            spawner=self._spawner,
+        )
 
     def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]

@@ -139,7 +139,7 @@ async def test_without_anybody_to_ask_the_kernels_limit_ends_it_as_ever(
 async def test_a_slow_command_that_is_killed_for_memory_is_known_by_its_largest_process(
     executor: LocalExecutor,
 ) -> None:
-    slow = hog(mib=90, then="__import__('time').sleep(0.02)")
+    slow = hog(mib=90, then="__import__('time').sleep(0.05)")
 
     with anyio.fail_after(30):
         result = await executor.run("slow", python(slow), small(None), plan=plan())
