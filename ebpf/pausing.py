@@ -13,7 +13,6 @@ class Holder(StrEnum):
 
     ADMINISTRATOR = "administrator"
     LADDER = "ladder"
-    PRESSURE = "pressure"
 
 
 class Pause:
@@ -49,8 +48,8 @@ class Pause:
         return self._limit.deadline - anyio.current_time()
 
     def is_held_besides(self, holder: Holder) -> bool:
-        """Tell whether anybody but `holder` wants the command to stand still."""
-        return bool(self._holders - {holder})
+        """Tell whether anybody but `holder` wants the command, or what it is in, to stand still."""
+        return bool(self._holders - {holder}) or self._causes > int(self.is_frozen)
 
     def limit(self, *, wall_ms: int) -> anyio.CancelScope:
         """Return the scope that the command's time limit cancels; frozen time does not count."""
