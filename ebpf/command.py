@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from governor.amounts import Unit
 from governor.call import Isolated
+from governor.raising import Story
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class EndCause(StrEnum):
     WALL = "wall"
     OUTPUT = "output"
     EGRESS = "egress"  # it sent all it may send; the kernel dropped what went beyond
+    STUCK = "stuck"  # it made no progress with its memory, or nobody gave it more
     UNKNOWN = "unknown"
 
 
@@ -66,7 +68,8 @@ class CommandResult:
     `pids_refused_by` where that is known; `victim` is the process that it killed for want of
     memory, where it said so. `frozen_ms` is how long the command stood still, which is not part
     of `wall_ms`. `attached` and `notes` are what the attachments of its domain counted and
-    noted. `unknown` says why a figure is None, by its name.
+    noted. `unknown` says why a figure is None, by its name. `story` tells how it went up the
+    ladder.
     """
 
     cause: EndCause
@@ -93,3 +96,4 @@ class CommandResult:
     notes: tuple[str, ...] = ()
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
+    story: Story | None = None

@@ -21,6 +21,7 @@ from ebpf.domains.tree import GroupDomains
 from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
+from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
@@ -33,6 +34,7 @@ from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause,
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
+from governor.raising import Story
 from governor.usage import OF_THE_MACHINE
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
@@ -122,14 +124,14 @@ class LocalExecutor:
         session: str = _LOCAL,
         told: Callable[[Measured], None] = _unheard,
         is_frozen: bool = False,
+        plan: LadderPlan | None = None,
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
 
         It shares what `session` may have with the session's other commands, and what `tenant`
-        may have with those of the tenant.
-
-        Its time limit does not run while it is frozen. One that `is_frozen` from the start
-        does not begin before it is thawed.
+        may have with those of the tenant. Its time limit does not run while it is frozen. One
+        that `is_frozen` from the start does not begin before it is thawed. With a `plan` it goes
+        up a ladder before its memory limit ends it.
 
         `told` hears what the command had used when its last process was gone, also when the
         run is cancelled and there is no result to read it from.
@@ -151,15 +153,10 @@ class LocalExecutor:
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
+            ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
-            launched = await launch(
-                command,
-                entry=domain.entry,
-                account=self._account,
-                carve=containment.carve,
-                spawner=self._spawner,
-            )
+            launched = await self._launch(command, domain, containment)
             domain.started(launched.process.pid)
             cause, captured = await supervise(
                 launched,
@@ -168,6 +165,7 @@ class LocalExecutor:
                 limits=limits,
                 pause=pause,
                 attached=attached,
+                ladder=ladder,
             )
             wall_ms = _elapsed_ms(started + pause.frozen_seconds)
             await launched.wait_until_gone()
@@ -181,11 +179,26 @@ class LocalExecutor:
                 attached=attached,
                 isolated=self._isolated(limits, containment),
                 unmeasurable=self.unmeasurable,
+                story=None if ladder is None else ladder.story,
             )
         finally:
             standing.close()
             del self._pauses[name], self._running[name]
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
+
+    async def _launch(self, command: Command, domain: Domain, containment: Containment) -> Launched:
+        """Return a command that has begun inside its domain.
+
+        Raises:
+            LaunchError: it never ran.
+        """
+        return await launch(
+            command,
+            entry=domain.entry,
+            account=self._account,
+            carve=containment.carve,
+            spawner=self._spawner,
+        )
 
     def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
@@ -372,6 +385,7 @@ def _result(
     attached: Sequence[Attachment],
     isolated: Isolated,
     unmeasurable: Mapping[Unit, str],
+    story: Story | None,
 ) -> CommandResult:
     """Put together what is known once nothing of the command is left."""
     cpu_ms = measured.cpu_ms if launched.cpu_us is None else -(-launched.cpu_us // 1000)
@@ -419,6 +433,7 @@ def _result(
             if figure is None
         },
         unknown=measured.unknown,
+        story=story,
     )
 
 

@@ -1,20 +1,28 @@
 """Freezing one command that runs: its time limit stands still with it."""
 
 import math
+from enum import StrEnum
 
 import anyio
 
 from ebpf.domains.domain import Domain
 
 
+class Holder(StrEnum):
+    """On whose word a command stands still; it goes on when the last of them lets it."""
+
+    ADMINISTRATOR = "administrator"
+    LADDER = "ladder"
+
+
 class Pause:
-    """Whether a command is frozen, and how long it has been so far."""
+    """Whether a command is frozen, on whose word, and how long it has been so far."""
 
     def __init__(self, domain: Domain) -> None:
         """Start with the command running."""
         self._domain = domain
         self._turns = anyio.Lock()
-        self._is_frozen = False
+        self._holders: set[Holder] = set()
         self._causes = 0
         self._since: float | None = None
         self._over_seconds = 0.0
@@ -24,13 +32,24 @@ class Pause:
     @property
     def is_frozen(self) -> bool:
         """Tell whether the command itself was frozen and not thawed since."""
-        return self._is_frozen
+        return bool(self._holders)
 
     @property
     def frozen_seconds(self) -> float:
         """Return how long the command was frozen, all times together."""
         now = 0.0 if self._since is None else anyio.current_time() - self._since
         return self._over_seconds + now
+
+    @property
+    def left_seconds(self) -> float:
+        """Return how long the command may still run."""
+        if self._limit is None or self._since is not None:
+            return self._left_seconds
+        return self._limit.deadline - anyio.current_time()
+
+    def is_held_besides(self, holder: Holder) -> bool:
+        """Tell whether anybody but `holder` wants the command, or what it is in, to stand still."""
+        return bool(self._holders - {holder}) or self._causes > int(self.is_frozen)
 
     def limit(self, *, wall_ms: int) -> anyio.CancelScope:
         """Return the scope that the command's time limit cancels; frozen time does not count."""
@@ -40,33 +59,34 @@ class Pause:
             self._limit.deadline = anyio.current_time() + self._left_seconds
         return self._limit
 
-    async def freeze(self) -> None:
-        """Let no process of the command run until `thaw`; a frozen one stays so.
+    async def freeze(self, by: Holder = Holder.ADMINISTRATOR) -> None:
+        """Let no process of the command run until `by`, and whoever else froze it, thaws it.
 
         Raises:
             DomainError: the machine refused; the command runs on, as far as it does.
         """
         async with self._turns:
-            if self._is_frozen:
-                return
-            self.stand()
-            try:
-                await self._domain.freeze()
-            except BaseException:
-                self.go_on()
-                raise
-            self._is_frozen = True
+            if not self._holders:
+                self.stand()
+                try:
+                    await self._domain.freeze()
+                except BaseException:
+                    self.go_on()
+                    raise
+            self._holders.add(by)
 
-    async def thaw(self) -> None:
-        """Let the command go on where it was.
+    async def thaw(self, by: Holder = Holder.ADMINISTRATOR) -> None:
+        """Let the command go on where it was, unless others hold it.
 
         Raises:
             DomainError: the machine refused; the command stays frozen.
         """
         async with self._turns:
-            if self._is_frozen:
+            is_last = self._holders == {by}
+            if is_last:
                 await self._domain.thaw()
-                self._is_frozen = False
+            self._holders.discard(by)
+            if is_last:
                 self.go_on()
 
     def stand(self) -> None:

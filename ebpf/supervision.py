@@ -11,6 +11,7 @@ from ebpf.attachment import Attachment
 from ebpf.command import EndCause
 from ebpf.domains.domain import Domain, Measured
 from ebpf.errors import EbpfError
+from ebpf.ladder import Ladder
 from ebpf.launching import Launched
 from ebpf.pausing import Pause
 from governor.limits import ExecutionLimits
@@ -102,6 +103,7 @@ async def supervise(
     limits: ExecutionLimits,
     pause: Pause,
     attached: Sequence[Attachment] = (),
+    ladder: Ladder | None = None,
 ) -> tuple[EndCause, Captured]:
     """Return what ended the command and what it wrote; nothing of its tree is left then.
 
@@ -131,6 +133,8 @@ async def supervise(
                 watchers.start_soon(ending.when, lambda: domain.watch(limits))
                 for one in attached:
                     watchers.start_soon(ending.when, one.exceeded)
+                if ladder is not None:
+                    watchers.start_soon(ending.when, ladder.climb)
                 with pause.limit(wall_ms=limits.wall_ms):
                     await ending.wait()
                 ending.by(EndCause.WALL)

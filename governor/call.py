@@ -8,6 +8,7 @@ from governor.amounts import Amounts
 from governor.denial import DenialReason
 from governor.fairness.claim import NO_URGENCY, Urgency
 from governor.ids import ArchiveId, CallId, TaskClass, ToolName, TurnId
+from governor.intents import NO_INTENT, Intent
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from governor.usage import Usage
@@ -25,7 +26,8 @@ class Idempotency:
 class ToolCall:
     """One tool invocation as it enters the governed path.
 
-    `is_read_only` is its sender's wish that nothing be changed by it.
+    `is_read_only` is its sender's wish that nothing be changed by it, `intent` its word about
+    what it needs.
     """
 
     call_id: CallId
@@ -37,6 +39,7 @@ class ToolCall:
     task_class: TaskClass | None = None
     urgency: Urgency = NO_URGENCY
     is_read_only: bool = False
+    intent: Intent = NO_INTENT
 
 
 class CallStatus(StrEnum):

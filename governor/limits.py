@@ -17,7 +17,10 @@ class ExecutionLimits:
 
     `cpu_millis` is a rate in thousandths of a processor, `cpu_ms` a total. Above
     `memory_high_bytes` a command is slowed down, above `memory_bytes` it is ended. `cpu_weight`
-    (1 to 10,000, as in cgroup v2) is its share where processors are short.
+    (1 to 10,000, as in cgroup v2) is its share where processors are short. While it runs its
+    memory limit may be raised up to `memory_ceiling_bytes`; None raises it never. It is expected
+    to stay below `memory_expected_bytes` and to matter as `weight_wished` says: a machine that
+    can slow it down above the one, or divide by the other, does so, and no other is asked to.
     """
 
     memory_bytes: int | None
@@ -34,6 +37,9 @@ class ExecutionLimits:
     io_read_bps: int | None = None
     io_write_bps: int | None = None
     egress_bytes: int | None = None
+    memory_ceiling_bytes: int | None = None
+    memory_expected_bytes: int | None = None
+    weight_wished: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

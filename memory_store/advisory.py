@@ -29,6 +29,7 @@ class Duty(IntEnum):
     ADMINISTRATION = 2
     RETENTION = 3
     IDLE_SESSIONS = 4
+    LEARNING = 5
 
 
 def take_turn(connection: Connection, duty: Duty) -> None:

@@ -41,6 +41,7 @@ from memory_store.schema import Migrated
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.turn_book import TurnBook
+from memory_store.works import WorkBook
 from memory_store.writer import Writer
 
 DATABASE_NAME = "flyball.db"
@@ -67,6 +68,7 @@ class Store:
     prices: PriceBook
     flows: FlowBook
     manifests: ManifestBook
+    works: WorkBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -171,6 +173,7 @@ async def open_store(
                 prices=PriceBook(writer=writer, reader=reader),
                 flows=FlowBook(writer=writer, reader=reader),
                 manifests=ManifestBook(writer=writer, reader=reader),
+                works=WorkBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -76,7 +76,7 @@ LOOP_BREAKER = Actor(name="loop breaker")
 
 
 @contextmanager
-def _ledger_words() -> Iterator[None]:
+def ledger_words() -> Iterator[None]:
     """Say the store's failures in the gateway's words."""
     try:
         yield
@@ -98,34 +98,34 @@ class StoreLedger:
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate on every budget of the chain, or say why not."""
-        with _ledger_words():
+        with ledger_words():
             return await self._ledger.admit(request)
 
     async def forward(self, reservation_id: ReservationId) -> Denied | None:
         """Mark the hold before the first upstream byte, or say why nothing may leave any more."""
-        with _ledger_words():
+        with ledger_words():
             return await self._ledger.forward(reservation_id)
 
     async def settle(
         self, reservation_id: ReservationId, usage: Usage, record: CallRecord
     ) -> Settled:
         """End the hold with what was used and keep the record."""
-        with _ledger_words():
+        with ledger_words():
             return await self._ledger.settle(reservation_id, usage, record)
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
         """End the hold of a call that consumed nothing."""
-        with _ledger_words():
+        with ledger_words():
             return await self._ledger.release(reservation_id, record)
 
     async def record(self, record: CallRecord) -> None:
         """Keep the record of a call that was denied."""
-        with _ledger_words():
+        with ledger_words():
             await self._calls.record(record)
 
     async def replay_of(self, call_id: CallId) -> ArchiveId | None:
         """Return where the outcome of an ended call is kept."""
-        with _ledger_words():
+        with ledger_words():
             try:
                 return (await self._calls.get(call_id)).record.archive_id
             except NotFoundError:
@@ -133,12 +133,12 @@ class StoreLedger:
 
     async def charged_to(self, session: SessionId) -> Amounts:
         """Return what the session's calls that ended were charged."""
-        with _ledger_words():
+        with ledger_words():
             return (await self._calls.bill(session)).charged
 
     async def standing(self, chain: ScopeChain, *, now_ms: int) -> tuple[Mapping[str, object], ...]:
         """Return how every budget of the chain stands."""
-        with _ledger_words():
+        with ledger_words():
             views = await self._ledger.balances(
                 tenant=chain.tenant, agent=chain.agent, session=chain.session, now_ms=now_ms
             )
@@ -154,41 +154,41 @@ class StoreApprovals:
 
     async def open(self, approval: Approval, *, hold_expires_at_ms: int) -> Approval:
         """Ask and keep the hold; return what is asked now."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.open(approval, hold_expires_at_ms=hold_expires_at_ms)
 
     async def find(self, asked: Asked, *, now_ms: int) -> Approval | None:
         """Return the question that stands, open or answered: a no as long as it could have."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.find(asked, now_ms=now_ms)
 
     async def get(self, approval_id: ApprovalId) -> Approval:
         """Return an approval that was opened."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.get(approval_id)
 
     async def take(
         self, approval_id: ApprovalId, *, now_ms: int, hold_expires_at_ms: int
     ) -> Reserved | Approval | Denied:
         """Use a yes, once, and return its hold, else why there is none."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.take(
                 approval_id, now_ms=now_ms, hold_expires_at_ms=hold_expires_at_ms
             )
 
     async def withdraw(self, approval_id: ApprovalId, *, now_ms: int) -> Approval:
         """Give up a question that nobody has answered."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.withdraw(approval_id, now_ms=now_ms)
 
     async def expire_due(self, *, now_ms: int) -> int:
         """Give up what nobody answered or used in time."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.expire_due(now_ms=now_ms)
 
     async def given_up_with_a_hold(self) -> tuple[Approval, ...]:
         """Return the questions that are over while their hold is still kept."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.given_up_with_a_hold()
 
 
@@ -201,7 +201,7 @@ class StorePausing:
 
     async def pause(self, session: SessionId, *, now_ms: int) -> bool:
         """Freeze the session until it is resumed; False if none of its calls could start."""
-        with _ledger_words():
+        with ledger_words():
             try:
                 paused = await self._sessions.freeze(session, by=LOOP_BREAKER, now_ms=now_ms)
             except SessionEndedError:
@@ -267,7 +267,7 @@ class StoreSubSessions:
 
     async def spawn(self, parent: ScopeChain, *, name: str, limits: Amounts) -> ScopeChain | Denied:
         """Return the sub-session's chain, or why it was not carved out."""
-        with _ledger_words(), _refusals():
+        with ledger_words(), _refusals():
             return await self._sessions.spawn(
                 tenant=parent.tenant,
                 agent=parent.agent,
@@ -278,7 +278,7 @@ class StoreSubSessions:
 
     async def close(self, above: ScopeChain, *, name: str) -> Amounts:
         """Close a session below `above` and return what came back."""
-        with _ledger_words(), _refusals():
+        with ledger_words(), _refusals():
             session = await self._sessions.find(above.agent, name)
             if above.session not in (await self._sessions.chain(session))[:-1]:
                 raise NotFoundError(f"this session has no sub-session {name}")
@@ -311,7 +311,7 @@ class StoreUses:
 
     async def latest(self, *, calls_max: int, with_words_of: str) -> tuple[PastCall, ...]:
         """Return the latest calls that went well, in the order of their ends."""
-        with _ledger_words():
+        with ledger_words():
             good = await self._calls.latest_good(limit=calls_max, in_full=with_words_of)
         return tuple(
             PastCall(
@@ -335,7 +335,7 @@ class StoreTurns:
 
     async def known(self, session: SessionId) -> TurnsKnown:
         """Return what is stored of a session, of one that is new nothing."""
-        with _ledger_words():
+        with ledger_words():
             past = await self._book.past(session)
         view = past.view
         return TurnsKnown(
@@ -355,7 +355,7 @@ class StoreTurns:
         self, *, tenant: TenantId, task_class: TaskClass
     ) -> tuple[FinishedSession, ...]:
         """Return the latest finished sessions of a class."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.history(tenant=tenant, task_class=task_class)
 
     async def begin(
@@ -368,21 +368,21 @@ class StoreTurns:
         now_ms: int,
     ) -> None:
         """Keep what a session begins with."""
-        with _ledger_words():
+        with ledger_words():
             await self._book.begin(
                 chain, task_class=task_class, mode=mode, base_turns=base, now_ms=now_ms
             )
 
     async def extend(self, chain: ScopeChain, *, turns: int, reason: str, now_ms: int) -> None:
         """Keep that the session was given more turns, in its agent's name."""
-        with _ledger_words():
+        with ledger_words():
             await self._book.extend(
                 chain.session, turns=turns, reason=reason, by=Actor(name=chain.agent), now_ms=now_ms
             )
 
     async def mark_cut(self, session: SessionId) -> None:
         """Keep that the session was denied a turn."""
-        with _ledger_words():
+        with ledger_words():
             await self._book.mark_cut(session)
 
 
@@ -395,7 +395,7 @@ class StoreFlows:
 
     async def known(self, session: SessionId) -> FlowKnown:
         """Return what is stored of a session and those above it."""
-        with _ledger_words():
+        with ledger_words():
             view = await self._book.known(session)
         return FlowKnown(
             root=view.root,
@@ -407,7 +407,7 @@ class StoreFlows:
 
     async def mark(self, root: SessionId, labels: Mapping[Label, ToolName], *, now_ms: int) -> None:
         """Keep what a session has seen."""
-        with _ledger_words():
+        with ledger_words():
             await self._book.mark(root, labels, now_ms=now_ms)
 
     async def say(
@@ -420,7 +420,7 @@ class StoreFlows:
         now_ms: int,
     ) -> bool:
         """Keep the user's words; False where there are some, or others were heard before."""
-        with _ledger_words():
+        with ledger_words():
             return await self._book.say(
                 root, words, words_from=words_from, task_class=task_class, now_ms=now_ms
             )
@@ -436,7 +436,7 @@ class StoreManifests:
 
     async def all(self) -> dict[UpstreamName, ManifestKnown]:
         """Return what was approved of each upstream."""
-        with _ledger_words():
+        with ledger_words():
             found = await self._book.all()
         return {name: _manifest_known(manifest) for name, manifest in found.items()}
 
@@ -449,7 +449,7 @@ class StoreManifests:
         by: str,
     ) -> ManifestKnown | None:
         """Keep what is approved; None where something else was approved since."""
-        with _ledger_words():
+        with ledger_words():
             try:
                 kept = await self._book.approve(
                     upstream,

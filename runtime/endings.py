@@ -5,12 +5,20 @@ from typing import Literal
 
 from ebpf.command import CommandResult, EndCause, Level
 from governor.amounts import Unit
+from governor.ladder import Rung
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
+from governor.raising import Story
 
 _MIB = 1024 * 1024
 _WHOSE = {
     Level.SESSION: "all calls of this session together",
     Level.TENANT: "all calls of this tenant together",
+}
+
+_TRIED = {
+    Rung.THROTTLED: "it was slowed down",
+    Rung.ASKING: "it was frozen and somebody was asked",
+    Rung.SPENT: "it went on until its limit",
 }
 
 # What all calls of a session, and of a tenant, may have together.
@@ -30,8 +38,10 @@ def _how(ended: CommandResult, limits: ExecutionLimits, shares: Shares) -> str:
     match ended.cause:
         case EndCause.EXITED:
             return f"exit code {ended.exit_code}" if ended.exit_code else ""
-        case EndCause.MEMORY | EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY as cause:
-            return _over_memory(cause, limits, shares, _seen(ended))
+        case EndCause.MEMORY | EndCause.STUCK:
+            return _over_own_memory(ended, limits)
+        case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY as cause:
+            return _over_shared_memory(cause, shares, _seen(ended))
         case EndCause.HOST_MEMORY | EndCause.UNKNOWN | EndCause.SIGNALLED as cause:
             return _from_outside(cause, ended)
         case EndCause.EGRESS:
@@ -92,18 +102,46 @@ def _over_limit(
             )
 
 
-def _over_memory(
-    cause: Literal[EndCause.MEMORY, EndCause.SESSION_MEMORY, EndCause.TENANT_MEMORY],
-    limits: ExecutionLimits,
-    shares: Shares,
-    seen: str,
+def _over_own_memory(ended: CommandResult, limits: ExecutionLimits) -> str:
+    """Return what a model needs to know about a command that had not enough memory."""
+    story = ended.story
+    limit_bytes = limits.memory_bytes if story is None else story.limit_bytes
+    why = "made no progress within" if ended.cause is EndCause.STUCK else "went over"
+    return (
+        f"killed: it {why} its memory limit of {_mib(limit_bytes)} MiB{_seen(ended)}"
+        f"{_climb(story)}. Nothing else was harmed. Work on less at a time, or read and write in a "
+        f"stream; {_way_to_more(limits)}"
+    )
+
+
+def _climb(story: Story | None) -> str:
+    """Return which process held the most and what was tried, as the middle of a sentence."""
+    if story is None:
+        return ""
+    words = []
+    if story.culprit is not None:
+        culprit = story.culprit
+        held = f"{culprit.name} (process {culprit.pid}) held {_mib(culprit.rss_bytes)} MiB"
+        words.append(f"{held} when last looked at")
+    words += [said for rung, said in _TRIED.items() if rung in story.path]
+    if story.raises:
+        words.append(f"it was given more memory, times {story.raises}")
+    return "".join(f"; {part}" for part in (*words, *story.said))
+
+
+def _way_to_more(limits: ExecutionLimits) -> str:
+    """Return how a call gets more memory than this one had."""
+    ceiling, given = limits.memory_ceiling_bytes, limits.memory_bytes
+    if ceiling is None or given is None or ceiling <= given:
+        return "an administrator can raise memory_mib in the rule"
+    return (
+        f'or call it again with resources = {{"memory_mib": N}}, where N is up to {_mib(ceiling)}'
+    )
+
+
+def _over_shared_memory(
+    cause: Literal[EndCause.SESSION_MEMORY, EndCause.TENANT_MEMORY], shares: Shares, seen: str
 ) -> str:
-    if cause is EndCause.MEMORY:
-        return (
-            f"killed: it went over its memory limit of {_mib(limits.memory_bytes)} MiB{seen}. "
-            "Nothing else was harmed. Work on less at a time, or read and write in a stream; "
-            "an administrator can raise memory_mib in the rule"
-        )
     level = Level.SESSION if cause is EndCause.SESSION_MEMORY else Level.TENANT
     most = shares.get(level, UNLIMITED).memory_bytes
     return (

@@ -1,6 +1,7 @@
 """What every part of a sidecar stands on: clock, store, books and the terms in force."""
 
 import logging
+import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,26 @@ from governor.policy import Policy
 from governor.pricing import PriceList
 from memory_store.engine import Durability
 from memory_store.store import Store, open_store
-from runtime.adapters import StoreApprovals, StoreArchive, StoreFlows, StoreLedger, StoreTurns
+from runtime.adapters import (
+    StoreApprovals,
+    StoreArchive,
+    StoreFlows,
+    StoreLedger,
+    StoreTurns,
+)
 from runtime.clock import SystemClock
 from runtime.configuration.care import breakers_of
 from runtime.configuration.contention import contention_of, divided
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
+from runtime.configuration.ladder import (
+    ask_terms_of,
+    expectation_terms_of,
+)
 from runtime.configuration.model import Config
 from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
 from runtime.in_force import InForce
+from runtime.kept_works import StoreWorks
 from runtime.prices import PriceSource
 from runtime.seat import Seat
 from tool_gateway import builtin
@@ -30,6 +42,8 @@ from tool_gateway.books import Books
 from tool_gateway.breakers import Breakers
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.needs import Needing
+from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
@@ -52,6 +66,8 @@ class Ground:
     books: Books
     turns: TurnGate
     approver: Approver
+    memory: MemoryDesk
+    needing: Needing
     archive: StoreArchive
     running: RunningCalls
     turnstile: Turnstile
@@ -150,6 +166,19 @@ def ground_of(
             turns=turns,
             clock=clock,
             arguments_kept=kept,
+        ),
+        memory=MemoryDesk(
+            desk=StoreApprovals(store.approvals),
+            books=books,
+            clock=clock,
+            arguments_kept=kept,
+            terms=lambda: ask_terms_of(in_force.config.ladder),
+        ),
+        needing=Needing(
+            store=StoreWorks(store.works),
+            clock=clock,
+            terms=lambda: expectation_terms_of(in_force.config.estimates),
+            workdir=config.local.workdir or tempfile.gettempdir(),
         ),
         archive=StoreArchive(store.archive),
         running=running,

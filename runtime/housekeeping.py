@@ -15,6 +15,7 @@ from runtime.reaper import (
     follow_pins_for_ever,
     follow_prices_for_ever,
     follow_sessions_for_ever,
+    learn_for_ever,
     purge_for_ever,
     reap_for_ever,
 )
@@ -34,6 +35,7 @@ async def keep_house(
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(pins.pin_for_ever, name="pins")
+    tasks.start_soon(learn_for_ever, ground.needing, name="learning")
     if ground.config.commons:
         tasks.start_soon(ground.turnstile.keep_pace, name="commons")
     if ground.seat.is_shared(ground.store):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Protocol
 
 import anyio
 
@@ -9,12 +10,15 @@ from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause
 from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
 from ebpf.executor import LocalExecutor, Measured
+from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
 from governor.estimate import energy_mj
 from governor.fairness.claim import Priority
 from governor.ids import CallId
+from governor.ladder import LadderTerms
 from governor.limits import ExecutionLimits, SharedLimits
+from governor.raising import MemoryAnswer, MemoryQuestion
 from governor.scope import ScopeChain
 from governor.usage import Usage
 from runtime.endings import Shares, explanation_of
@@ -35,6 +39,18 @@ def always_room(
     return nullcontext()
 
 
+class Asker(Protocol):
+    """Whoever says whether a command that is out of memory gets more."""
+
+    def asks(self, call: CallId) -> bool:
+        """Tell whether anybody can be asked about a call."""
+        ...
+
+    async def ask(self, question: MemoryQuestion) -> MemoryAnswer:
+        """Return the answer, within a bound of its own."""
+        ...
+
+
 class LocalCommands:
     """Runs commands through the executor and says in words how they ended."""
 
@@ -48,8 +64,13 @@ class LocalCommands:
         milliwatts_per_core: int | None = None,
         shares: Shares | None = None,
         room: RoomFor = always_room,
+        ladder: Callable[[], LadderTerms] = LadderTerms,
+        asker: Asker | None = None,
     ) -> None:
         """Take the executor, where commands run that name no directory, and how many may run.
+
+        Each command goes up the `ladder`, as its terms are then; the `asker` is asked for more
+        memory for those that may be raised.
 
         `is_frozen` tells of a call that is about to start its command whether it must wait.
         `milliwatts_per_core` is what a busy core is taken to draw; None leaves energy unmeasured.
@@ -58,6 +79,8 @@ class LocalCommands:
         """
         self._room = room
         self._is_frozen = is_frozen
+        self._ladder = ladder
+        self._asker = asker
         self._executor = executor
         self._workdir = workdir
         self._at_once = 0
@@ -118,6 +141,7 @@ class LocalCommands:
                     session=session,
                     told=lambda measured: self._note(meter, measured, began),
                     is_frozen=self._is_frozen(CallId(name)),
+                    plan=self._plan(CallId(name)),
                 )
         except (LaunchError, CapabilityMissingError) as error:
             raise UpstreamNotReachedError(str(error)) from error
@@ -135,6 +159,12 @@ class LocalCommands:
             usage=self._usage(ended, waited_ms=round((began - asked) * 1000)),
             isolated=ended.isolated,
         )
+
+    def _plan(self, call: CallId) -> LadderPlan:
+        asker = self._asker
+        is_asked = asker is not None and asker.asks(call)
+        ask = asker.ask if asker is not None and is_asked else None
+        return LadderPlan(terms=self._ladder(), ask=ask)
 
     async def freeze(self, name: str) -> bool:
         """Let a command that runs stand still; tell whether there is one.
@@ -293,7 +323,14 @@ def _status(ended: CommandResult) -> CallStatus:
             return CallStatus.TOOL_ERROR
         case EndCause.WALL:
             return CallStatus.TIMED_OUT
-        case EndCause.MEMORY | EndCause.PIDS | EndCause.CPU | EndCause.OUTPUT | EndCause.EGRESS:
+        case (
+            EndCause.MEMORY
+            | EndCause.PIDS
+            | EndCause.CPU
+            | EndCause.OUTPUT
+            | EndCause.EGRESS
+            | EndCause.STUCK
+        ):
             return CallStatus.LIMIT_HIT
         case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY | EndCause.HOST_MEMORY:
             return CallStatus.LIMIT_HIT

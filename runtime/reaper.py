@@ -19,6 +19,7 @@ from tool_gateway import telemetry
 from tool_gateway.approver import Approver
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.freezing import SessionFreezer
+from tool_gateway.needs import Needing
 from tool_gateway.ports import Clock
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import PREFIX
@@ -33,6 +34,8 @@ PURGE_EVERY_SECONDS = 3600.0
 PRICES_EVERY_SECONDS = 1.0
 PINS_EVERY_SECONDS = 5.0
 SESSIONS_EVERY_SECONDS = 1.0
+LEARN_EVERY_SECONDS = 5.0
+LEARN_AT_THE_END_SECONDS_MAX = 2.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
@@ -53,6 +56,22 @@ async def reap_for_ever(ledger: SqlLedger, clock: Clock, running: RunningCalls) 
                 now_ms=clock.now_ms(), is_running=running.is_running_on
             ):
                 logger.warning("hold of %s expired: nobody ended it", fact.reservation.call_id)
+
+
+async def learn_for_ever(needing: Needing) -> None:
+    """Keep what is learned of calls, and take over what others learned, until cancelled.
+
+    A failure is counted and tried again; at the end what is new is kept once more.
+    """
+    tried = _Tried("learning", "what was learned of calls could not be kept")
+    try:
+        while True:
+            with tried():
+                await needing.exchange()
+            await anyio.sleep(LEARN_EVERY_SECONDS)
+    finally:
+        with anyio.move_on_after(LEARN_AT_THE_END_SECONDS_MAX, shield=True), tried():
+            await needing.exchange()
 
 
 async def end_approvals_for_ever(approver: Approver) -> None:

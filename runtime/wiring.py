@@ -1,7 +1,6 @@
 """The composition root: every part made, plugged together and closed in one place."""
 
 import logging
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -52,9 +51,10 @@ from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.isolating import isolating, isolator_of, room_of
 from runtime.listeners import check_open_access
+from runtime.local_calls import local_commands_of
 from runtime.local_commands import LocalCommands, RoomFor, always_room
 from runtime.local_tools import local_tools
-from runtime.machine import executor_of, shares_of
+from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
@@ -171,7 +171,8 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        local = _local(ground, executor, await _isolated(stack, ground, host, executor))
+        room = await _isolated(stack, ground, host, executor)
+        local = local_commands_of(ground, executor, room)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
@@ -245,19 +246,6 @@ async def _isolated(
         return always_room
     await stack.enter_async_context(isolating(isolator))
     return room_of(isolator)
-
-
-def _local(ground: Ground, executor: LocalExecutor, room: RoomFor) -> LocalCommands:
-    terms = ground.config.local
-    return LocalCommands(
-        executor,
-        workdir=terms.workdir or tempfile.gettempdir(),
-        at_once_max=max(1, terms.at_once_max // ground.seat.workers),
-        is_frozen=ground.running.is_frozen,
-        milliwatts_per_core=ground.policy.milliwatts_per_core,
-        shares=shares_of(terms),
-        room=room,
-    )
 
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
@@ -342,6 +330,8 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         flow=ground.flow,
         gate=ground.gate,
         cache=ResultCache(clock=ground.clock),
+        memory=ground.memory,
+        needing=ground.needing,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
@@ -372,6 +362,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         clock=ground.clock,
         finder=finder,
         kept_out=pins.kept_out,
+        memory_is_asked_for=ground.memory.may_ask_the_agent,
     )
 
 

@@ -11,6 +11,7 @@ from tests.domain_requirements import DOMAINS
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
 from tests.metering_requirements import METERING
+from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
@@ -47,6 +48,7 @@ _ISOLATION = "isolation under pressure"
 
 _CARE = "upstream care"
 _METERING = "metering in the kernel"
+_LADDER = "the ladder"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -81,6 +83,7 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _CARE: UPSTREAM_CARE,
+    _LADDER: LADDER,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (

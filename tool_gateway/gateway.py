@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from governor.access import Offer
 from governor.call import Idempotency, ToolCall
+from governor.fairness.claim import Urgency
 from governor.ids import CallId, ToolName, UpstreamName
+from governor.intents import Intent
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from tool_gateway.access import is_open, open_rule
 from tool_gateway.books import Books
 from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.declared import intent_in_arguments
 from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
-from tool_gateway.errors import UnknownToolError
+from tool_gateway.errors import InvalidContextError, UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import KnownTasks
@@ -27,6 +30,7 @@ from tool_gateway.redaction import payload_hash
 from tool_gateway.relays import Presence, Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
+from tool_gateway.shell import LOCAL
 from tool_gateway.stock import Stock
 from tool_gateway.telemetry import count_denied
 
@@ -63,13 +67,16 @@ class Gateway:
         clock: Clock,
         finder: Finder,
         kept_out: KeptOut = lambda _: None,
+        memory_is_asked_for: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take the parts; nothing is started.
 
         Calls of the `relays` can reach back to the client that made them; `backends` run the
-        others. `kept_out` knows the tools that wait for an approval.
+        others. `kept_out` knows the tools that wait for an approval. `memory_is_asked_for` tells
+        whether clients are asked about local commands that are out of memory.
         """
         self._kept_out = kept_out
+        self._memory_is_asked_for = memory_is_asked_for
         self.tasks = KnownTasks()
         self._finder = finder
         self._stock = stock
@@ -143,6 +150,8 @@ class Gateway:
         A server of the era without sessions asks in its answer, which is handed on as it is.
         """
         owner = self.upstream_of(tool)
+        if owner == LOCAL:
+            return self._memory_is_asked_for()
         relay = None if owner is None else self._relays.get(owner)
         return relay is not None and (relay.face is None or relay.face.has_sessions)
 
@@ -211,6 +220,12 @@ class Gateway:
         # Of a tool that is not the caller's not even its arguments are talked about.
         if problem is not None and self._is_open(entry, caller, context):
             return await self._refused(chain, f"{tool} was not called: {problem}")
+        intent = context.intent
+        if entry.backend == LOCAL:
+            try:
+                intent = intent_in_arguments(arguments).over(intent)
+            except InvalidContextError as error:
+                return await self._refused(chain, f"{tool} was not called: {error}")
         key = _key_of(context, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
@@ -222,7 +237,8 @@ class Gateway:
             if key is None
             else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
             task_class=context.task_class,
-            urgency=context.urgency,
+            urgency=_urgency_of(context, intent),
+            intent=intent,
             is_read_only=context.is_read_only,
         )
         result = await self._pipeline.run(
@@ -233,6 +249,7 @@ class Gateway:
             patience_ms=self._patience_ms(entry, exchange),
             is_retry=bool(exchange.wishes.extras),
             arguments_bytes=size_bytes,
+            exchange=exchange,
         )
         self.tasks.note(chain, result, entry)
         # A session that only meets denials goes idle: one that was killed must be able to end.
@@ -267,7 +284,10 @@ class Gateway:
 
     def _patience_ms(self, entry: ToolEntry, exchange: Exchange) -> int:
         """Return how long the hold outlives the run, for questions to the client."""
-        can_ask = entry.backend in self._relays and exchange.wishes.can_be_asked
+        is_asking = entry.backend in self._relays or (
+            entry.backend == LOCAL and self._memory_is_asked_for()
+        )
+        can_ask = is_asking and exchange.wishes.can_be_asked
         return PATIENCE_MS_MAX if can_ask else 0
 
     def _backend_of(self, entry: ToolEntry, exchange: Exchange) -> Backend:
@@ -348,6 +368,13 @@ class Gateway:
     async def _refused(self, chain: ScopeChain, text: str) -> ToolResult:
         refused = text_result(text, is_error=True)
         return refused.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+
+
+def _urgency_of(context: CallContext, intent: Intent) -> Urgency:
+    """Return what a request wants; the priority that it declares counts where it names no other."""
+    if intent.priority is None or context.urgency.priority is not None:
+        return context.urgency
+    return replace(context.urgency, priority=intent.priority)
 
 
 def _key_of(context: CallContext, exchange: Exchange) -> str | None:

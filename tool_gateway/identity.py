@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from governor.fairness.claim import DEADLINE_MS_MAX, NO_URGENCY, Priority, Urgency
 from governor.ids import PrincipalId, TaskClass, TenantId, TurnId
+from governor.intents import NO_INTENT, Intent
 from tool_gateway.bearer import Bearer
+from tool_gateway.declared import intent_in_meta
 from tool_gateway.errors import InvalidContextError
 from tool_gateway.results import IDEMPOTENCY_META
 
@@ -40,7 +42,8 @@ class Caller:
 class CallContext:
     """What a request says about itself; None where it says nothing.
 
-    `is_read_only` narrows what its sender may have to what changes nothing.
+    `is_read_only` narrows what its sender may have to what changes nothing. `intent` is what it
+    says that its call needs.
     """
 
     session_name: str | None
@@ -49,6 +52,7 @@ class CallContext:
     task_class: TaskClass | None = None
     urgency: Urgency = NO_URGENCY
     is_read_only: bool = False
+    intent: Intent = NO_INTENT
 
 
 def read_context(
@@ -71,6 +75,7 @@ def read_context(
         task_class=None if task_class is None else TaskClass(task_class),
         urgency=_urgency(headers, meta),
         is_read_only=_read_only(headers, meta) or (caller is not None and caller.is_read_only),
+        intent=intent_in_meta(meta),
     )
 
 

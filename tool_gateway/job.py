@@ -8,6 +8,7 @@ from governor.call import CallRecord, CallStatus, Isolated, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import estimate_tool_call
 from governor.events import Reserved
+from governor.expectation import Work
 from governor.ids import ArchiveId, CallId, SessionId, ToolName, TurnId
 from governor.loops import Entry, Loop
 from governor.policy import Policy, ToolRule
@@ -22,9 +23,10 @@ from tool_gateway.errors import (
     UpstreamNotReachedError,
     UpstreamSaidError,
 )
+from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.ports import Backend, Meter
 from tool_gateway.redaction import likeness_hash
-from tool_gateway.results import Fault, Outcome, ToolResult, text_result
+from tool_gateway.results import Fault, Json, Outcome, ToolResult, text_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,22 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a call may have and what is held for it, by which kind of work; `shown` says why."""
+
+    rule: ToolRule
+    work: Work
+    shown: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One call with everything that was resolved for it before admission.
 
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
-    `arguments_bytes` is the size of the arguments as JSON.
+    `arguments_bytes` is the size of the arguments as JSON, `exchange` reaches the client.
+    `needs` is what its rule was narrowed to, and why.
     """
 
     call: ToolCall
@@ -73,6 +85,8 @@ class Job:
     repeat: Repeat = field(default_factory=Repeat)
     cache_scope: object = None
     arguments_bytes: int = 0
+    exchange: Exchange = NOBODY
+    needs: Needs | None = None
 
     @property
     def turn(self) -> TurnId | None:

@@ -6,25 +6,20 @@ import anyio.lowlevel
 
 from governor.admission import AdmissionRequest
 from governor.amounts import NOTHING, Amounts
-from governor.call import CallRecord, CallStatus, Enforcement, ToolCall
-from governor.denial import DenialReason, Denied, TooLarge
+from governor.call import CallRecord, CallStatus, ToolCall
+from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import ReservationId, ToolName
-from governor.limits import Isolation
-from governor.policy import STATUS_TOOL
 from governor.reservation import Reservation, ReservationState
 from governor.target import CallKind, CallTarget
 from governor.usage import Usage
 from tool_gateway import telemetry
-from tool_gateway.access import refusal_of
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import (
     advised,
-    arguments_too_large,
-    isolation_unavailable,
     ledger_unavailable,
 )
 from tool_gateway.errors import (
@@ -34,6 +29,7 @@ from tool_gateway.errors import (
     UpstreamFailedError,
     UpstreamNotReachedError,
 )
+from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
@@ -42,12 +38,15 @@ from tool_gateway.job import Job, Progress, Repeat, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
-from tool_gateway.metering import call_json, threshold_note, usage_of
+from tool_gateway.metering import call_json, threshold_note
+from tool_gateway.needs import Needing
 from tool_gateway.ports import Backend, Clock, PolicySource
+from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 from tool_gateway.results import (
     BUDGET_META,
     CALL_META,
+    GRANTED_META,
     LOOP_META,
     Outcome,
     ToolResult,
@@ -56,6 +55,7 @@ from tool_gateway.results import (
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Passage, Turnstile
+from tool_gateway.verdicts import is_told_anyway, refused_unasked, usage_to_settle
 
 # A hold outlives the longest run by this much before the reaper ends it.
 EXPIRY_GRACE_MS = 60_000
@@ -81,6 +81,8 @@ class Pipeline:
         answers: AnswerGuard,
         gate: ReasoningGate | None = None,
         cache: ResultCache | None = None,
+        memory: MemoryDesk | None = None,
+        needing: Needing | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -98,6 +100,8 @@ class Pipeline:
         self._answers = answers
         self._gate = gate
         self._cache = cache
+        self._memory = memory
+        self._needing = needing
         self._admin_contact = admin_contact
 
     async def run(
@@ -112,6 +116,7 @@ class Pipeline:
         served: Served | None = None,
         arguments_bytes: int = 0,
         answers_for: ToolName | None = None,
+        exchange: Exchange = NOBODY,
     ) -> ToolResult:
         """Run `call` if the policy and every budget allow it; a denial is a result too.
 
@@ -135,11 +140,14 @@ class Pipeline:
                 tool=answers_for, tenant=call.chain.tenant, agent=call.chain.agent
             )
             rule = replace(rule, content=of_tool.content)
+        needs = None if self._needing is None else self._needing.of(call, rule, backend.name)
+        rule = rule if needs is None else needs.rule
         job = Job(
             call=call,
             session_name=session_name,
             entry=entry,
             rule=rule,
+            needs=needs,
             backend=backend,
             isolated=backend.isolation_for(call, rule.limits),
             started_at_ms=self._clock.now_ms(),
@@ -148,6 +156,7 @@ class Pipeline:
             is_retry=is_retry,
             repeat=Repeat(served=served),
             arguments_bytes=arguments_bytes,
+            exchange=exchange,
         )
         job, refused = await self._guarded(job)
         if refused is not None:
@@ -193,7 +202,7 @@ class Pipeline:
 
     async def _guarded(self, job: Job) -> tuple[Job, Denied | None]:
         """Return the job with what the guards found about it, or the first denial of theirs."""
-        refused = _refused(job)
+        refused = refused_unasked(job)
         if refused is None and self._gate is not None:
             refused = await self._gated(self._gate, job)
         if refused is not None:
@@ -218,7 +227,7 @@ class Pipeline:
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
         match decision:
-            case Denied() if _is_told_anyway(job, decision):
+            case Denied() if is_told_anyway(job, decision):
                 return await self._told_anyway(job)
             case Denied():
                 return await self._deny(job, decision)
@@ -278,7 +287,7 @@ class Pipeline:
             record = self._record(
                 job,
                 progress,
-                _usage(job, progress, reserved, wall_ms),
+                usage_to_settle(job, progress, reserved, wall_ms),
                 estimate=reserved.amount,
             )
             telemetry.count_ended(
@@ -288,11 +297,14 @@ class Pipeline:
                 wall_ms=wall_ms,
             )
             settled = await self._books.end(reservation_id, record)
+        if self._needing is not None:
+            self._needing.learn(job, record)
         standing = await self._books.after(settled, job.call.chain)
         annotated = self._loops.noted(job, progress).with_meta(
             **{
                 CALL_META: call_json(record, job.policy.unified),
                 BUDGET_META: None if standing is None else standing.shown,
+                GRANTED_META: None if job.needs is None else job.needs.shown,
             }
         )
         annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
@@ -322,7 +334,7 @@ class Pipeline:
             await anyio.lowlevel.checkpoint_if_cancelled()
             progress.never_left = False
             try:
-                outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
+                outcome = await self._outcome(job, progress)
             except UpstreamNotReachedError as error:
                 told = progress.note_not_reached(error, job.call.tool)
                 progress.result = self._failure_told(job, progress, told)
@@ -351,6 +363,14 @@ class Pipeline:
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
+
+    async def _outcome(self, job: Job, progress: Progress) -> Outcome:
+        """Return what the backend makes of the call; a local command can be asked about."""
+        run = job.backend.run(job.call, job.rule.limits, progress.meter)
+        if self._memory is None or job.isolated is None:
+            return await run
+        async with self._memory.serving(job):
+            return await run
 
     def _failure_told(self, job: Job, progress: Progress, told: ToolResult) -> ToolResult:
         """Return what is told of a failure, the words of which can quote the upstream's."""
@@ -438,49 +458,3 @@ class Pipeline:
         """Return the denial as the caller is told of it, and count it."""
         telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         return advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)
-
-
-def _is_told_anyway(job: Job, denied: Denied) -> bool:
-    """Tell whether a call that a freeze denies only reads how its session stands."""
-    is_frozen = denied.reason is DenialReason.SESSION_FROZEN
-    is_status = job.entry.is_own and job.call.tool == STATUS_TOOL
-    return is_frozen and is_status and job.rule.is_free
-
-
-def _refused(job: Job) -> Denied | None:
-    """Return the denial of what needs no budget to be refused."""
-    rule, isolated, call = job.rule, job.isolated, job.call
-    refusal = refusal_of(
-        job.entry,
-        rule,
-        policy=job.policy,
-        tenant=call.chain.tenant,
-        agent=call.chain.agent,
-        is_read_only=call.is_read_only,
-    )
-    if refusal is not None:
-        return refusal
-    limit = rule.content.arguments_bytes_max
-    if job.arguments_bytes > limit:
-        return arguments_too_large(call.tool, TooLarge(limit=limit, got=job.arguments_bytes))
-    if isolated is None or rule.isolation is Isolation.BEST_EFFORT:
-        return None
-    if isolated.enforcement is not Enforcement.ENFORCED or not isolated.contained:
-        return isolation_unavailable(isolated.why or f"limits are only {isolated.enforcement}")
-    return None
-
-
-def _usage(job: Job, progress: Progress, reserved: Reserved, wall_ms: int) -> Usage | None:
-    """Return what to settle; None when provably nothing was consumed."""
-    if progress.never_left:
-        return None
-    return usage_of(
-        job.rule,
-        held=reserved.amount,
-        wall_ms=wall_ms,
-        # Whoever went away reads nothing. The gateway's own notes, which are told only once
-        # the call is settled, are not counted.
-        text_chars=0 if progress.result is None else progress.result.text_chars,
-        backend=progress.meter.usage if progress.outcome is None else progress.outcome.usage,
-        unmeasurable=job.backend.unmeasurable,
-    )

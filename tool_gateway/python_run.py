@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from governor.ids import ToolName, UpstreamName
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.declared import RESOURCES_ARGUMENT, RESOURCES_SCHEMA
 from tool_gateway.errors import UpstreamNotReachedError
 from tool_gateway.ports import Command
 from tool_gateway.results import Json
@@ -60,6 +61,7 @@ _INPUT_SCHEMA: Json = {
             "minimum": 1,
             "description": "A shorter time limit than the policy's; a longer one has no effect.",
         },
+        RESOURCES_ARGUMENT: RESOURCES_SCHEMA,
     },
     "required": ["code"],
     "additionalProperties": False,

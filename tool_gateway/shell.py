@@ -9,6 +9,7 @@ from governor.fairness.claim import Priority
 from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
+from tool_gateway.declared import RESOURCES_ARGUMENT, RESOURCES_SCHEMA
 from tool_gateway.ports import Command, CommandOutcome, CommandRunner, Meter
 from tool_gateway.python_run import PYTHON_RUN, entry_of, python_command_of
 from tool_gateway.results import Json, Outcome, ToolResult, text_block
@@ -46,6 +47,7 @@ _INPUT_SCHEMA: Json = {
             "minimum": 1,
             "description": "A shorter time limit than the policy's; a longer one has no effect.",
         },
+        RESOURCES_ARGUMENT: RESOURCES_SCHEMA,
     },
     "oneOf": [{"required": ["command"]}, {"required": ["argv"]}],
     "additionalProperties": False,

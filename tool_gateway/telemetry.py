@@ -10,6 +10,7 @@ from governor.approval import ApprovalState
 from governor.breaker import Phase
 from governor.call import CallStatus
 from governor.denial import DenialReason
+from governor.ladder import Sight
 from governor.turn_progress import Answer
 
 _tracer = trace.get_tracer("flyball.tool_gateway")
@@ -43,6 +44,9 @@ _duration = _meter.create_histogram(
 )
 _approvals = _meter.create_counter(
     "flyball_approvals", description="Questions to people, by what they became"
+)
+_memory_answers = _meter.create_counter(
+    "flyball_memory_answers", description="Commands that asked for more memory, by the answer"
 )
 _reported_costs = _meter.create_counter(
     "flyball_reported_costs", description="Costs that upstreams reported, by what became of them"
@@ -223,6 +227,11 @@ def count_denied(*, kind: str, reason: DenialReason) -> None:
 def count_approval(state: ApprovalState) -> None:
     """Count a question to a person that came into `state`."""
     _approvals.add(1, {"state": state.value})
+
+
+def count_memory_answer(answer: Sight) -> None:
+    """Count what became of a command that needed more memory."""
+    _memory_answers.add(1, {"answer": answer.value})
 
 
 def count_reported_cost(*, upstream: str, verdict: str) -> None:

@@ -71,6 +71,11 @@ class ControlledDomain:
         """Return the directory in the v2 hierarchy, None where there is none."""
         return self._own.directories.get(UNIFIED)
 
+    @property
+    def memory(self) -> Path | None:
+        """Return the directory with the files of the memory controller."""
+        return self._own.directories.get("memory", self.unified)
+
     def set_limits(self, limits: ExecutionLimits) -> None:
         """Put the limits that the kernel knows in force, and have the others watched."""
         wanted = shared_part(limits)

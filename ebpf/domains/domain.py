@@ -64,6 +64,10 @@ class Domain(Protocol):
             DomainError: the kernel refused one, or more is in use than it would allow.
         """
 
+    @property
+    def memory(self) -> Path | None:
+        """Return the directory with the files of the memory controller; None without one."""
+
     def started(self, pid: int) -> None:
         """Take note of the process that was launched into the domain."""
 

@@ -103,6 +103,11 @@ class ObservedDomain:
         """Return None: there is no group."""
         return None
 
+    @property
+    def memory(self) -> Path | None:
+        """Return None: there is no group."""
+        return None
+
     def set_limits(self, limits: ExecutionLimits) -> None:
         """Have the next sample judged by other limits; the backstops stay."""
         self._limits = limits
@@ -128,6 +133,7 @@ class ObservedDomain:
                     await anyio.to_thread.run_sync(self._stop_once)
             sample = await anyio.to_thread.run_sync(self._sample)
             self._note(sample)
+            limits = self._limits
             if limits.memory_bytes is not None and sample.memory_bytes > limits.memory_bytes:
                 return EndCause.MEMORY
             if limits.pids is not None and sample.processes > limits.pids:

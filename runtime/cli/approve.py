@@ -23,6 +23,8 @@ _SESSIONS = "/admin/v1/sessions"
 _SESSIONS_NAMED_MAX = 50
 # How the name of a rule says that a flow rule asks, and why.
 _BY_FLOW = re.compile(r"\(flow (?P<rule>[^:]+): (?P<why>.*)\)$", re.DOTALL)
+# How it says that a command has run out of memory, and which.
+_BY_MEMORY = re.compile(r" \(memory of (?P<command>.*)\)$", re.DOTALL)
 _STATES = {"rejected": "refused", "used": "approved, and its call has run"}
 
 
@@ -112,6 +114,9 @@ def _why(rule: str) -> str:
     flow = _BY_FLOW.search(rule)
     if flow is not None:
         return f"asked because of flow rule {flow['rule']}: {flow['why']}"
+    memory = _BY_MEMORY.search(rule)
+    if memory is not None:
+        return f"asked because its command is out of memory: {memory['command']}"
     named = "[default]" if rule == "default" else f"rule {rule}"
     return f"asked because {named} wants a person's yes"
 

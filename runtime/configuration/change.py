@@ -16,6 +16,8 @@ _AT_ONCE = frozenset(
         "default",
         "unified_cost",
         "flow",
+        "ladder",
+        "estimates",
         "turns",
         "turn_rule",
         "task_class",

@@ -43,12 +43,21 @@ class Limits(_Shares):
     """What one call may take of the machine."""
 
     memory_mib: Positive | None = 512
+    # Up to here a call may declare that it needs more, or be given more while it runs.
+    memory_mib_max: Positive | None = None
     pids: Positive | None = 128
     cpus: Cpus | None = 1.0
     cpu_ms: Positive | None = None
     wall_ms: Positive = 60_000
     output_bytes: Positive = 8 * _MIB
     egress_bytes: Amount | None = None
+
+    @model_validator(mode="after")
+    def _is_below_its_ceiling(self) -> Self:
+        most, given = self.memory_mib_max, self.memory_mib
+        if most is not None and (given is None or given > most):
+            raise ValueError(f"memory_mib_max: {most} is a ceiling; it cannot be below memory_mib")
+        return self
 
 
 class Shared(_Shares):
@@ -92,6 +101,7 @@ def execution_limits(table: Limits) -> ExecutionLimits:
     return ExecutionLimits(
         memory_bytes=_bytes(table.memory_mib),
         memory_high_bytes=_bytes(table.memory_high_mib),
+        memory_ceiling_bytes=_bytes(table.memory_mib_max),
         swap_bytes=_bytes(table.swap_mib),
         pids=table.pids,
         cpu_millis=_millis(table.cpus),

@@ -25,6 +25,7 @@ from runtime.configuration.contention import CommonsTable, ContentionTable, chec
 from runtime.configuration.credentials import UpstreamAuthTable
 from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
+from runtime.configuration.ladder import EstimatesTable, LadderTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
@@ -375,6 +376,8 @@ class Config(Table):
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()
     flow: FlowTable = FlowTable()
+    ladder: LadderTable = LadderTable()
+    estimates: EstimatesTable = EstimatesTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:

@@ -29,6 +29,7 @@ from memory_store.store import Store
 from memory_store.tenants import TenantBook
 from memory_store.tokens import hash_of
 from memory_store.turn_book import TurnBook
+from memory_store.works import WorkBook
 from memory_store.writer import Writer
 from runtime.link.client import Link
 from runtime.link.house import House
@@ -48,6 +49,7 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "turns": (TurnBook, "past history begin extend mark_cut set_outcome"),
     "flows": (FlowBook, "known mark say"),
     "manifests": (ManifestBook, "all approve"),
+    "works": (WorkBook, "all add"),
     "archive": (Archive, "put read"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
@@ -200,6 +202,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         flows=remote(FlowBook, "flows", link),
         principals=RemotePrincipals(link),
         manifests=remote(ManifestBook, "manifests", bulk),
+        works=remote(WorkBook, "works", bulk),
         archive=remote(Archive, "archive", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),

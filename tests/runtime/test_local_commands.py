@@ -10,10 +10,13 @@ from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause, Level, Victim
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
 from ebpf.executor import Measured
+from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.ids import PrincipalId, SessionId, TenantId
-from governor.limits import ExecutionLimits, SharedLimits
+from governor.ladder import Rung
+from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
+from governor.raising import Culprit, Story
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
 from runtime.local_commands import LocalCommands
@@ -66,6 +69,10 @@ ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
             "raise egress_bytes",
         ),
     ),
+    EndCause.STUCK: (
+        {"signal": 9},
+        ("no progress within its", "64 MiB", "memory_mib"),
+    ),
 }
 STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
@@ -80,6 +87,7 @@ STATUSES = {
     EndCause.WALL: CallStatus.TIMED_OUT,
     EndCause.OUTPUT: CallStatus.LIMIT_HIT,
     EndCause.EGRESS: CallStatus.LIMIT_HIT,
+    EndCause.STUCK: CallStatus.LIMIT_HIT,
 }
 
 
@@ -145,6 +153,7 @@ class Executor:
         session: str,
         told: Callable[[Measured], None] | None = None,
         is_frozen: bool = False,
+        plan: LadderPlan | None = None,
     ) -> CommandResult:
         self.places.append((tenant, session))
         self.frozen_at_start.append(is_frozen)
@@ -425,9 +434,7 @@ def test_a_server_has_its_limits_or_is_not_started_unless_it_may_do_without() ->
     local.wrap_server("git", ["git"], replace(limits, required=False))
 
     found = executor.server_limits
-    assert [(one.memory_bytes, one.pids, one.cpu_millis) for one in found] == [
-        (MIB, 7, 500)
-    ] * 2
+    assert [(one.memory_bytes, one.pids, one.cpu_millis) for one in found] == [(MIB, 7, 500)] * 2
 
 
 def test_a_server_s_use_is_what_was_counted_since_its_start() -> None:
@@ -436,7 +443,10 @@ def test_a_server_s_use_is_what_was_counted_since_its_start() -> None:
     nothing = local.server_use("git"), local.server_killed_by("git")
     executor.measured = (3, replace(MEASURED, memory_bytes=4096))
     known = local.server_use("git")
-    executor.measured = (3, replace(MEASURED, memory_kills=1, memory_peak_bytes=64 * MIB, killed_by=EndCause.MEMORY))
+    executor.measured = (
+        3,
+        replace(MEASURED, memory_kills=1, memory_peak_bytes=64 * MIB, killed_by=EndCause.MEMORY),
+    )
 
     assert nothing == (None, "")
     assert known == ServerUse(life=3, totals={Unit.CPU_MS: 7}, memory_bytes=4096)
@@ -481,8 +491,33 @@ async def test_freezing_reaches_the_machine_and_its_refusal_is_said_in_the_gatew
 async def test_what_was_sent_is_measured_and_whom_it_went_to_is_noted() -> None:
     local, _ = commands(ended(exit_code=0, sent=750, notes=("connected to 10.0.0.9:443 (curl)",)))
 
-    outcome = await local.run("call_1", COMMAND, LIMITS, Meter())
+    outcome = await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
 
     assert outcome.usage.measured.of(Unit.EGRESS_BYTES) == 750
     assert outcome.notes == ("connected to 10.0.0.9:443 (curl)",)
     assert outcome.explanation == ""
+
+
+def test_how_a_command_went_up_the_ladder_is_told_with_two_ways_on() -> None:
+    story = Story(
+        path=(Rung.FREE, Rung.THROTTLED, Rung.ASKING, Rung.ENDED),
+        limit_bytes=128 * MIB,
+        raises=1,
+        culprit=Culprit(pid=7, name="cc1plus", rss_bytes=100 * MIB),
+        said=("a person raised its limit to 128 MiB", "a person refused it more: enough"),
+    )
+    stuck = replace(ended(EndCause.STUCK, signal=9), story=story)
+    limits = replace(LIMITS, memory_ceiling_bytes=256 * MIB)
+
+    said = explanation_of(stuck, limits)
+
+    for words in (
+        "memory limit of 128 MiB",
+        "cc1plus (process 7) held 100 MiB",
+        "it was slowed down",
+        "it was given more memory, times 1",
+        "a person refused it more: enough",
+        "Work on less at a time",
+        "where N is up to 256",
+    ):
+        assert words in said

@@ -14,8 +14,10 @@ import pytest
 from anyio.abc import TaskStatus
 from contracts.builders import COST, TENANT, budget, record, request, used
 
+from governor.command_class import CommandClass
 from governor.events import Reserved
-from governor.ids import ApprovalId, PrincipalId, SessionId, UpstreamName
+from governor.expectation import Known, Measure, Work
+from governor.ids import ApprovalId, PrincipalId, SessionId, ToolName, UpstreamName
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.errors import (
@@ -91,6 +93,17 @@ async def test_a_call_is_admitted_settled_and_recorded_as_beside_the_store(tmp_p
     assert (here.used, here.reserved) == (3, 0)
     assert settled.reservation.reservation_id == asked.reservation_id
     assert known.record == record(asked, usage=usage)
+
+
+async def test_what_a_worker_learned_is_known_to_the_others(tmp_path: Path) -> None:
+    work = Work(tenant=TENANT, tool=ToolName("shell_run"), kind=CommandClass.TEST, repository="a")
+    used_so = Known().with_call({Measure.WALL_MS: 70, Measure.MEMORY_PEAK_KIB: 90_000})
+    async with ends(tmp_path) as both:
+        await both.store.works.add(((work, used_so),), now_ms=1)
+        await both.store.works.add(((work, used_so),), now_ms=2)
+        there, here = await both.held.works.all(), await both.store.works.all()
+
+    assert here == there == ((work, used_so.plus(used_so)),)
 
 
 async def test_who_calls_is_proven_at_the_other_end_and_nothing_but_a_hash_goes_there(
