@@ -9,7 +9,6 @@ in a hot loop and a grace period of the kernel after a pause.
 
 import argparse
 import os
-import statistics
 import subprocess
 import tempfile
 import time
@@ -170,7 +169,7 @@ def _print(gap_seconds: float, taken: dict[str, list[float]]) -> None:
     print(f"\n{gap_seconds * 1000:.0f} ms between two, {len(taken[BARE])} of each")
     print("| way | p10 ms | p50 ms | p95 ms | p50 over posix_spawn, ms | ratio |")
     print("|---|---|---|---|---|---|")
-    bare_ms = statistics.median(taken[BARE])
+    bare_ms = _quantile(taken[BARE], 0.5)
     for name, samples_ms in taken.items():
         p10, p50, p95 = (_quantile(samples_ms, part) for part in (0.1, 0.5, 0.95))
         over = f"{p50 - bare_ms:+.2f} | {p50 / bare_ms:.1f}"
