@@ -281,11 +281,12 @@ class LocalCommands:
         seen = "" if peak is None else f" (peak {peak / _MIB:.0f} MiB)"
         match measured.killed_by:
             case EndCause.MEMORY:
-                return f"the kernel killed it at the memory limit of its table{seen}"
+                why = "at the memory limit of its table"
             case EndCause.HOST_MEMORY:
-                return f"the kernel killed it because the machine was out of memory{seen}"
+                why = "because the machine was out of memory"
             case _:
-                return f"the kernel killed it for want of memory; whose is not known{seen}"
+                why = "for want of memory; whose is not known"
+        return f"the kernel killed a process of it {why}{seen}"
 
     async def server_over(self, name: str) -> str:
         """Return in words which limit a server is over that the kernel does not end it by.
