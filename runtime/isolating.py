@@ -19,7 +19,7 @@ from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
 from governor.isolation import Isolation
 from runtime.configuration.machine import Local
-from runtime.local_commands import RoomFor
+from runtime.local_commands import RoomFor, always_room
 
 _MIB = 1 << 20
 # No id has this sign, so a tenant and a session make one name that no others make.
@@ -72,6 +72,21 @@ def room_of(isolator: Isolator) -> RoomFor:
         return isolator.call(f"{tenant}{_BETWEEN}{session}", priority)
 
     return room
+
+
+async def room_on(
+    stack: AsyncExitStack,
+    local: Local,
+    host: Host,
+    executor: LocalExecutor,
+    elapsed_ms: Callable[[], int],
+) -> RoomFor:
+    """Return where commands wait for room, which is looked after until the stack is closed."""
+    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=elapsed_ms)
+    if isolator is None:
+        return always_room
+    await stack.enter_async_context(isolating(isolator))
+    return room_of(isolator)
 
 
 @asynccontextmanager

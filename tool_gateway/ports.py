@@ -293,7 +293,6 @@ class SessionPausing(Protocol):
             LedgerUnavailableError: that cannot be kept, so the session goes on.
             LedgerOverloadedError: as above.
         """
-        ...
 
 
 class SubSessionStore(Protocol):
@@ -308,7 +307,6 @@ class SubSessionStore(Protocol):
         Raises:
             SubSessionRefusedError: there is such a session, or it would stand too deep.
         """
-        ...
 
     async def close(self, above: ScopeChain, *, name: str) -> Amounts:
         """Close a session below `above` and return what came back.
@@ -316,7 +314,6 @@ class SubSessionStore(Protocol):
         Raises:
             SubSessionRefusedError: there is no such session below.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
