@@ -1,6 +1,6 @@
 """A ledger in memory, for tests: it passes the contract suite of the one in the database."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from governor import settlement
@@ -61,6 +61,8 @@ class MemoryLedger:
     records: list[CallRecord] = field(default_factory=list)
     _accounts: dict[BalanceKey, _Amounts] = field(default_factory=dict)
     _holds: dict[ReservationId, Hold] = field(default_factory=dict)
+    # As the budgets were when the hold was made; a later change is the next call's.
+    _described: dict[ReservationId, tuple[Account, ...]] = field(default_factory=dict)
     _lasting: set[ReservationId] = field(default_factory=set)
     _calls: set[CallId] = field(default_factory=set)
     _sessions: dict[SessionId, _Session] = field(default_factory=dict)
@@ -121,8 +123,7 @@ class MemoryLedger:
         hold = self._hold(reservation_id)
         settled = settlement.settle(hold.reservation, usage)
         self._end(settled, record)
-        accounts = self._accounts_of(hold.reservation.chain, hold.target, hold.created_at_ms)
-        standing = tuple(self._balance(account) for account in accounts)
+        standing = tuple(map(self._balance, self._described[reservation_id]))
         return replace(settled, standing=standing, warned=_warned(standing, settled.charges))
 
     async def release(self, reservation_id: ReservationId, record: CallRecord) -> Released:
@@ -205,7 +206,7 @@ class MemoryLedger:
         return used
 
     def _store(
-        self, request: AdmissionRequest, reserved: Reserved, accounts: Iterable[Account]
+        self, request: AdmissionRequest, reserved: Reserved, accounts: Sequence[Account]
     ) -> None:
         reservation = reserved.reservation
         if reservation.reservation_id in self._holds or reservation.call_id in self._calls:
@@ -221,6 +222,7 @@ class MemoryLedger:
             opens_turn=opens_turn,
             created_at_ms=request.now_ms,
         )
+        self._described[reservation.reservation_id] = tuple(accounts)
         if request.outlives_process:
             self._lasting.add(reservation.reservation_id)
         for account, line in zip(accounts, reservation.lines, strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 from contracts.builders import COST, TENANT, budget, chain, record, request, used
 from contracts.conftest import SqlStage
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 
@@ -178,8 +178,17 @@ def _ended_once(connection: Connection) -> Counter[str]:
     return +ended
 
 
+# A budget that is changed while a call runs is seen by the next one.
+CHANGED_MEANWHILE: list[Op] = [
+    ("admit", ("ada", "s1"), 0, "t1", ("", "")),
+    ("tenant_budget", 1),
+    ("settle", 0, 0),
+]
+
+
 @settings(max_examples=60, deadline=None)
 @given(OPS)
+@example(CHANGED_MEANWHILE)
 def test_random_histories_keep_the_invariants(ops: list[Op]) -> None:
     anyio.run(_play, ops)
 

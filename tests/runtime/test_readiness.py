@@ -159,5 +159,5 @@ async def test_an_upstream_is_told_whole_with_its_processes_its_end_and_its_word
     assert told["health"] == {
         "every_s": 30,
         "failed": 0,
-        "answered_at_ms": pytest.approx(told["started_at_ms"], abs=5),
+        "answered_at_ms": pytest.approx(told["started_at_ms"], abs=5_000),
     }
