@@ -58,6 +58,8 @@ def test_what_cannot_be_a_price_or_a_draw_is_refused(text: str) -> None:
 def test_what_a_call_may_send_is_its_limit_else_what_is_held(
     said: str, expected: int | None
 ) -> None:
-    config = parse_config(f'[[rule]]\nname = "send"\n{said}\n', source="test")
+    policy = policy_of(parse_config(f'[[rule]]\nname = "send"\n{said}\n', source="test"))
 
-    assert policy_of(config).rules[0].limits.egress_bytes == expected
+    rule = policy.rule_for(tool=ToolName("any"), tenant=TenantId("acme"), agent=PrincipalId("ada"))
+
+    assert rule.limits.egress_bytes == expected
