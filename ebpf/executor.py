@@ -166,8 +166,7 @@ class LocalExecutor:
                 ladder=ladder,
             )
             wall_ms = _elapsed_ms(started + pause.frozen_seconds)
-            await launched.wait_until_gone()
-            await _drain(attached, DRAIN_SECONDS_MAX if cause is EndCause.EXITED else 0)
+            await _until_gone(launched, attached, cause)
             return _result(
                 cause,
                 captured,
@@ -467,6 +466,12 @@ async def _discard(
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)
+
+
+async def _until_gone(launched: Launched, attached: Sequence[Attachment], cause: EndCause) -> None:
+    """Return when nothing is left of a command; what it had on its way goes if it ended itself."""
+    await launched.wait_until_gone()
+    await _drain(attached, DRAIN_SECONDS_MAX if cause is EndCause.EXITED else 0)
 
 
 async def _drain(attached: Sequence[Attachment], seconds_max: float) -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 from ebpf.attachment import Attacher
 from ebpf.capability import CapabilityState, Host
@@ -15,13 +16,20 @@ from ebpf.probe.pins import Pins
 logger = logging.getLogger(__name__)
 
 
+class Terms(Protocol):
+    """What the configuration says of local commands."""
+
+    @property
+    def free_loopback(self) -> bool:
+        """Whether what goes to this machine itself is no egress."""
+
+    @property
+    def watch_opens(self) -> bool:
+        """Whether files opened for writing are counted."""
+
+
 def metered(
-    stack: AsyncExitStack,
-    host: Host,
-    *,
-    state_dir: Path,
-    has_free_loopback: bool,
-    watches_opens: bool,
+    stack: AsyncExitStack, host: Host, *, state_dir: Path, terms: Terms
 ) -> tuple[Host, tuple[Attacher, ...]]:
     """Return the host and what is to be hung on each domain; `stack` takes it away at the end.
 
@@ -35,8 +43,8 @@ def metered(
     try:
         metering = Metering(
             pins=pins,
-            tracers=TRACERS if watches_opens else WITHOUT_OPENS,
-            has_free_loopback=has_free_loopback,
+            tracers=TRACERS if terms.watch_opens else WITHOUT_OPENS,
+            has_free_loopback=terms.free_loopback,
         )
     except ProbeError as error:
         logger.warning("Nothing meters what commands send: %s", error)

@@ -103,7 +103,6 @@ class Reload(Protocol):
 
     async def __call__(self, *, by: Actor) -> Reloaded:
         """Return what was taken over."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,13 +160,7 @@ async def open_sidecar(
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
-        host, attachers = metered(
-            stack,
-            probe_host(),
-            state_dir=state_dir,
-            has_free_loopback=config.local.free_loopback,
-            watches_opens=config.local.watch_opens,
-        )
+        host, attachers = metered(stack, probe_host(), state_dir=state_dir, terms=config.local)
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
@@ -182,13 +175,11 @@ async def open_sidecar(
         )
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
-
         freezer = SessionFreezer(running=ground.running, commands=local)
         await keep_house(stack, ground, webhook, pins, freezer)
         await stack.enter_async_context(fleet.connected())
         await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()
-
         readiness = _readiness(ground, fleet, local)
         reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(

@@ -8,6 +8,7 @@ import pytest
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from ebpf.errors import ProbeError
 from runtime import metered as module
+from runtime.configuration.machine import Local
 from runtime.metered import metered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("metering.says-what-is-missing")]
@@ -22,9 +23,7 @@ async def test_a_host_that_cannot_meter_has_nothing_hung_on_its_domains(tmp_path
     unable = host(CapabilityState.ABSENT)
 
     async with AsyncExitStack() as stack:
-        found, attachers = metered(
-            stack, unable, state_dir=tmp_path, has_free_loopback=False, watches_opens=True
-        )
+        found, attachers = metered(stack, unable, state_dir=tmp_path, terms=Local())
 
     assert found is unable
     assert attachers == ()
@@ -43,8 +42,7 @@ async def test_a_host_that_fails_after_it_was_probed_loses_the_capability_with_t
             stack,
             host(CapabilityState.ENFORCED),
             state_dir=tmp_path,
-            has_free_loopback=False,
-            watches_opens=True,
+            terms=Local(),
         )
 
     assert attachers == ()
