@@ -1,11 +1,14 @@
 """What runs the local commands of calls on a sidecar's ground."""
 
 import tempfile
+from contextlib import AsyncExitStack
 
+from ebpf.capability import Host
 from ebpf.executor import LocalExecutor
 from runtime.configuration.ladder import ladder_terms_of
 from runtime.ground import Ground
-from runtime.local_commands import LocalCommands, RoomFor
+from runtime.isolating import isolating, isolator_of, room_of
+from runtime.local_commands import LocalCommands, RoomFor, always_room
 from runtime.machine import shares_of
 
 
@@ -26,3 +29,16 @@ def local_commands_of(ground: Ground, executor: LocalExecutor, room: RoomFor) ->
         ladder=lambda: ladder_terms_of(ground.config.ladder),
         asker=ground.memory,
     )
+
+
+async def room_on(
+    stack: AsyncExitStack, ground: Ground, host: Host, executor: LocalExecutor
+) -> RoomFor:
+    """Return where commands wait for room, which is looked after until the stack is closed."""
+    isolator = isolator_of(
+        ground.config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
+    )
+    if isolator is None:
+        return always_room
+    await stack.enter_async_context(isolating(isolator))
+    return room_of(isolator)

@@ -49,10 +49,9 @@ from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
-from runtime.isolating import isolating, isolator_of, room_of
 from runtime.listeners import check_open_access
-from runtime.local_calls import local_commands_of
-from runtime.local_commands import LocalCommands, RoomFor, always_room
+from runtime.local_calls import local_commands_of, room_on
+from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
@@ -171,7 +170,7 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        room = await _isolated(stack, ground, host, executor)
+        room = await room_on(stack, ground, host, executor)
         local = local_commands_of(ground, executor, room)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
@@ -233,19 +232,6 @@ async def _begin(
     if seat.keeper is not None:
         # Before upstreams are connected: after a restart the workers wait for nothing else.
         await stack.enter_async_context(seat.keeper.answering(ground.store))
-
-
-async def _isolated(
-    stack: AsyncExitStack, ground: Ground, host: Host, executor: LocalExecutor
-) -> RoomFor:
-    """Return where commands wait for room, which is looked after until the stack is closed."""
-    isolator = isolator_of(
-        ground.config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
-    )
-    if isolator is None:
-        return always_room
-    await stack.enter_async_context(isolating(isolator))
-    return room_of(isolator)
 
 
 async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
