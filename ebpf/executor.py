@@ -132,7 +132,6 @@ class LocalExecutor:
         may have with those of the tenant. Its time limit does not run while it is frozen. One
         that `is_frozen` from the start does not begin before it is thawed. With a `plan` it goes
         up a ladder before its memory limit ends it.
-
         `told` hears what the command had used when its last process was gone, also when the
         run is cancelled and there is no result to read it from.
 
