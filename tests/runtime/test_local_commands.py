@@ -14,9 +14,7 @@ from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.ids import PrincipalId, SessionId, TenantId
-from governor.ladder import Rung
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
-from governor.raising import Culprit, Story
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
 from runtime.local_commands import LocalCommands
@@ -439,28 +437,3 @@ async def test_what_was_sent_is_measured_and_whom_it_went_to_is_noted() -> None:
     assert outcome.usage.measured.of(Unit.EGRESS_BYTES) == 750
     assert outcome.notes == ("connected to 10.0.0.9:443 (curl)",)
     assert outcome.explanation == ""
-
-
-def test_how_a_command_went_up_the_ladder_is_told_with_two_ways_on() -> None:
-    story = Story(
-        path=(Rung.FREE, Rung.THROTTLED, Rung.ASKING, Rung.ENDED),
-        limit_bytes=128 * MIB,
-        raises=1,
-        culprit=Culprit(pid=7, name="cc1plus", rss_bytes=100 * MIB),
-        said=("a person raised its limit to 128 MiB", "a person refused it more: enough"),
-    )
-    stuck = replace(ended(EndCause.STUCK, signal=9), story=story)
-    limits = replace(LIMITS, memory_ceiling_bytes=256 * MIB)
-
-    said = explanation_of(stuck, limits)
-
-    for words in (
-        "memory limit of 128 MiB",
-        "cc1plus (process 7) held 100 MiB",
-        "it was slowed down",
-        "it was given more memory, times 1",
-        "a person refused it more: enough",
-        "Work on less at a time",
-        "where N is up to 256",
-    ):
-        assert words in said
