@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,8 +125,7 @@ class LocalExecutor:
     ) -> CommandResult:
         """Run a command to its end or to its limit; nothing of it is left afterwards.
 
-        It shares what `session` may have with the session's other commands, and what `tenant`
-        may have with those of the tenant.
+        It shares what `session` and `tenant` may have with their other commands.
 
         Its time limit does not run while it is frozen. One that `is_frozen` from the start
         does not begin before it is thawed.
@@ -144,11 +143,9 @@ class LocalExecutor:
         started = anyio.current_time()
         place = Place(tenant=tenant, session=session, call=name)
         domain = self._running[name] = self._domains.make(place, limits)
-        pause = self._pauses[name] = Pause(domain)
+        pause = self._pauses[name] = self.stillness.joined((tenant, session), Pause(domain))
         launched: Launched | None = None
         attached: list[Attachment] = []
-        standing = ExitStack()
-        standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
             if is_frozen:
@@ -183,8 +180,8 @@ class LocalExecutor:
                 unmeasurable=self.unmeasurable,
             )
         finally:
-            standing.close()
             del self._pauses[name], self._running[name]
+            self.stillness.left((tenant, session), pause)
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
     def _attach(

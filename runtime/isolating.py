@@ -19,7 +19,7 @@ from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
 from governor.isolation import Isolation
 from runtime.configuration.machine import Local
-from runtime.local_commands import RoomFor
+from runtime.local_commands import RoomFor, always_room
 
 _MIB = 1 << 20
 # No id has this sign, so a tenant and a session make one name that no others make.
@@ -72,6 +72,19 @@ def room_of(isolator: Isolator) -> RoomFor:
         return isolator.call(f"{tenant}{_BETWEEN}{session}", priority)
 
     return room
+
+
+@asynccontextmanager
+async def isolated_room(
+    local: Local, *, host: Host, executor: LocalExecutor, elapsed_ms: Callable[[], int]
+) -> AsyncIterator[RoomFor]:
+    """Yield where commands wait for room; without isolation there always is some."""
+    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=elapsed_ms)
+    if isolator is None:
+        yield always_room
+        return
+    async with isolating(isolator):
+        yield room_of(isolator)
 
 
 @asynccontextmanager

@@ -19,12 +19,7 @@ from governor.policy import Policy
 from memory_store.audit import Actor
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
-from runtime.adapters import (
-    StoreManifests,
-    StorePausing,
-    StoreSubSessions,
-    StoreUses,
-)
+from runtime.adapters import StoreManifests, StorePausing, StoreSubSessions, StoreUses
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agent_runs.front import launchers_heard
@@ -50,9 +45,9 @@ from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
-from runtime.isolating import isolating, isolator_of, room_of
+from runtime.isolating import isolated_room
 from runtime.listeners import check_open_access
-from runtime.local_commands import LocalCommands, RoomFor, always_room
+from runtime.local_commands import LocalCommands, RoomFor
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of, shares_of
 from runtime.mcp_fronts import http_front, stdio_front
@@ -171,7 +166,10 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        local = _local(ground, executor, await _isolated(stack, ground, host, executor))
+        isolation = isolated_room(
+            config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
+        )
+        local = _local(ground, executor, await stack.enter_async_context(isolation))
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
         gateway = await _gateway(ground, offered, local)
@@ -232,19 +230,6 @@ async def _begin(
     if seat.keeper is not None:
         # Before upstreams are connected: after a restart the workers wait for nothing else.
         await stack.enter_async_context(seat.keeper.answering(ground.store))
-
-
-async def _isolated(
-    stack: AsyncExitStack, ground: Ground, host: Host, executor: LocalExecutor
-) -> RoomFor:
-    """Return where commands wait for room, which is looked after until the stack is closed."""
-    isolator = isolator_of(
-        ground.config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
-    )
-    if isolator is None:
-        return always_room
-    await stack.enter_async_context(isolating(isolator))
-    return room_of(isolator)
 
 
 def _local(ground: Ground, executor: LocalExecutor, room: RoomFor) -> LocalCommands:
