@@ -18,6 +18,7 @@ from ebpf.pressure_trigger import PressureTrigger
 from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
 from governor.isolation import Isolation
+from runtime.clock import SystemClock
 from runtime.configuration.machine import Local
 from runtime.local_commands import RoomFor, always_room
 
@@ -76,10 +77,10 @@ def room_of(isolator: Isolator) -> RoomFor:
 
 @asynccontextmanager
 async def isolated_room(
-    local: Local, *, host: Host, executor: LocalExecutor, elapsed_ms: Callable[[], int]
+    local: Local, host: Host, executor: LocalExecutor, clock: SystemClock
 ) -> AsyncIterator[RoomFor]:
     """Yield where commands wait for room; without isolation there always is some."""
-    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=elapsed_ms)
+    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=clock.elapsed_ms)
     if isolator is None:
         yield always_room
         return

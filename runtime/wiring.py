@@ -166,9 +166,7 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        isolation = isolated_room(
-            config.local, host=host, executor=executor, elapsed_ms=ground.clock.elapsed_ms
-        )
+        isolation = isolated_room(config.local, host, executor, ground.clock)
         local = _local(ground, executor, await stack.enter_async_context(isolation))
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
@@ -345,9 +343,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: local_tools(
-                ground.config, local, priority_of=ground.turnstile.priority_of
-            ),
+            shell.LOCAL: local_tools(ground.config, local, ground.turnstile.priority_of),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,
