@@ -265,6 +265,23 @@ SESSIONS = st.lists(
 
 
 @pytest.mark.requirement("isolation.somebody-runs")
+def test_where_nobody_fits_one_goes_on_and_the_same_until_it_is_over() -> None:
+    isolation = Isolation(TERMS)
+    looks = [
+        frozen_growing(
+            isolation,
+            seen("high", Priority.HIGH, base=400, held=100, expected=50),
+            seen("low", base=390, held=100 + number, expected=50),
+            now_ms=20 + 40 * number,
+        )
+        for number in range(8)
+    ]
+
+    assert len(looks[0]) == 1
+    assert set(looks) == {looks[0]}
+
+
+@pytest.mark.requirement("isolation.somebody-runs")
 @given(looks=st.lists(SESSIONS, min_size=1, max_size=20), step_ms=st.integers(1, 3_000))
 def test_somebody_always_runs(looks: list[list[Seen]], step_ms: int) -> None:
     isolation = Isolation(TERMS)
