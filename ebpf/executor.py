@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,11 +144,9 @@ class LocalExecutor:
         started = anyio.current_time()
         place = Place(tenant=tenant, session=session, call=name)
         domain = self._running[name] = self._domains.make(place, limits)
-        pause = self._pauses[name] = Pause(domain)
+        pause = self._pauses[name] = self.stillness.joined((tenant, session), Pause(domain))
         launched: Launched | None = None
         attached: list[Attachment] = []
-        standing = ExitStack()
-        standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
             self._attach(name, domain, limits, attached)
             ladder = ladder_on(name, domain, pause, limits, plan)
@@ -179,8 +177,8 @@ class LocalExecutor:
                 story=None if ladder is None else ladder.story,
             )
         finally:
-            standing.close()
             del self._pauses[name], self._running[name]
+            self.stillness.left((tenant, session), pause)
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
     async def _launch(self, command: Command, domain: Domain, containment: Containment) -> Launched:

@@ -1,8 +1,5 @@
 """Which sessions stand still as a whole, and the time limits that stand still with them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ebpf.pausing import Pause
 
 
@@ -14,21 +11,21 @@ class Stillness:
         self._pauses: dict[tuple[str, str], list[Pause]] = {}
         self._still: set[tuple[str, str]] = set()
 
-    @contextmanager
-    def kept(self, session: tuple[str, str], pause: Pause) -> Iterator[None]:
-        """Let a command's time limit stand still whenever its session does, in this block."""
-        pauses = self._pauses.setdefault(session, [])
-        pauses.append(pause)
+    def joined(self, session: tuple[str, str], pause: Pause) -> Pause:
+        """Return the pause, whose time limit stands still with its session until it has `left`."""
+        self._pauses.setdefault(session, []).append(pause)
         if session in self._still:
             pause.stand()
-        try:
-            yield
-        finally:
-            pauses.remove(pause)
-            if session in self._still:
-                pause.go_on()
-            if not pauses:
-                del self._pauses[session]
+        return pause
+
+    def left(self, session: tuple[str, str], pause: Pause) -> None:
+        """Let a command's time limit have nothing to do with its session any longer."""
+        pauses = self._pauses[session]
+        pauses.remove(pause)
+        if session in self._still:
+            pause.go_on()
+        if not pauses:
+            del self._pauses[session]
 
     def note(self, session: tuple[str, str], *, is_still: bool) -> None:
         """Take note of a session that stands still from now on, or goes on."""

@@ -18,6 +18,7 @@ from ebpf.pressure_trigger import PressureTrigger
 from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
 from governor.isolation import Isolation
+from runtime.clock import SystemClock
 from runtime.configuration.machine import Local
 from runtime.local_commands import RoomFor, always_room
 
@@ -74,19 +75,17 @@ def room_of(isolator: Isolator) -> RoomFor:
     return room
 
 
-async def room_on(
-    stack: AsyncExitStack,
-    local: Local,
-    host: Host,
-    executor: LocalExecutor,
-    elapsed_ms: Callable[[], int],
-) -> RoomFor:
-    """Return where commands wait for room, which is looked after until the stack is closed."""
-    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=elapsed_ms)
+@asynccontextmanager
+async def isolated_room(
+    local: Local, host: Host, executor: LocalExecutor, clock: SystemClock
+) -> AsyncIterator[RoomFor]:
+    """Yield where commands wait for room; without isolation there always is some."""
+    isolator = isolator_of(local, host=host, executor=executor, elapsed_ms=clock.elapsed_ms)
     if isolator is None:
-        return always_room
-    await stack.enter_async_context(isolating(isolator))
-    return room_of(isolator)
+        yield always_room
+        return
+    async with isolating(isolator):
+        yield room_of(isolator)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from tool_gateway.shell import Shell
 
 
 def local_tools(
-    config: Config, local: LocalCommands, *, priority_of: Callable[[ToolCall], Priority]
+    config: Config, local: LocalCommands, priority_of: Callable[[ToolCall], Priority]
 ) -> Shell:
     """Return what runs `shell_run` and `python_run`, for calls with these priorities."""
     return Shell(

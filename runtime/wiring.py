@@ -18,12 +18,7 @@ from governor.policy import Policy
 from memory_store.audit import Actor
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
-from runtime.adapters import (
-    StoreManifests,
-    StorePausing,
-    StoreSubSessions,
-    StoreUses,
-)
+from runtime.adapters import StoreManifests, StorePausing, StoreSubSessions, StoreUses
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agent_runs.front import launchers_heard
@@ -49,7 +44,7 @@ from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keep_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
-from runtime.isolating import room_on
+from runtime.isolating import isolated_room
 from runtime.listeners import check_open_access
 from runtime.local_calls import local_commands_of
 from runtime.local_commands import LocalCommands
@@ -164,7 +159,8 @@ async def open_sidecar(
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
-        room = await room_on(stack, config.local, host, executor, ground.clock.elapsed_ms)
+        isolation = isolated_room(config.local, host, executor, ground.clock)
+        room = await stack.enter_async_context(isolation)
         local = local_commands_of(ground, executor, room)
         offered = await _offered(ground, specs, local)
         fleet, pins = offered.fleet, offered.pins
@@ -328,9 +324,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         books=ground.books,
         backends={
             builtin.BUILTIN: builtins,
-            shell.LOCAL: local_tools(
-                ground.config, local, priority_of=ground.turnstile.priority_of
-            ),
+            shell.LOCAL: local_tools(ground.config, local, ground.turnstile.priority_of),
         },
         relays=fleet.relays,
         outcomes=offered.outcomes,

@@ -201,7 +201,6 @@ class Backend(Protocol):
             UpstreamNotReachedError: provably nothing was sent.
             UpstreamFailedError: the call was sent and no answer came back.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,9 +247,7 @@ class CommandRunner(Protocol):
         chain: ScopeChain,
         priority: Priority,
     ) -> CommandOutcome:
-        """Run the command; its whole process tree is gone when this returns or is cancelled.
-
-        It may wait for room first; `priority` is what it has beside the commands of others.
+        """Run the command, once there is room; its tree is gone when this returns.
 
         Raises:
             UpstreamNotReachedError: the command could not be started.

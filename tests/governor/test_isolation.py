@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,18 @@ def frozen(isolation: Isolation, *sessions: Seen, now_ms: int = 0) -> frozenset[
     return isolation.arrange(sessions, capacity_bytes=CAPACITY, now_ms=now_ms).frozen
 
 
+def frozen_growing(isolation: Isolation, *sessions: Seen, now_ms: int = 20) -> frozenset[str]:
+    """Return who stands still when all sessions held 10 MiB less at the look before."""
+    before = [
+        replace(
+            one, memory_bytes=one.memory_bytes - 10 * MIB, calls_bytes=one.calls_bytes - 10 * MIB
+        )
+        for one in sessions
+    ]
+    frozen(isolation, *before, now_ms=now_ms - 20)
+    return frozen(isolation, *sessions, now_ms=now_ms)
+
+
 def asked(
     priority: Priority = Priority.LOW, *, expected: int, session: str = "new", since_ms: int = 0
 ) -> Asked:
@@ -66,27 +80,37 @@ def test_sessions_that_fit_together_all_go_on() -> None:
 
 @pytest.mark.requirement("isolation.low-stands-still")
 def test_the_lesser_session_stands_still_when_both_do_not_fit() -> None:
+    found = frozen_growing(
+        Isolation(TERMS),
+        seen("high", Priority.HIGH, base=200, held=10, expected=400),
+        seen("low", base=200, held=10, expected=400),
+    )
+
+    assert found == {"low"}
+
+
+def test_who_takes_nothing_at_the_moment_goes_on() -> None:
     found = frozen(
         Isolation(TERMS),
         seen("high", Priority.HIGH, base=200, expected=400),
         seen("low", base=200, expected=400),
     )
 
-    assert found == {"low"}
+    assert found == frozenset()
 
 
 def test_the_most_important_one_goes_on_although_its_estimate_does_not_fit() -> None:
-    found = frozen(
+    found = frozen_growing(
         Isolation(TERMS),
-        seen("high", Priority.HIGH, base=200, expected=900),
-        seen("low", base=200, expected=400),
+        seen("high", Priority.HIGH, base=200, held=10, expected=900),
+        seen("low", base=200, held=10, expected=400),
     )
 
     assert found == {"low"}
 
 
 def test_among_equals_the_one_that_holds_most_goes_on() -> None:
-    found = frozen(
+    found = frozen_growing(
         Isolation(TERMS),
         seen("small", base=200, held=10, expected=200),
         seen("large", base=200, held=300, expected=400),
@@ -124,12 +148,13 @@ def test_who_stood_still_at_its_peak_is_tried_again() -> None:
 
 def test_who_has_stood_still_for_long_goes_before_its_equals() -> None:
     isolation = Isolation(TERMS)
-    large, small = (seen("large", base=200, held=300, expected=400), seen("small", expected=400))
-    frozen(isolation, large, small)
+    large = seen("large", base=200, held=300, expected=400)
+    small = seen("small", held=10, expected=400)
 
-    found = frozen(isolation, large, small, now_ms=TERMS.patience_ms + 1)
+    at_first = frozen_growing(isolation, large, small)
+    later = frozen_growing(isolation, large, small, now_ms=TERMS.patience_ms + 60)
 
-    assert found == {"large"}
+    assert (at_first, later) == ({"small"}, {"large"})
 
 
 def test_a_session_that_waits_for_processors_has_busy_lesser_ones_stand_still() -> None:
@@ -237,6 +262,23 @@ SESSIONS = st.lists(
     max_size=6,
     unique_by=lambda one: one.session,
 )
+
+
+@pytest.mark.requirement("isolation.somebody-runs")
+def test_where_nobody_fits_one_goes_on_and_the_same_until_it_is_over() -> None:
+    isolation = Isolation(TERMS)
+    looks = [
+        frozen_growing(
+            isolation,
+            seen("high", Priority.HIGH, base=400, held=100, expected=50),
+            seen("low", base=390, held=100 + number, expected=50),
+            now_ms=20 + 40 * number,
+        )
+        for number in range(8)
+    ]
+
+    assert len(looks[0]) == 1
+    assert set(looks) == {looks[0]}
 
 
 @pytest.mark.requirement("isolation.somebody-runs")

@@ -9,8 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ebpf.capability import Host
+from ebpf.capability import Host, probe_host
 from ebpf.command import Command, EndCause
+from ebpf.domains.hierarchies import UNIFIED
 from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.executor import LocalExecutor
 from ebpf.host_memory import HostMemory
@@ -35,6 +36,17 @@ LIMITS = ExecutionLimits(
     memory_bytes=None, pids=None, cpu_millis=None, cpu_ms=None, wall_ms=2_000, output_bytes=1_000
 )
 ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    """Return a host with the groups that isolation needs, of either version."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: control groups are made")
+    found = probe_host()
+    if found.found is None or UNIFIED not in found.found.hierarchies:
+        pytest.skip("needs control groups that can be frozen")
+    return found
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from governor.amounts import NOTHING, Unit
 from governor.call import CallStatus, Enforcement, Isolated
+from governor.fairness.claim import Priority
 from governor.limits import ExecutionLimits
 from governor.scope import ScopeChain
 from governor.usage import Usage
@@ -33,6 +34,7 @@ class FakeRunner:
     unmeasurable: Mapping[Unit, str] = field(default_factory=dict)
     commands: list[tuple[str, Command, ExecutionLimits]] = field(default_factory=list)
     chains: list[ScopeChain] = field(default_factory=list)
+    priorities: list[Priority] = field(default_factory=list)
     asked_cwd: str | None = None
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
@@ -47,8 +49,10 @@ class FakeRunner:
         meter: Meter,
         *,
         chain: ScopeChain,
+        priority: Priority,
     ) -> CommandOutcome:
         self.chains.append(chain)
+        self.priorities.append(priority)
         self.commands.append((name, command, limits))
         return self.ended
 
@@ -132,12 +136,14 @@ async def test_a_shorter_time_takes_no_other_limit_away() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_command_is_run_for_the_chain_of_its_call() -> None:
+async def test_a_command_is_run_for_the_chain_and_with_the_priority_of_its_call() -> None:
     runner = FakeRunner()
+    shell = Shell(runner=runner, environment={}, priority_of=lambda _: Priority.HIGH)
 
-    await Shell(runner=runner, environment={}).run(call(argv=["x"]), LIMITS, Meter())
+    await shell.run(call(argv=["x"]), LIMITS, Meter())
 
     assert runner.chains == [call().chain]
+    assert runner.priorities == [Priority.HIGH]
 
 
 @pytest.mark.anyio

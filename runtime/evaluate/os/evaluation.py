@@ -42,6 +42,7 @@ class Plan:
     seed: int
     minutes: int
     resume: Path | None = None
+    left_out: frozenset[str] = frozenset()
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def shape(
     """Return the evaluation's JSON of what was replayed in all arms."""
     complete = _complete(outcomes, plan)
     arms = [
-        shape_of(_name(arm, backend), memory_mib, pairs, seed=plan.seed)
+        shape_of(_name(arm, backend), memory_mib, pairs, seed=plan.seed, left_out=plan.left_out)
         for memory_mib in plan.memory_mib
         for arm in plan.arms
         if (pairs := paired(complete, arm, memory_mib))

@@ -12,6 +12,10 @@ from runtime.evaluate.os.outcome import Arm, Outcome, SessionOutcome
 
 RESAMPLES = 2_000
 _LOWER, _UPPER = 0.025, 0.975
+# What depends on how fast the machine is, and how busy with other things.
+TIMED = frozenset(
+    {"high_p50_ratio", "high_p95_ratio", "high_p99_ratio", "low_slowdown", "throughput_ratio"}
+)
 METRICS = (
     "survival",
     "high_p50_ratio",
@@ -50,15 +54,24 @@ def bootstrap(
     return [known[round(_LOWER * last)], known[round(_UPPER * last)]]
 
 
-def shape_of(name: str, memory_mib: int, pairs: Sequence[Pair], *, seed: int) -> dict[str, Any]:
-    """Return one arm as the evaluation's JSON has it."""
-    metrics = _metrics()
+def shape_of(
+    name: str,
+    memory_mib: int,
+    pairs: Sequence[Pair],
+    *,
+    seed: int,
+    left_out: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """Return one arm as the evaluation's JSON has it; a metric that is left out is None."""
+    metrics = {name: metric for name, metric in _metrics().items() if name not in left_out}
+    values = {name: metric(pairs) for name, metric in metrics.items()}
+    intervals = {name: bootstrap(pairs, metric, seed=seed) for name, metric in metrics.items()}
     return {
         "name": name,
         "memory_mib": memory_mib,
         "n": len(pairs),
-        **{metric: metrics[metric](pairs) for metric in METRICS},
-        "ci95": {metric: bootstrap(pairs, metrics[metric], seed=seed) for metric in METRICS},
+        **{metric: values.get(metric) for metric in METRICS},
+        "ci95": {metric: intervals.get(metric) for metric in METRICS},
     }
 
 

@@ -58,7 +58,7 @@ def _take(held: list[mmap.mmap], size: int, *, high: int, usage: str) -> None:
     size -= size % _PAGE
     if not size:
         return
-    block = mmap.mmap(-1, size)
+    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     held.append(block)
     batch = _BATCH_BYTES if high else size
     for start in range(0, size, batch):

@@ -5,7 +5,15 @@ import pytest
 
 from runtime.evaluate.os.checkpoint import Checkpoint, CheckpointError
 from runtime.evaluate.os.evaluation import Plan, shape
-from runtime.evaluate.os.figures import METRICS, Pair, bootstrap, paired, percentile, shape_of
+from runtime.evaluate.os.figures import (
+    METRICS,
+    TIMED,
+    Pair,
+    bootstrap,
+    paired,
+    percentile,
+    shape_of,
+)
 from runtime.evaluate.os.mixes import Role
 from runtime.evaluate.os.outcome import Arm, outcome_of
 from tests.runtime.evaluate.os_makers import outcome, session
@@ -88,6 +96,13 @@ def test_a_session_that_lost_a_call_did_not_survive_and_proves_no_slowdown() -> 
     assert found["survival"] == 0.5
     assert found["low_slowdown"] is None
     assert found["ci95"]["low_slowdown"] is None
+
+
+def test_what_depends_on_speed_can_be_left_out() -> None:
+    found = shape_of("none", 100, [pair(100.0)], seed=0, left_out=TIMED)
+
+    assert [name for name in METRICS if found[name] is not None] == ["survival", "wasted_mib_s"]
+    assert set(found["ci95"]) == set(METRICS)
 
 
 def test_only_mixes_that_were_replayed_in_every_arm_count() -> None:
