@@ -13,16 +13,18 @@ from ebpf.agents import Agent, AgentEntry, entered
 from ebpf.attachment import Attacher, Attachment
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
+from ebpf.confining.confiner import Confiner, Held
 from ebpf.containment import Containment, account_of, containment_for
 from ebpf.domains.domain import Domain, Measured
 from ebpf.domains.hierarchies import UNIFIED
 from ebpf.domains.place import Place
 from ebpf.domains.tree import GroupDomains
-from ebpf.errors import CapabilityMissingError, DomainError
+from ebpf.errors import CapabilityMissingError, DomainError, ProbeError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
 from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
+from ebpf.means import programs_for, system_calls_for
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
@@ -33,6 +35,7 @@ from ebpf.stillness import Stillness
 from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
+from governor.confines import Confines
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.raising import Story
 from governor.usage import OF_THE_MACHINE
@@ -89,6 +92,7 @@ class LocalExecutor:
         self.stillness = Stillness()
         self._attachers = tuple(attachers)
         self._pins = Pins(instance=instance_of(self._state_dir), pid=os.getpid())
+        self._confiner = Confiner()
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -112,7 +116,7 @@ class LocalExecutor:
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
-        return self._isolated(limits, self._containment(cwd))
+        return self._isolated(limits, self._containment(cwd, limits.confines))
 
     async def run(
         self,
@@ -140,7 +144,7 @@ class LocalExecutor:
             DomainError: its domain could not be made, read, emptied or removed.
             ProbeError: what counts it could not be attached or read.
         """
-        containment = self._containment(command.cwd)
+        containment = self._containment(command.cwd, limits.confines)
         started = anyio.current_time()
         place = Place(tenant=tenant, session=session, call=name)
         domain = self._running[name] = self._domains.make(place, limits)
@@ -150,11 +154,11 @@ class LocalExecutor:
         standing = ExitStack()
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
-            self._attach(name, domain, limits, attached)
+            held = await self._attach(name, domain, limits, attached)
             ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
-            launched = await self._launch(command, domain, containment)
+            launched = await self._launch(command, domain, containment, limits.confines)
             domain.started(launched.process.pid)
             cause, captured = await supervise(
                 launched,
@@ -174,6 +178,7 @@ class LocalExecutor:
                 launched=launched,
                 measured=_measured(domain, pause, attached),
                 attached=attached,
+                refused=() if held is None else held.refused(),
                 isolated=self._isolated(limits, containment),
                 unmeasurable=self.unmeasurable,
                 story=None if ladder is None else ladder.story,
@@ -183,7 +188,9 @@ class LocalExecutor:
             del self._pauses[name], self._running[name]
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
-    async def _launch(self, command: Command, domain: Domain, containment: Containment) -> Launched:
+    async def _launch(
+        self, command: Command, domain: Domain, containment: Containment, confines: Confines
+    ) -> Launched:
         """Return a command that has begun inside its domain.
 
         Raises:
@@ -194,13 +201,28 @@ class LocalExecutor:
             entry=domain.entry,
             account=self._account,
             carve=containment.carve,
+            system_calls=system_calls_for(confines, self._host),
             spawner=self._spawner,
         )
 
-    def _attach(
+    async def _hold(self, domain: Domain, confines: Confines) -> Held | None:
+        """Return what holds the domain to its confines, None where no program is needed for it.
+
+        Whether a command may run where the host cannot hold it was decided by its rule.
+        """
+        held = programs_for(confines, self._host)
+        if domain.unified is None or not held:
+            return None
+        try:
+            return await self._confiner.hold(domain.unified, confines, programs=held)
+        except ProbeError as error:
+            message = "the command cannot be held to what its rule allows"
+            raise CapabilityMissingError(message) from error
+
+    async def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
-    ) -> None:
-        """Add to `attached` what each attacher hangs on the domain.
+    ) -> Held | None:
+        """Add to `attached` what hangs on the domain; return what holds it to its confines, if any.
 
         Raises:
             CapabilityMissingError: nothing here holds a limit that is among these.
@@ -214,6 +236,9 @@ class LocalExecutor:
             # One by one: should one fail, those before it are still to be closed.
             group = domain.unified
             attached.extend(one.attach(name, group, limits) for one in self._attachers)
+        held = await self._hold(domain, limits.confines)
+        attached += [] if held is None else [held]
+        return held
 
     @asynccontextmanager
     async def agent(
@@ -261,7 +286,7 @@ class LocalExecutor:
         async with entered(
             name, domain, self._pauses, inside=inside, isolated=held, attached=attached
         ) as agent:
-            self._attach(name, domain, limits, attached)
+            await self._attach(name, domain, limits, attached)
             yield agent
 
     def session_group(self, tenant: str, session: str) -> SessionGroup | None:
@@ -360,12 +385,13 @@ class LocalExecutor:
         self._pins.sweep()  # only now: what is pinned holds what runs there
         return count
 
-    def _containment(self, cwd: str | None) -> Containment:
+    def _containment(self, cwd: str | None, confines: Confines) -> Containment:
         return containment_for(
             landlock_abi=self._host.landlock_abi,
             account=self._account,
             state_dir=self._state_dir,
             cwd=cwd,
+            confines=confines,
         )
 
     def _isolated(self, limits: ExecutionLimits, containment: Containment) -> Isolated:
@@ -380,6 +406,7 @@ def _result(
     launched: Launched,
     measured: Measured,
     attached: Sequence[Attachment],
+    refused: tuple[str, ...],
     isolated: Isolated,
     unmeasurable: Mapping[Unit, str],
     story: Story | None,
@@ -424,6 +451,7 @@ def _result(
         isolated=isolated,
         attached=measured.attached,
         notes=tuple(note for one in attached for note in one.notes()),
+        refused=refused,
         unmeasured={
             unit: unmeasurable.get(unit) or measured.unknown.get(unit) or _not_seen(unit)
             for unit, figure in figures.items()
