@@ -19,12 +19,12 @@ from ebpf.domains.domain import Domain, Measured
 from ebpf.domains.hierarchies import UNIFIED
 from ebpf.domains.place import Place
 from ebpf.domains.tree import GroupDomains
-from ebpf.errors import CapabilityMissingError, DomainError, ProbeError
+from ebpf.errors import CapabilityMissingError, DomainError
 from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
 from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
-from ebpf.means import programs_for, system_calls_for
+from ebpf.means import held_on, system_calls_for
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
@@ -154,7 +154,7 @@ class LocalExecutor:
         standing = ExitStack()
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
-            held = await self._attach(name, domain, limits, attached)
+            await self._attach(name, domain, limits, attached)
             ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
@@ -178,7 +178,6 @@ class LocalExecutor:
                 launched=launched,
                 measured=_measured(domain, pause, attached),
                 attached=attached,
-                refused=() if held is None else held.refused(),
                 isolated=self._isolated(limits, containment),
                 unmeasurable=self.unmeasurable,
                 story=None if ladder is None else ladder.story,
@@ -205,24 +204,10 @@ class LocalExecutor:
             spawner=self._spawner,
         )
 
-    async def _hold(self, domain: Domain, confines: Confines) -> Held | None:
-        """Return what holds the domain to its confines, None where no program is needed for it.
-
-        Whether a command may run where the host cannot hold it was decided by its rule.
-        """
-        held = programs_for(confines, self._host)
-        if domain.unified is None or not held:
-            return None
-        try:
-            return await self._confiner.hold(domain.unified, confines, programs=held)
-        except ProbeError as error:
-            message = "the command cannot be held to what its rule allows"
-            raise CapabilityMissingError(message) from error
-
     async def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
-    ) -> Held | None:
-        """Add to `attached` what hangs on the domain; return what holds it to its confines, if any.
+    ) -> None:
+        """Add to `attached` what holds the domain to its confines, and what each attacher hangs on.
 
         Raises:
             CapabilityMissingError: nothing here holds a limit that is among these.
@@ -235,10 +220,8 @@ class LocalExecutor:
         if domain.unified is not None:
             # One by one: should one fail, those before it are still to be closed.
             group = domain.unified
+            attached += await held_on(self._confiner, group, limits.confines, self._host)
             attached.extend(one.attach(name, group, limits) for one in self._attachers)
-        held = await self._hold(domain, limits.confines)
-        attached += [] if held is None else [held]
-        return held
 
     @asynccontextmanager
     async def agent(
@@ -406,7 +389,6 @@ def _result(
     launched: Launched,
     measured: Measured,
     attached: Sequence[Attachment],
-    refused: tuple[str, ...],
     isolated: Isolated,
     unmeasurable: Mapping[Unit, str],
     story: Story | None,
@@ -451,7 +433,7 @@ def _result(
         isolated=isolated,
         attached=measured.attached,
         notes=tuple(note for one in attached for note in one.notes()),
-        refused=refused,
+        refused=tuple(said for one in attached if isinstance(one, Held) for said in one.refused()),
         unmeasured={
             unit: unmeasurable.get(unit) or measured.unknown.get(unit) or _not_seen(unit)
             for unit, figure in figures.items()

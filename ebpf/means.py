@@ -1,8 +1,13 @@
 """By which means this host holds a command to what its rule withholds."""
 
+from pathlib import Path
+
+from ebpf.attachment import Attachment
 from ebpf.capability import CapabilityState, Host
+from ebpf.confining.confiner import Confiner
 from ebpf.confining.files import FILES
 from ebpf.confining.programs import DEVICES, NETWORK
+from ebpf.errors import CapabilityMissingError, ProbeError
 from ebpf.seccomp import Sockets, filter_for
 from governor.confines import Confines
 from governor.confines import Devices as DevicesAllowed
@@ -31,6 +36,26 @@ def programs_for(confines: Confines, host: Host) -> tuple[str, ...]:
     )
     files = FILES if confines.paths and _has(host, "file_programs") else ()
     return (*network, *devices, *files)
+
+
+async def held_on(
+    confiner: Confiner, group: Path, confines: Confines, host: Host
+) -> list[Attachment]:
+    """Return what holds a domain to its confines, nothing where no program is needed for it.
+
+    Whether a command may run where the host cannot hold it was decided by its rule.
+
+    Raises:
+        CapabilityMissingError: the kernel refused what it took when the host was probed.
+    """
+    programs = programs_for(confines, host)
+    if not programs:
+        return []
+    try:
+        return [await confiner.hold(group, confines, programs=programs)]
+    except ProbeError as error:
+        message = "the command cannot be held to what its rule allows"
+        raise CapabilityMissingError(message) from error
 
 
 def system_calls_for(confines: Confines, host: Host) -> bytes | None:

@@ -1,16 +1,13 @@
 """Local commands as the gateway sees them: what a model is told, what is charged."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause, Level
-from ebpf.energy import EnergyCounters
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
 from ebpf.executor import Measured
 from ebpf.ladder import LadderPlan
@@ -20,9 +17,8 @@ from governor.ids import PrincipalId, SessionId, TenantId
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
-from runtime.energy import ATTRIBUTED, ESTIMATED, EnergySource
+from runtime.energy import EnergySource
 from runtime.local_commands import LocalCommands
-from tests.ebpf.powercap import FakePowercap
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, Meter
 from tool_gateway.server_ports import ServerLimits, ServerUse
@@ -147,7 +143,6 @@ class Executor:
         self.server_limits: list[SharedLimits] = []
         self.measured: tuple[int, Measured] | None = None
         self.short = ""
-        self.meanwhile: Callable[[], object] = lambda: None
 
     async def run(
         self,
@@ -163,7 +158,6 @@ class Executor:
     ) -> CommandResult:
         self.places.append((tenant, session))
         self.frozen_at_start.append(is_frozen)
-        self.meanwhile()
         if told is not None:
             told(MEASURED)
         self.ran.append((name, command, limits))
@@ -219,16 +213,13 @@ def commands(
     ending: CommandResult | EbpfError,
     *,
     milliwatts_per_core: int | None = None,
-    counters: EnergyCounters | None = None,
 ) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
     local = LocalCommands(
         executor,
         workdir="/srv/work",
         at_once_max=2,
-        energy=EnergySource(
-            elapsed_ms=lambda: 0, counters=counters, milliwatts_per_core=milliwatts_per_core
-        ),
+        energy=EnergySource(elapsed_ms=lambda: 0, milliwatts_per_core=milliwatts_per_core),
         shares=SHARES,
     )
     return local, executor
@@ -305,50 +296,6 @@ async def test_energy_is_reckoned_from_processor_time_where_the_draw_of_a_core_i
     assert meter.usage.measured.of(Unit.ENERGY_MJ) == 50
     assert set(local.unmeasurable) == {Unit.EGRESS_BYTES}
     assert set(dark.unmeasurable) == {Unit.EGRESS_BYTES, Unit.ENERGY_MJ}
-
-
-@pytest.mark.anyio
-@pytest.mark.requirement("energy.attributed-where-counted")
-async def test_energy_is_the_calls_share_where_the_processors_count_it(tmp_path: Path) -> None:
-    host = FakePowercap(tmp_path)
-    host.packages({"intel-rapl:0": 0})
-    host.busy(user=0)
-    local, executor = commands(
-        ended(exit_code=0), milliwatts_per_core=7_030, counters=host.counters
-    )
-
-    def draw() -> None:
-        host.packages({"intel-rapl:0": 3_000_000})
-        host.busy(user=8)
-
-    executor.meanwhile = draw
-    outcome = await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
-
-    assert outcome.usage.measured.of(Unit.ENERGY_MJ) == 1_500  # 40 ms of 80 ms
-    assert outcome.usage.estimated == (Unit.ENERGY_MJ,)  # a share is no measurement
-    assert outcome.isolated.energy_by == ATTRIBUTED
-
-
-@pytest.mark.anyio
-async def test_energy_that_cannot_be_read_any_more_is_estimated_or_else_unmeasured(
-    tmp_path: Path,
-) -> None:
-    host = FakePowercap(tmp_path)
-    host.packages({"intel-rapl:0": 0})
-    host.busy(user=0)
-    local, executor = commands(
-        ended(exit_code=0), milliwatts_per_core=7_030, counters=host.counters
-    )
-    dark, dark_executor = commands(ended(exit_code=0), counters=host.counters)
-    executor.meanwhile = dark_executor.meanwhile = lambda: host.zone("intel-rapl:1", "package-1", 0)
-
-    outcome = await local.run("call_1", COMMAND, LIMITS, Meter(), chain=CHAIN)
-    shutil.rmtree(tmp_path / "powercap" / "intel-rapl:1")
-    unmeasured = (await dark.run("call_2", COMMAND, LIMITS, Meter(), chain=CHAIN)).usage.unmeasured
-
-    assert outcome.usage.measured.of(Unit.ENERGY_MJ) == 282
-    assert outcome.isolated.energy_by == ESTIMATED
-    assert "came or went" in unmeasured[Unit.ENERGY_MJ]
 
 
 @pytest.mark.anyio
