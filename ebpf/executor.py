@@ -149,8 +149,7 @@ class LocalExecutor:
         place = Place(tenant=tenant, session=session, call=name)
         domain = self._running[name] = self._domains.make(place, limits)
         pause = self._pauses[name] = Pause(domain)
-        launched: Launched | None = None
-        attached: list[Attachment] = []
+        launched, attached = None, list[Attachment]()
         standing = ExitStack()
         standing.enter_context(self.stillness.kept((tenant, session), pause))
         try:
