@@ -189,11 +189,7 @@ class LocalExecutor:
     async def _launch(
         self, command: Command, domain: Domain, containment: Containment, confines: Confines
     ) -> Launched:
-        """Return a command that has begun inside its domain.
-
-        Raises:
-            LaunchError: it never ran.
-        """
+        """Return a command that has begun inside its domain, or raise as `launch` does."""
         return await launch(
             command,
             entry=domain.entry,

@@ -160,7 +160,9 @@ async def open_sidecar(
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
-        host, attachers = await attached(stack, probe_host(), state_dir=state_dir, terms=config.local)
+        host, attachers = await attached(
+            stack, probe_host(), state_dir=state_dir, terms=config.local
+        )
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 
