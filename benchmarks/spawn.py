@@ -102,6 +102,7 @@ class Ways:
             entry=domain.entry,
             account=self._account,
             carve=self._carve,
+            system_calls=None,
             spawner=spawner,
         )
         await launched.wait_for_command()

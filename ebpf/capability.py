@@ -7,8 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ebpf.abilities import Capability, CapabilityState, group_rows, observed_rows
+from ebpf.confined_rows import confined_rows, energy_row
 from ebpf.domains.backends import Found, hybrid_backend, v1_backend, v2_backend
-from ebpf.domains.hierarchies import Hierarchy, find_hierarchies
+from ebpf.domains.hierarchies import UNIFIED, Hierarchy, find_hierarchies
 from ebpf.errors import DomainError
 from ebpf.launcher.landlock import ABI_SIGNAL, supported_abi
 from ebpf.metering_parts import found_parts, parts_without
@@ -71,7 +72,7 @@ def probe_host(
     """
     is_root = os.geteuid() == 0
     abi = supported_abi()
-    fences = (_containment(is_root=is_root, abi=abi), _landlock(abi))
+    fences = (_containment(is_root=is_root, abi=abi), _landlock(abi), energy_row())
     hierarchies = _hierarchies(proc)
     reasons = ["control groups were left alone on request"] if force_rlimit else []
     wanted = [] if force_rlimit else [kind for kind in _BACKENDS if only in {None, kind}]
@@ -84,7 +85,12 @@ def probe_host(
             continue
         return Host(
             backend=kind,
-            capabilities=group_rows(found) + fences + _metering(found.hierarchies, ""),
+            capabilities=(
+                *group_rows(found),
+                *fences,
+                *_metering(found.hierarchies, ""),
+                *confined_rows(_own_group(found.hierarchies), abi),
+            ),
             is_root=is_root,
             landlock_abi=abi,
             hierarchies={**hierarchies, **found.hierarchies},
@@ -93,7 +99,12 @@ def probe_host(
     why = "; ".join(reasons)
     return Host(
         backend=BackendKind.RLIMIT,
-        capabilities=observed_rows(why) + fences + _metering(hierarchies, why),
+        capabilities=(
+            *observed_rows(why),
+            *fences,
+            *_metering(hierarchies, why),
+            *confined_rows(None, abi),
+        ),
         is_root=is_root,
         landlock_abi=abi,
         hierarchies=hierarchies,
@@ -108,6 +119,11 @@ def _hierarchies(proc: Path) -> Mapping[str, Hierarchy]:
         )
     except FileNotFoundError:
         return {}  # no Linux, or no control groups in this kernel
+
+
+def _own_group(hierarchies: Mapping[str, Hierarchy]) -> Path | None:
+    unified = hierarchies.get(UNIFIED)
+    return None if unified is None else unified.own
 
 
 def _metering(hierarchies: Mapping[str, Hierarchy], why_not: str) -> tuple[Capability, ...]:

@@ -38,6 +38,7 @@ class EndCause(StrEnum):
     OUTPUT = "output"
     EGRESS = "egress"  # it sent all it may send; the kernel dropped what went beyond
     STUCK = "stuck"  # it made no progress with its memory, or nobody gave it more
+    PROBE = "probe"  # an operator's own probe counted further than the rule lets it
     UNKNOWN = "unknown"
 
 
@@ -68,8 +69,8 @@ class CommandResult:
     `pids_refused_by` where that is known; `victim` is the process that it killed for want of
     memory, where it said so. `frozen_ms` is how long the command stood still, which is not part
     of `wall_ms`. `attached` and `notes` are what the attachments of its domain counted and
-    noted. `unknown` says why a figure is None, by its name. `story` tells how it went up the
-    ladder.
+    noted, `refused` what it tried against its rule. `unknown` says why a figure is None, by its
+    name. `story` tells how it went up the ladder.
     """
 
     cause: EndCause
@@ -94,6 +95,7 @@ class CommandResult:
     isolated: Isolated
     attached: Mapping[Unit, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     story: Story | None = None

@@ -3,12 +3,14 @@
 import os
 import pwd
 import stat
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ebpf.errors import CapabilityMissingError
 from ebpf.launcher.landlock import ABI_SIGNAL
 from ebpf.launcher.spec import CarveSpec
+from governor.confines import FREE, Confines
 
 _CONTROL_GROUPS = "/sys/fs/cgroup"
 
@@ -69,12 +71,39 @@ def account_of(user: str) -> Account:
 
 
 def containment_for(
-    *, landlock_abi: int, account: Account | None, state_dir: Path, cwd: str | None
+    *,
+    landlock_abi: int,
+    account: Account | None,
+    state_dir: Path,
+    cwd: str | None,
+    confines: Confines = FREE,
 ) -> Containment:
-    """Decide what can stand between one command and the sidecar.
+    """Decide what can stand between one command and the sidecar, and what a rule withholds.
 
     `account` is the other user that the command runs as, None where it stays the sidecar's.
     """
+    found = _containment_for(
+        landlock_abi=landlock_abi, account=account, state_dir=state_dir, cwd=cwd
+    )
+    if found.carve is None:
+        return found
+    carve = CarveSpec(
+        abi=landlock_abi,
+        hidden=[*found.carve["hidden"], *_real(confines.hidden)],
+        read_only=[*found.carve["read_only"], *_real(confines.read_only)],
+        no_exec=_real(confines.no_exec_from),
+    )
+    return replace(found, carve=carve)
+
+
+def _real(paths: Sequence[str]) -> list[str]:
+    """Return the places themselves: nothing is withheld at a link that leads to one."""
+    return [os.path.realpath(path) for path in paths]
+
+
+def _containment_for(
+    *, landlock_abi: int, account: Account | None, state_dir: Path, cwd: str | None
+) -> Containment:
     if account is None:
         return _same_user(landlock_abi, state_dir, cwd)
     # Files that are made later beside a hidden directory are out of reach for everybody, so
@@ -113,4 +142,4 @@ def _same_user(landlock_abi: int, state_dir: Path, cwd: str | None) -> Containme
 def _carve(landlock_abi: int, *, hidden: list[str]) -> CarveSpec | None:
     if not landlock_abi:
         return None
-    return CarveSpec(abi=landlock_abi, hidden=hidden, read_only=[_CONTROL_GROUPS])
+    return CarveSpec(abi=landlock_abi, hidden=hidden, read_only=[_CONTROL_GROUPS], no_exec=[])

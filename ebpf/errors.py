@@ -13,6 +13,10 @@ class CapabilityMissingError(EbpfError):
     """This host cannot do what the executor was asked to guarantee."""
 
 
+class EnergyUnknownError(EbpfError):
+    """What the machine drew is not known."""
+
+
 class DomainError(EbpfError):
     """A domain could not be made, read, emptied or removed."""
 

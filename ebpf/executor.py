@@ -13,6 +13,7 @@ from ebpf.agents import Agent, AgentEntry, entered
 from ebpf.attachment import Attacher, Attachment
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
+from ebpf.confining.confiner import Confiner, Held
 from ebpf.containment import Containment, account_of, containment_for
 from ebpf.domains.domain import Domain, Measured
 from ebpf.domains.hierarchies import UNIFIED
@@ -23,6 +24,7 @@ from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
 from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
+from ebpf.means import held_on, system_calls_for
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
@@ -33,6 +35,7 @@ from ebpf.stillness import Stillness
 from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
+from governor.confines import Confines
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.raising import Story
 from governor.usage import OF_THE_MACHINE
@@ -89,6 +92,7 @@ class LocalExecutor:
         self.stillness = Stillness()
         self._attachers = tuple(attachers)
         self._pins = Pins(instance=instance_of(self._state_dir), pid=os.getpid())
+        self._confiner = Confiner()
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
@@ -112,7 +116,7 @@ class LocalExecutor:
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
-        return self._isolated(limits, self._containment(cwd))
+        return self._isolated(limits, self._containment(cwd, limits.confines))
 
     async def run(
         self,
@@ -140,19 +144,18 @@ class LocalExecutor:
             DomainError: its domain could not be made, read, emptied or removed.
             ProbeError: what counts it could not be attached or read.
         """
-        containment = self._containment(command.cwd)
+        containment = self._containment(command.cwd, limits.confines)
         started = anyio.current_time()
         place = Place(tenant=tenant, session=session, call=name)
         domain = self._running[name] = self._domains.make(place, limits)
         pause = self._pauses[name] = self.stillness.joined((tenant, session), Pause(domain))
-        launched: Launched | None = None
-        attached: list[Attachment] = []
+        launched, attached = None, list[Attachment]()
         try:
-            self._attach(name, domain, limits, attached)
+            await self._attach(name, domain, limits, attached)
             ladder = ladder_on(name, domain, pause, limits, plan)
             if is_frozen:
                 await pause.freeze()
-            launched = await self._launch(command, domain, containment)
+            launched = await self._launch(command, domain, containment, limits.confines)
             domain.started(launched.process.pid)
             cause, captured = await supervise(
                 launched,
@@ -181,24 +184,23 @@ class LocalExecutor:
             self.stillness.left((tenant, session), pause)
             await _discard(name, domain, launched, told=told, pause=pause, attached=attached)
 
-    async def _launch(self, command: Command, domain: Domain, containment: Containment) -> Launched:
-        """Return a command that has begun inside its domain.
-
-        Raises:
-            LaunchError: it never ran.
-        """
+    async def _launch(
+        self, command: Command, domain: Domain, containment: Containment, confines: Confines
+    ) -> Launched:
+        """Return a command that has begun inside its domain, or raise as `launch` does."""
         return await launch(
             command,
             entry=domain.entry,
             account=self._account,
             carve=containment.carve,
+            system_calls=system_calls_for(confines, self._host),
             spawner=self._spawner,
         )
 
-    def _attach(
+    async def _attach(
         self, name: str, domain: Domain, limits: ExecutionLimits, attached: list[Attachment]
     ) -> None:
-        """Add to `attached` what each attacher hangs on the domain.
+        """Add to `attached` what holds the domain to its confines, and what each attacher hangs on.
 
         Raises:
             CapabilityMissingError: nothing here holds a limit that is among these.
@@ -211,6 +213,7 @@ class LocalExecutor:
         if domain.unified is not None:
             # One by one: should one fail, those before it are still to be closed.
             group = domain.unified
+            attached += await held_on(self._confiner, group, limits.confines, self._host)
             attached.extend(one.attach(name, group, limits) for one in self._attachers)
 
     @asynccontextmanager
@@ -259,7 +262,7 @@ class LocalExecutor:
         async with entered(
             name, domain, self._pauses, inside=inside, isolated=held, attached=attached
         ) as agent:
-            self._attach(name, domain, limits, attached)
+            await self._attach(name, domain, limits, attached)
             yield agent
 
     def session_group(self, tenant: str, session: str) -> SessionGroup | None:
@@ -358,12 +361,13 @@ class LocalExecutor:
         self._pins.sweep()  # only now: what is pinned holds what runs there
         return count
 
-    def _containment(self, cwd: str | None) -> Containment:
+    def _containment(self, cwd: str | None, confines: Confines) -> Containment:
         return containment_for(
             landlock_abi=self._host.landlock_abi,
             account=self._account,
             state_dir=self._state_dir,
             cwd=cwd,
+            confines=confines,
         )
 
     def _isolated(self, limits: ExecutionLimits, containment: Containment) -> Isolated:
@@ -422,6 +426,7 @@ def _result(
         isolated=isolated,
         attached=measured.attached,
         notes=tuple(note for one in attached for note in one.notes()),
+        refused=tuple(said for one in attached if isinstance(one, Held) for said in one.refused()),
         unmeasured={
             unit: unmeasurable.get(unit) or measured.unknown.get(unit) or _not_seen(unit)
             for unit, figure in figures.items()

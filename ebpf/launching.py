@@ -57,6 +57,7 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
         rlimits=list(entry.rlimits),
         account=None,
         carve=None,
+        filter=None,
         status_fd=None,
         parent_pid=os.getpid(),
         governed=False,
@@ -85,6 +86,7 @@ def agent_argv(
         rlimits=list(entry.rlimits),
         account=account,
         carve=carve,
+        filter=None,
         status_fd=None,
         parent_pid=os.getpid(),
         governed=False,
@@ -189,9 +191,12 @@ async def launch(
     entry: Entry,
     account: Account | None,
     carve: CarveSpec | None,
+    system_calls: bytes | None,
     spawner: Spawner | None,
 ) -> Launched:
     """Start one command: as a clone of the spawner, in an interpreter where there is none.
+
+    It begins with the filter of `system_calls`, if there is one.
 
     Raises:
         LaunchError: there is not even a process that could become the command.
@@ -208,6 +213,7 @@ async def launch(
         rlimits=list(entry.rlimits),
         account=None if account is None else (account.uid, account.gid),
         carve=carve,
+        filter=system_calls,
         status_fd=None,
         parent_pid=os.getpid(),
         governed=True,

@@ -2,6 +2,7 @@
 
 from ebpf.capability import Capability, CapabilityState, Host
 from ebpf.containment import Containment
+from ebpf.means import needed_for
 from governor.call import Enforcement, Isolated
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 
@@ -58,7 +59,7 @@ def _capabilities_for(
         "shared_limits": tuple(None if share == UNLIMITED else 1 for share in shares),
     }
     names = [name for name, bounds in wanted.items() if any(map(_is_set, bounds))]
-    return [host.capability(name) for name in (*names, "kill_tree")]
+    return [host.capability(name) for name in (*names, *needed_for(limits), "kill_tree")]
 
 
 def _is_set(bound: int | None) -> bool:

@@ -66,12 +66,13 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolated:
-    """What stood around a local command while it ran."""
+    """What stood around a local command while it ran; `energy_by` is how its energy was found."""
 
     enforcement: Enforcement
     contained: bool
     by: str
     why: str = ""
+    energy_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from governor.confines import FREE, Confines
+
 
 class Isolation(StrEnum):
     """What a rule demands of the machine."""
@@ -21,6 +23,8 @@ class ExecutionLimits:
     memory limit may be raised up to `memory_ceiling_bytes`; None raises it never. It is expected
     to stay below `memory_expected_bytes` and to matter as `weight_wished` says: a machine that
     can slow it down above the one, or divide by the other, does so, and no other is asked to.
+    `confines` are what it may not do at all, `probe_limits` how far operators' own probes may
+    count, by name.
     """
 
     memory_bytes: int | None
@@ -40,6 +44,8 @@ class ExecutionLimits:
     memory_ceiling_bytes: int | None = None
     memory_expected_bytes: int | None = None
     weight_wished: int | None = None
+    confines: Confines = FREE
+    probe_limits: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

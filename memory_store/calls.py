@@ -263,4 +263,5 @@ def _isolated(text: str | None) -> Isolated | None:
         contained=parts["contained"],
         by=parts["by"],
         why=parts["why"],
+        energy_by=parts.get("energy_by", ""),  # calls of before it was kept have none
     )

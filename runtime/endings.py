@@ -8,6 +8,7 @@ from governor.amounts import Unit
 from governor.ladder import Rung
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.raising import Story
+from runtime.confinement_words import refusal_words
 
 _MIB = 1024 * 1024
 _WHOSE = {
@@ -31,7 +32,8 @@ def explanation_of(
     """Return what a model needs to know about how a command ended; empty if it went well."""
     said = _how(ended, limits, shares or {})
     hint = _refusals(ended, limits, shares or {})
-    return "; ".join(part for part in (said, hint) if part)
+    tried = refusal_words(ended.refused, limits.confines)
+    return "; ".join(part for part in (said, hint, tried) if part)
 
 
 def _how(ended: CommandResult, limits: ExecutionLimits, shares: Shares) -> str:
@@ -44,10 +46,21 @@ def _how(ended: CommandResult, limits: ExecutionLimits, shares: Shares) -> str:
             return _over_shared_memory(cause, shares, _seen(ended))
         case EndCause.HOST_MEMORY | EndCause.UNKNOWN | EndCause.SIGNALLED as cause:
             return _from_outside(cause, ended)
-        case EndCause.EGRESS:
-            return _egress_explanation(ended, limits)
+        case EndCause.EGRESS | EndCause.PROBE as cause:
+            return _over_counted(cause, ended, limits)
         case EndCause.PIDS | EndCause.CPU | EndCause.WALL | EndCause.OUTPUT as cause:
             return _over_limit(cause, limits, _seen(ended))
+
+
+def _over_counted(
+    cause: Literal[EndCause.EGRESS, EndCause.PROBE], ended: CommandResult, limits: ExecutionLimits
+) -> str:
+    if cause is EndCause.EGRESS:
+        return _egress_explanation(ended, limits)
+    return (
+        f"killed: a probe counted more than its rule allows ({'; '.join(ended.notes)}). "
+        "Do less of it in one call; an administrator can raise probe_limits in the rule"
+    )
 
 
 def _from_outside(

@@ -4,6 +4,7 @@ import tempfile
 
 from ebpf.executor import LocalExecutor
 from runtime.configuration.ladder import ladder_terms_of
+from runtime.energy import energy_source
 from runtime.ground import Ground
 from runtime.local_commands import LocalCommands, RoomFor
 from runtime.machine import shares_of
@@ -20,7 +21,7 @@ def local_commands_of(ground: Ground, executor: LocalExecutor, room: RoomFor) ->
         workdir=terms.workdir or tempfile.gettempdir(),
         at_once_max=max(1, terms.at_once_max // ground.seat.workers),
         is_frozen=ground.running.is_frozen,
-        milliwatts_per_core=ground.policy.milliwatts_per_core,
+        energy=energy_source(ground.policy.milliwatts_per_core, ground.clock.elapsed_ms),
         shares=shares_of(terms),
         room=room,
         ladder=lambda: ladder_terms_of(ground.config.ladder),

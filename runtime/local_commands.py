@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
 
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause
+from ebpf.energy import EnergyReading
 from ebpf.errors import CapabilityMissingError, EbpfError, LaunchError
 from ebpf.executor import LocalExecutor, Measured
 from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated
-from governor.estimate import energy_mj
 from governor.fairness.claim import Priority
 from governor.ids import CallId
 from governor.ladder import LadderTerms
@@ -22,6 +23,7 @@ from governor.raising import MemoryAnswer, MemoryQuestion
 from governor.scope import ScopeChain
 from governor.usage import Usage
 from runtime.endings import Shares, explanation_of
+from runtime.energy import NO_ENERGY, Energy, EnergySource
 from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
 from tool_gateway.server_ports import ServerLimits, ServerUse
@@ -29,7 +31,6 @@ from tool_gateway.server_ports import ServerLimits, ServerUse
 RoomFor = Callable[[str, str, Priority], AbstractAsyncContextManager[None]]
 
 _MIB = 1024 * 1024
-_NO_ENERGY = "energy.watts_per_core is not set"
 
 
 def always_room(
@@ -61,7 +62,7 @@ class LocalCommands:
         workdir: str,
         at_once_max: int,
         is_frozen: Callable[[CallId], bool] = lambda _: False,
-        milliwatts_per_core: int | None = None,
+        energy: EnergySource = NO_ENERGY,
         shares: Shares | None = None,
         room: RoomFor = always_room,
         ladder: Callable[[], LadderTerms] = LadderTerms,
@@ -73,9 +74,8 @@ class LocalCommands:
         memory for those that may be raised.
 
         `is_frozen` tells of a call that is about to start its command whether it must wait.
-        `milliwatts_per_core` is what a busy core is taken to draw; None leaves energy unmeasured.
-        `shares` are the limits that a session's, and a tenant's, calls have together. `room` is
-        waited for, and held, by each command.
+        `energy` says what each command drew, `shares` are the limits that a session's, and a
+        tenant's, calls have together. `room` is waited for, and held, by each command.
         """
         self._room = room
         self._is_frozen = is_frozen
@@ -84,10 +84,10 @@ class LocalCommands:
         self._executor = executor
         self._workdir = workdir
         self._at_once = 0
-        self._milliwatts_per_core = milliwatts_per_core
+        self._energy = energy
         self._unmeasurable = dict(executor.unmeasurable)
-        if milliwatts_per_core is None:
-            self._unmeasurable[Unit.ENERGY_MJ] = _NO_ENERGY
+        if (why := energy.why_unmeasurable) is not None:
+            self._unmeasurable[Unit.ENERGY_MJ] = why
         self._at_once_max = at_once_max
         self._shares = shares or {}
 
@@ -127,7 +127,7 @@ class LocalCommands:
         session = chain.sessions[0]
         try:
             async with self._room(chain.tenant, session, priority):
-                began = anyio.current_time()
+                began, drawn = anyio.current_time(), self._energy.begin()
                 ended = await self._executor.run(
                     name,
                     DomainCommand(
@@ -139,7 +139,7 @@ class LocalCommands:
                     limits,
                     tenant=chain.tenant,
                     session=session,
-                    told=lambda measured: self._note(meter, measured, began),
+                    told=lambda measured: self._note(meter, measured, began, drawn),
                     is_frozen=self._is_frozen(CallId(name)),
                     plan=self._plan(CallId(name)),
                 )
@@ -149,6 +149,7 @@ class LocalCommands:
             raise UpstreamFailedError(str(error)) from error
         finally:
             self._at_once -= 1
+        energy = self._energy.used(drawn, cpu_ms=ended.cpu_ms)
         return CommandOutcome(
             status=_status(ended),
             exit_code=ended.exit_code,
@@ -156,8 +157,8 @@ class LocalCommands:
             stderr=ended.stderr,
             explanation=explanation_of(ended, limits, self._shares),
             notes=ended.notes,
-            usage=self._usage(ended, waited_ms=round((began - asked) * 1000)),
-            isolated=ended.isolated,
+            usage=self._usage(ended, energy, waited_ms=round((began - asked) * 1000)),
+            isolated=replace(ended.isolated, energy_by=energy.by),
         )
 
     def _plan(self, call: CallId) -> LadderPlan:
@@ -188,7 +189,9 @@ class LocalCommands:
         except EbpfError as error:
             raise UpstreamFailedError(str(error)) from error
 
-    def _note(self, meter: Meter, measured: Measured, began: float) -> None:
+    def _note(
+        self, meter: Meter, measured: Measured, began: float, drawn: EnergyReading | None
+    ) -> None:
         if measured.cpu_ms is None:
             return
         wall_ms = None
@@ -196,49 +199,41 @@ class LocalCommands:
             # Only the machine knows for how long the command stood still: that is not its time.
             elapsed_ms = round((anyio.current_time() - began) * 1000)
             wall_ms = max(0, elapsed_ms - measured.frozen_ms)
+        energy = self._energy.used(drawn, cpu_ms=measured.cpu_ms)
         meter.usage = Usage(
-            measured=self._amounts(
-                measured.cpu_ms, measured.memory_mib_s, None, wall_ms, measured.attached
+            measured=_amounts(
+                measured.cpu_ms,
+                measured.memory_mib_s,
+                None,
+                wall_ms,
+                {**measured.attached, **energy.amounts},
             ),
             memory_peak_bytes=measured.memory_peak_bytes,
         )
 
-    def _usage(self, ended: CommandResult, *, waited_ms: int) -> Usage:
+    def _usage(self, ended: CommandResult, energy: Energy, *, waited_ms: int) -> Usage:
         # Neither waiting for room nor standing still is a command's time.
         wall_ms = ended.wall_ms if ended.frozen_ms or waited_ms else None
+        unmeasured = dict(ended.unmeasured)
+        if energy.millijoules is None and Unit.ENERGY_MJ not in self._unmeasurable:
+            unmeasured[Unit.ENERGY_MJ] = energy.why
         return Usage(
-            measured=self._amounts(
-                ended.cpu_ms, ended.memory_mib_s, ended.io_bytes, wall_ms, ended.attached
+            measured=_amounts(
+                ended.cpu_ms,
+                ended.memory_mib_s,
+                ended.io_bytes,
+                wall_ms,
+                {**ended.attached, **energy.amounts},
             ),
-            unmeasured=ended.unmeasured,
+            unmeasured=unmeasured,
             memory_peak_bytes=ended.memory_peak_bytes,
         )
-
-    def _amounts(
-        self,
-        cpu_ms: int | None,
-        memory_mib_s: int | None,
-        io_bytes: int | None,
-        wall_ms: int | None,
-        attached: Mapping[Unit, int],
-    ) -> Amounts:
-        """Return the figures that are known, and the energy that follows from them."""
-        watts = self._milliwatts_per_core
-        energy = None if cpu_ms is None or watts is None else energy_mj(cpu_ms, watts)
-        found = {
-            Unit.CPU_MS: cpu_ms,
-            Unit.MEMORY_MIB_S: memory_mib_s,
-            Unit.IO_BYTES: io_bytes,
-            Unit.ENERGY_MJ: energy,
-            Unit.WALL_MS: wall_ms,
-            **attached,
-        }
-        return Amounts({unit: figure for unit, figure in found.items() if figure is not None})
 
     @property
     def server_unmeasurable(self) -> Mapping[Unit, str]:
         """Return what this host cannot measure of a server."""
-        energy = {} if self._milliwatts_per_core is not None else {Unit.ENERGY_MJ: _NO_ENERGY}
+        why = self._energy.why_no_estimate
+        energy = {} if why is None else {Unit.ENERGY_MJ: why}
         return {**energy, **self._executor.server_unmeasurable}
 
     def wrap_server(
@@ -268,7 +263,9 @@ class LocalCommands:
         if found is None:
             return None
         life, measured = found
-        amounts = self._amounts(measured.cpu_ms, None, measured.io_bytes, None, measured.attached)
+        energy = self._energy.estimate(measured.cpu_ms).amounts
+        others = {**measured.attached, **energy}
+        amounts = _amounts(measured.cpu_ms, None, measured.io_bytes, None, others)
         return ServerUse(life=life, totals=amounts.by_unit, memory_bytes=measured.memory_bytes)
 
     def server_killed_by(self, name: str) -> str:
@@ -316,6 +313,24 @@ class LocalCommands:
         await self._executor.servers.end(name)
 
 
+def _amounts(
+    cpu_ms: int | None,
+    memory_mib_s: int | None,
+    io_bytes: int | None,
+    wall_ms: int | None,
+    others: Mapping[Unit, int],
+) -> Amounts:
+    """Return the figures that are known."""
+    found = {
+        Unit.CPU_MS: cpu_ms,
+        Unit.MEMORY_MIB_S: memory_mib_s,
+        Unit.IO_BYTES: io_bytes,
+        Unit.WALL_MS: wall_ms,
+        **others,
+    }
+    return Amounts({unit: figure for unit, figure in found.items() if figure is not None})
+
+
 def _status(ended: CommandResult) -> CallStatus:
     match ended.cause:
         case EndCause.EXITED:
@@ -331,6 +346,7 @@ def _status(ended: CommandResult) -> CallStatus:
             | EndCause.OUTPUT
             | EndCause.EGRESS
             | EndCause.STUCK
+            | EndCause.PROBE
         ):
             return CallStatus.LIMIT_HIT
         case EndCause.SESSION_MEMORY | EndCause.TENANT_MEMORY | EndCause.HOST_MEMORY:

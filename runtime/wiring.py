@@ -23,6 +23,7 @@ from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
+from runtime.attaching import attached
 from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.oauth import resource_terms_of
@@ -51,7 +52,6 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
-from runtime.metered import metered
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.providers import ProviderPool
@@ -155,7 +155,9 @@ async def open_sidecar(
     collect_metrics(version=VERSION)
     async with AsyncExitStack() as stack:
         ground = await _opened(stack, config, seat, state_dir, store_url)
-        host, attachers = metered(stack, probe_host(), state_dir=state_dir, terms=config.local)
+        host, attachers = await attached(
+            stack, probe_host(), state_dir=state_dir, terms=config.local
+        )
         executor = executor_of(config, host=host, state_dir=state_dir, attachers=attachers)
         await _begin(stack, ground, executor, state_dir)
 

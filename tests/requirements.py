@@ -8,6 +8,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 from dataclasses import dataclass
 
 from tests.domain_requirements import DOMAINS
+from tests.enforcement_requirements import ENFORCEMENT
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
 from tests.metering_requirements import METERING
@@ -43,6 +44,7 @@ _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
 _RUNS = "programs, servers and agents in domains"
 _WITHSTOOD = "hostile calls"
+_ENFORCEMENT = "what a rule withholds"
 _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
 
@@ -343,6 +345,7 @@ _STATED: dict[str, dict[str, str]] = {
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
     _WITHSTOOD: WITHSTOOD,
+    _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",
         "package.one-command": "The installation brings one command, flyball, usable anywhere.",

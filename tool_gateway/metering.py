@@ -129,9 +129,11 @@ def call_json(record: CallRecord, prices: UnifiedPrices) -> dict[str, object]:
         charged = Amounts({**record.estimate.by_unit, **record.usage.measured.by_unit})
         shape["unified_cost_microusd"] = prices.cost_microusd(charged)
     if record.isolated is not None:
+        found = {"energy_by": record.isolated.energy_by} if record.isolated.energy_by else {}
         shape["isolation"] = {
             "enforcement": record.isolated.enforcement.value,
             "contained": record.isolated.contained,
             "by": record.isolated.by,
+            **found,
         }
     return shape

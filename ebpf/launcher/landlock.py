@@ -1,4 +1,6 @@
-"""Landlock: hide some directories and write-protect others, for this process and its children.
+"""Landlock: withhold reading, writing or starting what is in some places, for good.
+
+It holds for this process and its children.
 
 Landlock knows no "everything but": a right that is granted on a directory holds for all
 that is beneath it. To withhold one directory its ancestors must therefore be left
@@ -77,6 +79,7 @@ def grants(carve: "CarveSpec") -> "Iterator[tuple[str, int]]":
     every = handled_rights(carve["abi"])
     withheld = [(path, every) for path in carve["hidden"]]
     withheld += [(path, every & ~_READ) for path in carve["read_only"]]
+    withheld += [(path, _EXECUTE) for path in carve["no_exec"]]
     yield from _grants_beneath("/", every, withheld)
 
 

@@ -58,34 +58,39 @@ def syscall(what: str, number: int, *arguments: object) -> int:
     return result
 
 
-def _prctl(what: str, option: int, argument: int) -> None:
-    words = (ctypes.c_ulong(argument), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
-    if _prctl_call(option, *words) != 0:
+def prctl(what: str, option: int, argument: int, second: int = 0) -> None:
+    """Set an attribute of this process.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    words = (argument, second, 0, 0)
+    if _prctl_call(option, *map(ctypes.c_ulong, words)) != 0:
         raise failed(what)
 
 
 def die_with_parent(parent_pid: int) -> None:
     """Be killed when the parent's thread ends, now if it already has."""
-    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)
+    prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent dies."""
-    _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+    prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 
 def forbid_new_privileges() -> None:
     """Make set-uid bits and file capabilities mean nothing from now on."""
-    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+    prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_bounding_set() -> None:
     """Take every capability that the kernel knows out of the bounding set."""
     for capability in range(_CAPABILITIES_MAX):
         try:
-            _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, capability)
+            prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, capability)
         except OSError as error:
             if error.errno == _EINVAL and capability > 0:
                 return  # one past the last capability of this kernel

@@ -88,7 +88,7 @@ class _Mounts:
 def _listed(carve: "CarveSpec") -> list[str]:
     """Return the directories that are listed to build a ruleset: all above what is withheld."""
     found = {"/"}
-    for path in (*carve["hidden"], *carve["read_only"]):
+    for path in (*carve["hidden"], *carve["read_only"], *carve["no_exec"]):
         above = os.path.dirname(path)  # noqa: PTH120 - pathlib costs every start
         while above not in found:
             found.add(above)

@@ -9,6 +9,7 @@ class CarveSpec(TypedDict):
     abi: int
     hidden: list[str]
     read_only: list[str]
+    no_exec: list[str]
 
 
 class LaunchSpec(TypedDict):
@@ -24,6 +25,7 @@ class LaunchSpec(TypedDict):
     rlimits: list[tuple[int, int, int]]
     account: tuple[int, int] | None  # the uid and gid to become
     carve: CarveSpec | None
+    filter: bytes | None  # the system calls that are refused; never in a JSON text
     status_fd: int | None
     parent_pid: int  # the sidecar, with which everything ends
     governed: bool  # a command, which gets a session of its own and loses its privileges

@@ -2,9 +2,9 @@
 
 The order is the point. The control groups are entered before anything is given up, because
 only the sidecar may write there; Landlock is entered after the directory, which it might hide,
-and the parent-death signal comes last, because a change of identity clears it. Whatever fails
-is written to a pipe that a successful `execve` closes: a failure on it means that the command
-never ran, and none of its output can imitate one.
+the parent-death signal comes after that, because a change of identity clears it, and the filter
+of system calls comes last. Whatever fails is written to a pipe that a successful `execve` closes:
+a failure on it means that the command never ran, and none of its output can imitate one.
 
 Two programs come here: a bare interpreter of its own for each server, and for each command
 where there is no spawner; and the spawner's clones, for which part of the work is done.
@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 
-from ebpf.launcher import landlock, linux
+from ebpf.launcher import landlock, linux, seccomp
 
 TYPE_CHECKING = False  # `typing` costs every launch milliseconds
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def _give_up_privileges(spec: "LaunchSpec", ruleset: int | None, *, parent_pid: 
             landlock.restrict(spec["carve"])
         if sys.platform == "linux":
             linux.die_with_parent(parent_pid)
+        if spec["filter"] is not None:
+            seccomp.restrict(spec["filter"])
     except OSError as error:
         raise _StepError(STEP_PRIVILEGES, error) from error
 

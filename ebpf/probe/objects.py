@@ -9,6 +9,8 @@ from pathlib import Path
 from ebpf.probe.libbpf import Libbpf, libbpf
 from ebpf.probe.maps import Map
 
+_ALLOW_MULTI = 2
+
 
 class _TestRunOptions(ctypes.Structure):
     """`struct bpf_test_run_opts`."""
@@ -47,7 +49,7 @@ class Link:
 
     def __init__(self, library: Libbpf, pointer: int, what: str) -> None:
         """Take a link that was just made."""
-        self._library = library
+        self.library = library
         self._pointer: int | None = pointer
         self._what = what
 
@@ -57,14 +59,14 @@ class Link:
         Raises:
             ProbeError: the kernel refused.
         """
-        code = self._library.integer("bpf_link__pin", self._pointer, os.fsencode(path))
+        code = self.library.integer("bpf_link__pin", self._pointer, os.fsencode(path))
         if code < 0:
-            raise self._library.failure(f"cannot pin {self._what} at {path}", code)
+            raise self.library.failure(f"cannot pin {self._what} at {path}", code)
 
     def close(self) -> None:
         """Let go of the link; a pinned program stays."""
         if self._pointer is not None:
-            self._library.integer("bpf_link__destroy", self._pointer)
+            self.library.integer("bpf_link__destroy", self._pointer)
             self._pointer = None
 
 
@@ -142,6 +144,26 @@ class Object:
             raise self.library.failure(f"cannot open {group}", error.errno) from error
         try:
             return self._link(name, "bpf_program__attach_cgroup", self._program(name), directory)
+        finally:
+            os.close(directory)
+
+    def hang(self, name: str, group: Path) -> None:
+        """Attach a program to a directory of the v2 hierarchy for as long as that exists.
+
+        There is no link to keep: what this process becomes makes no difference.
+
+        Raises:
+            ProbeError: there is no such program, or the kernel refused.
+        """
+        program = self._program(name)
+        kind = self.library.integer("bpf_program__expected_attach_type", program)
+        fd = self.library.integer("bpf_program__fd", program)
+        try:
+            directory = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.library.failure(f"cannot open {group}", error.errno) from error
+        try:
+            self._check(name, "bpf_prog_attach", fd, directory, kind, _ALLOW_MULTI)
         finally:
             os.close(directory)
 

@@ -20,6 +20,7 @@ from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
 from runtime.configuration.care import BreakerTable
+from runtime.configuration.confines import ConfinesTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.credentials import UpstreamAuthTable
@@ -229,7 +230,7 @@ class CacheTable(Table):
     repeatable: Flag = False
 
 
-class RuleTerms(ContentTable):
+class RuleTerms(ContentTable, ConfinesTable):
     """How the calls of a rule may run."""
 
     allow: Flag = True

@@ -25,6 +25,7 @@ from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
 from runtime.configuration.care import care_of
+from runtime.configuration.confines import confines_of
 from runtime.configuration.content import content_of
 from runtime.configuration.credentials import auth_of
 from runtime.configuration.lifetime import HealthTable, health_of
@@ -290,7 +291,11 @@ def _rule(
             name=name,
             match=match,
             allow=terms.allow,
-            limits=_limits(terms.limits, terms.estimate),
+            limits=replace(
+                _limits(terms.limits, terms.estimate),
+                confines=confines_of(terms, where=where, tool=match.tool),
+                probe_limits=tuple(sorted(terms.probe_limits.items())),
+            ),
             isolation=Isolation(terms.isolation),
             cost_microusd=terms.cost_microusd,
             estimate_wall_ms=terms.estimate.wall_ms,

@@ -11,6 +11,7 @@ import psutil
 from anyio.abc import Process
 
 from ebpf.executor import Command
+from governor.confines import FREE, Confines
 from governor.limits import ExecutionLimits
 
 MIB = 1024 * 1024
@@ -28,6 +29,7 @@ def limits(
     cpu_ms: int | None = 20_000,
     wall_ms: int = 20_000,
     output_bytes: int = MIB,
+    confines: Confines = FREE,
 ) -> ExecutionLimits:
     return ExecutionLimits(
         memory_bytes=memory_bytes,
@@ -36,6 +38,7 @@ def limits(
         cpu_ms=cpu_ms,
         wall_ms=wall_ms,
         output_bytes=output_bytes,
+        confines=confines,
     )
 
 

@@ -34,7 +34,9 @@ def closed_home(tmp_path: Path) -> Path:
 def test_a_hidden_directory_is_beneath_no_grant_and_everything_beside_it_is(
     closed_home: Path,
 ) -> None:
-    carve = CarveSpec(abi=ABI, hidden=[str(closed_home / "state")], read_only=["/sys/fs/cgroup"])
+    carve = CarveSpec(
+        abi=ABI, hidden=[str(closed_home / "state")], read_only=["/sys/fs/cgroup"], no_exec=[]
+    )
 
     assert not is_granted(closed_home / "state" / "ledger.db", carve, READ)
     assert not is_granted(closed_home / "state" / "ledger.db", carve, WRITE)
@@ -44,7 +46,7 @@ def test_a_hidden_directory_is_beneath_no_grant_and_everything_beside_it_is(
 
 
 def test_control_groups_can_be_read_and_not_written() -> None:
-    carve = CarveSpec(abi=ABI, hidden=[], read_only=["/sys/fs/cgroup"])
+    carve = CarveSpec(abi=ABI, hidden=[], read_only=["/sys/fs/cgroup"], no_exec=[])
 
     assert is_granted(Path("/sys/fs/cgroup/cgroup.procs"), carve, READ)
     assert not is_granted(Path("/sys/fs/cgroup/cgroup.procs"), carve, WRITE)
@@ -52,7 +54,7 @@ def test_control_groups_can_be_read_and_not_written() -> None:
 
 def test_a_directory_whose_name_begins_alike_is_not_hidden(closed_home: Path) -> None:
     (closed_home / "state-of-the-art").mkdir()
-    carve = CarveSpec(abi=ABI, hidden=[str(closed_home / "state")], read_only=[])
+    carve = CarveSpec(abi=ABI, hidden=[str(closed_home / "state")], read_only=[], no_exec=[])
 
     assert is_granted(closed_home / "state-of-the-art" / "file", carve, READ)
 

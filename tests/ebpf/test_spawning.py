@@ -197,7 +197,12 @@ async def test_a_group_that_is_gone_is_an_error_of_the_domain(executor: LocalExe
 
     with anyio.fail_after(60), pytest.raises(LaunchError, match="domain: No such file"):
         await launch(
-            shell("true"), entry=entry, account=None, carve=None, spawner=spawner_of(executor)
+            shell("true"),
+            entry=entry,
+            account=None,
+            carve=None,
+            system_calls=None,
+            spawner=spawner_of(executor),
         )
 
 

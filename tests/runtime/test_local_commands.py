@@ -17,6 +17,7 @@ from governor.ids import PrincipalId, SessionId, TenantId
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
+from runtime.energy import EnergySource
 from runtime.local_commands import LocalCommands
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, Meter
@@ -71,6 +72,7 @@ ENDINGS: dict[EndCause, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"signal": 9},
         ("no progress within its", "64 MiB", "memory_mib"),
     ),
+    EndCause.PROBE: ({"signal": 9}, ("a probe counted more", "probe_limits")),
 }
 STATUSES = {
     EndCause.EXITED: CallStatus.TOOL_ERROR,
@@ -86,6 +88,7 @@ STATUSES = {
     EndCause.OUTPUT: CallStatus.LIMIT_HIT,
     EndCause.EGRESS: CallStatus.LIMIT_HIT,
     EndCause.STUCK: CallStatus.LIMIT_HIT,
+    EndCause.PROBE: CallStatus.LIMIT_HIT,
 }
 
 
@@ -207,14 +210,16 @@ class Servers:
 
 
 def commands(
-    ending: CommandResult | EbpfError, *, milliwatts_per_core: int | None = None
+    ending: CommandResult | EbpfError,
+    *,
+    milliwatts_per_core: int | None = None,
 ) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
     local = LocalCommands(
         executor,
         workdir="/srv/work",
         at_once_max=2,
-        milliwatts_per_core=milliwatts_per_core,
+        energy=EnergySource(elapsed_ms=lambda: 0, milliwatts_per_core=milliwatts_per_core),
         shares=SHARES,
     )
     return local, executor

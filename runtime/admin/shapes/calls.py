@@ -42,6 +42,7 @@ class IsolatedOut(Out):
     contained: bool
     by: str
     why: str
+    energy_by: str
 
 
 class CallOut(Out):
@@ -128,4 +129,5 @@ def _isolated_out(isolated: Isolated) -> IsolatedOut:
         contained=isolated.contained,
         by=isolated.by,
         why=isolated.why,
+        energy_by=isolated.energy_by,
     )

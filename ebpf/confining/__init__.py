@@ -1,0 +1,1 @@
+"""Keeping a command to the places and devices that its rule allows."""

@@ -1,0 +1,1 @@
+"""Operators' own probes: compiled with bcc, counted per domain."""

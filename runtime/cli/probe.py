@@ -1,0 +1,96 @@
+"""`flyball probe`: operators' own programs, which count what commands do in the kernel."""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+import anyio
+
+from ebpf.custom.running import start_probe
+from ebpf.custom.shelf import Probe, Shelf, checked
+from ebpf.errors import ProbeError
+from runtime.probes import shelf_of
+from runtime.settings import Settings
+
+NAME = "probe"
+HELP = "Add, list and remove programs of your own that count what commands do in the kernel."
+_NO_LETTER = re.compile(r"[^a-z0-9_]+")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is to be done with which probe."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="compile a program, and count with it from now on")
+    add.add_argument("file", type=Path, help="C for bcc, with flyball_count(AMOUNT) in it")
+    add.add_argument("--name", help="default: the file's name")
+    add.add_argument("--session", help="count for this session alone (`ses_…`)")
+    add.add_argument(
+        "--headers", type=Path, metavar="DIR", help="the running kernel's headers, if elsewhere"
+    )
+    actions.add_parser("list", help="list the probes")
+    remove = actions.add_parser("remove", help="count with it no longer")
+    remove.add_argument("name")
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Do it; return 0, or 1 where there was nothing to remove."""
+    shelf = shelf_of(settings.state)
+    if arguments.action == "add":
+        return _add(arguments, shelf)
+    if arguments.action == "remove":
+        removed = shelf.remove(arguments.name)
+        told = "is removed" if removed else "is no probe here"
+        _say(arguments, {"removed": removed}, f"{arguments.name} {told}")
+        return 0 if removed else 1
+    probes = [
+        {"name": one.name, "session": one.session, "headers": one.headers} for one in shelf.probes()
+    ]
+    lines = [f"{one['name']}  {one['session'] or 'every session'}" for one in probes]
+    _say(arguments, {"probes": probes}, "\n".join(lines) or "There is no probe here.")
+    return 0
+
+
+def _add(arguments: argparse.Namespace, shelf: Shelf) -> int:
+    try:
+        source = arguments.file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProbeError(f"{arguments.file} cannot be read: {error}") from error
+    if "flyball_count" not in source:
+        raise ProbeError(
+            f"{arguments.file} counts nothing: call flyball_count(AMOUNT), or "
+            "flyball_count_packet(skb, AMOUNT) in `int egress(struct __sk_buff *skb)`"
+        )
+    headers = arguments.headers
+    probe = checked(
+        Probe(
+            name=arguments.name or _NO_LETTER.sub("_", arguments.file.stem.lower()),
+            source=source,
+            session=arguments.session,
+            headers=None if headers is None else str(headers.absolute()),
+        )
+    )
+    compiled_with = anyio.run(_tried, probe)
+    shelf.add(probe)
+    told = (
+        f"{probe.name} compiles (with the headers {compiled_with}) and counts for the calls that "
+        f"start from now on; probe_limits = {{ {probe.name} = N }} in a rule stops one above N"
+    )
+    _say(arguments, {"name": probe.name, "headers": compiled_with}, told)
+    return 0
+
+
+async def _tried(probe: Probe) -> str:
+    """Return which headers it compiles with, after it was in the kernel for a moment.
+
+    Raises:
+        ProbeError: it does not compile, or the kernel refuses it.
+    """
+    running = await start_probe(probe)
+    await running.stop()
+    return running.headers
+
+
+def _say(arguments: argparse.Namespace, shape: dict[str, object], told: str) -> None:
+    sys.stdout.write((json.dumps(shape) if arguments.json else told) + "\n")
