@@ -94,8 +94,10 @@ class Crowd:
     async def _work(self, numbers: Iterator[int]) -> None:
         for number in numbers:
             chance = random.Random(f"{self.seed} {number}")
-            kind = chance.choice(self.kinds)
-            is_cancelled = chance.randrange(CANCELLED_ONE_IN) == 0
+            # Each kind once to its end, then as it comes.
+            is_first = number < len(self.kinds)
+            kind = self.kinds[number] if is_first else chance.choice(self.kinds)
+            is_cancelled = not is_first and chance.randrange(CANCELLED_ONE_IN) == 0
             patience = chance.uniform(0.0, 0.2) if is_cancelled else CALL_SECONDS_MAX
             await self._call(number, kind, patience=patience)
 
