@@ -85,19 +85,21 @@ def _walls(
         for spinner in range(os.cpu_count() or 1):
             _started(tree, f"low-{number}", f"spin-{spinner}", [_SHELL, "-c", _SPIN])
     argv = [sys.executable, "-I", "-S", "-c", _TASKS, str(tasks)]
-    said, _ = _started(tree, "high", "tasks", argv).communicate()
+    said, _ = _started(tree, "high", "work", argv).communicate()
     walls = sorted(int(word) / 1e6 for word in said.split())
     return walls[len(walls) // 2], walls[min(len(walls) - 1, len(walls) * 99 // 100)]
 
 
 def _shares(tree: SessionTree, weights: tuple[int, ...]) -> list[float]:
-    """Return which share of the processors each of the spinning sessions gets."""
+    """Return which share of one processor each of the spinning sessions gets."""
+    usual = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usual)})  # what is started inherits it
     groups: list[SessionGroup] = []
     for number, weight in enumerate(weights):
         groups.append(tree.session(f"s-{number}"))
         groups[-1].set_weight(weight)
-        for spinner in range(os.cpu_count() or 1):
-            _started(tree, f"s-{number}", f"spin-{spinner}", [_SHELL, "-c", _SPIN])
+        _started(tree, f"s-{number}", "spin", [_SHELL, "-c", _SPIN])
+    os.sched_setaffinity(0, usual)
     time.sleep(0.5)
     before = [group.processor_used_us() or 0 for group in groups]
     time.sleep(_SHARE_SECONDS)
