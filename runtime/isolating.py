@@ -69,8 +69,11 @@ def isolator_of(
 def room_of(isolator: Isolator) -> RoomFor:
     """Return what waits for room for a command of a session, and holds it."""
 
-    def room(tenant: str, session: str, priority: Priority) -> AbstractAsyncContextManager[None]:
-        return isolator.call(f"{tenant}{_BETWEEN}{session}", priority)
+    def room(
+        tenant: str, session: str, priority: Priority, *, expected_bytes: int | None
+    ) -> AbstractAsyncContextManager[None]:
+        name = f"{tenant}{_BETWEEN}{session}"
+        return isolator.call(name, priority, expected_bytes=expected_bytes)
 
     return room
 

@@ -28,13 +28,25 @@ from tool_gateway.errors import UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, CommandOutcome, Meter
 from tool_gateway.server_ports import ServerLimits, ServerUse
 
-RoomFor = Callable[[str, str, Priority], AbstractAsyncContextManager[None]]
-
 _MIB = 1024 * 1024
 
 
+class RoomFor(Protocol):
+    """Waits for room for a command of a session, and holds it."""
+
+    def __call__(
+        self, tenant: str, session: str, priority: Priority, *, expected_bytes: int | None
+    ) -> AbstractAsyncContextManager[None]:
+        """Return what is entered once there is room for what the command is expected to hold."""
+        ...
+
+
 def always_room(
-    _tenant: str, _session: str, _priority: Priority
+    tenant: str,  # noqa: ARG001 - it is asked as others are
+    session: str,  # noqa: ARG001
+    priority: Priority,  # noqa: ARG001
+    *,
+    expected_bytes: int | None,  # noqa: ARG001
 ) -> AbstractAsyncContextManager[None]:
     """Let every command run at once."""
     return nullcontext()
@@ -126,7 +138,9 @@ class LocalCommands:
         # Sub-sessions are carved out of it, and so is what they take of the machine.
         session = chain.sessions[0]
         try:
-            async with self._room(chain.tenant, session, priority):
+            expected_bytes = limits.memory_expected_bytes
+            room = self._room(chain.tenant, session, priority, expected_bytes=expected_bytes)
+            async with room:
                 began, drawn = anyio.current_time(), self._energy.begin()
                 ended = await self._executor.run(
                     name,

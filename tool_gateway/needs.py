@@ -211,10 +211,15 @@ def _line_of(arguments: Mapping[str, object]) -> str:
 def _throttled(
     limits: ExecutionLimits, found: Expectation, *, is_declared: bool
 ) -> ExecutionLimits:
-    """Return the limits with the point above which a call has more than its like ever had."""
-    peak_kib = found.used.get(Measure.MEMORY_PEAK_KIB)
+    """Return the limits with what the call is expected to hold at the most.
+
+    That is what it said itself, else more than its like ever had.
+    """
     most = limits.memory_bytes
-    if is_declared or peak_kib is None or most is None or peak_kib * _KIB >= most:
+    if is_declared:
+        return replace(limits, memory_expected_bytes=most)
+    peak_kib = found.used.get(Measure.MEMORY_PEAK_KIB)
+    if peak_kib is None or most is None or peak_kib * _KIB >= most:
         return limits
     return replace(limits, memory_expected_bytes=peak_kib * _KIB)
 

@@ -172,7 +172,7 @@ async def test_a_command_waits_for_the_one_that_it_does_not_fit_beside(
         room = room_of(isolator)
 
         async def run(session: str, priority: Priority, seconds: float) -> None:
-            async with room("one", session, priority):
+            async with room("one", session, priority, expected_bytes=None):
                 began.append(session)
                 command = holding(60, seconds)
                 limits = replace(LIMITS, wall_ms=20_000)

@@ -1,6 +1,7 @@
 """Local commands as the gateway sees them: what a model is told, what is charged."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,13 @@ from ebpf.executor import Measured
 from ebpf.ladder import LadderPlan
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Enforcement, Isolated
+from governor.fairness.claim import Priority
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.scope import ScopeChain
 from runtime.endings import explanation_of
 from runtime.energy import EnergySource
-from runtime.local_commands import LocalCommands
+from runtime.local_commands import LocalCommands, RoomFor, always_room
 from tool_gateway.errors import GatewayError, UpstreamFailedError, UpstreamNotReachedError
 from tool_gateway.ports import Command, Meter
 from tool_gateway.server_ports import ServerLimits, ServerUse
@@ -213,6 +215,7 @@ def commands(
     ending: CommandResult | EbpfError,
     *,
     milliwatts_per_core: int | None = None,
+    room: RoomFor = always_room,
 ) -> tuple[LocalCommands, Executor]:
     executor = Executor(ending)
     local = LocalCommands(
@@ -221,12 +224,30 @@ def commands(
         at_once_max=2,
         energy=EnergySource(elapsed_ms=lambda: 0, milliwatts_per_core=milliwatts_per_core),
         shares=SHARES,
+        room=room,
     )
     return local, executor
 
 
 def test_the_table_of_endings_has_every_cause() -> None:
     assert set(ENDINGS) == set(STATUSES) == set(EndCause)
+
+
+@pytest.mark.anyio
+async def test_a_command_waits_for_room_for_what_it_is_expected_to_hold() -> None:
+    waited: list[tuple[str, str, Priority, int | None]] = []
+
+    def room(
+        tenant: str, session: str, priority: Priority, *, expected_bytes: int | None
+    ) -> AbstractAsyncContextManager[None]:
+        waited.append((tenant, session, priority, expected_bytes))
+        return nullcontext()
+
+    local, _ = commands(ended(exit_code=0), room=room)
+    limits = replace(LIMITS, memory_expected_bytes=48 * MIB)
+    await local.run("call_1", COMMAND, limits, Meter(), chain=CHAIN)
+
+    assert waited == [("acme", "ses_1", Priority.NORMAL, 48 * MIB)]
 
 
 @pytest.mark.anyio

@@ -183,7 +183,7 @@ async def test_a_declaration_outranks_what_is_learned() -> None:
     needs = needing.of(call, SHELL_RULE, LOCAL)
 
     assert needs.rule.limits.memory_bytes == 256 * MIB
-    assert needs.rule.limits.memory_expected_bytes is None
+    assert needs.rule.limits.memory_expected_bytes == 256 * MIB
     assert needs.rule.estimate_wall_ms == 3_000
     assert needs.shown is not None
     assert needs.shown["basis"] == "declared"

@@ -1,12 +1,14 @@
 """Debian packages that are fetched and unpacked into a cache, never installed."""
 
+import fcntl
 import os
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +43,12 @@ class Shelf:
         folder = self.cache / self.suite / package
         if folder.is_dir():
             return folder
+        with self._alone():
+            if not folder.is_dir():
+                self._fetch(package, folder)
+        return folder
+
+    def _fetch(self, package: str, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Renamed when it is whole, so that an interrupted fetch leaves nothing to be trusted.
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
@@ -49,17 +57,22 @@ class Shelf:
             (archive,) = Path(scratch).glob("*.deb")
             tree = Path(scratch, "tree")
             run(["dpkg-deb", "-x", str(archive), str(tree)])
-            try:
-                tree.rename(folder)
-            except OSError:  # another run was quicker
-                if not folder.is_dir():
-                    raise
-        return folder
+            tree.rename(folder)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other runs out of the lists: apt does not wait for whoever has them."""
+        home = self.cache / "apt"
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / f"{self.suite}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def first_dependency(self, package: str) -> str:
         """Return the package that `package` stands for."""
-        self._refresh()
-        listed = run(["apt-cache", *self._options(), "depends", package])
+        with self._alone():
+            self._refresh()
+            listed = run(["apt-cache", *self._options(), "depends", package])
         found = re.search(r"^\s*Depends: (\S+)", listed, re.MULTILINE)
         if found is None:
             raise LabError(f"{self.suite} has no {package}")
