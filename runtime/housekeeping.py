@@ -1,6 +1,7 @@
 """What runs beside the calls: what a process follows, and what one of them does for all."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
@@ -24,24 +25,28 @@ from tool_gateway.freezing import SessionFreezer
 from tool_gateway.guards.pins import Pins
 
 
-async def keep_house(
-    stack: AsyncExitStack,
-    ground: Ground,
-    webhook: Webhook | None,
-    pins: Pins,
-    freezer: SessionFreezer,
-) -> None:
-    """Start what runs beside the calls, until the stack is closed."""
-    tasks = await stack.enter_async_context(anyio.create_task_group())
-    stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(pins.pin_for_ever, name="pins")
-    tasks.start_soon(learn_for_ever, ground.needing, name="learning")
-    if ground.config.commons:
-        tasks.start_soon(ground.turnstile.keep_pace, name="commons")
-    if ground.seat.is_shared(ground.store):
-        _follow(tasks, ground, pins, freezer)
-    if ground.seat.worker is None:
-        _do_for_all(tasks, ground, webhook)
+@asynccontextmanager
+async def keeping_house(
+    ground: Ground, webhook: Webhook | None, pins: Pins, freezer: SessionFreezer
+) -> AsyncIterator[None]:
+    """Run what runs beside the calls.
+
+    The group is not to be entered on an exit stack: it raises a cancellation again as the same
+    object, of which the stack makes the cause of itself and then follows that for ever.
+    """
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pins.pin_for_ever, name="pins")
+        tasks.start_soon(learn_for_ever, ground.needing, name="learning")
+        if ground.config.commons:
+            tasks.start_soon(ground.turnstile.keep_pace, name="commons")
+        if ground.seat.is_shared(ground.store):
+            _follow(tasks, ground, pins, freezer)
+        if ground.seat.worker is None:
+            _do_for_all(tasks, ground, webhook)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
 
 
 def _follow(tasks: TaskGroup, ground: Ground, pins: Pins, freezer: SessionFreezer) -> None:

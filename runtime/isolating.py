@@ -1,7 +1,7 @@
 """Keeping the sessions of local commands from hurting one another, where this host can."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,17 +94,17 @@ async def isolated_room(
 @asynccontextmanager
 async def isolating(isolator: Isolator, *, pressure: Path = PRESSURE) -> AsyncIterator[None]:
     """Look after the sessions in this block, at once where the kernel tells of pressure."""
-    async with AsyncExitStack() as stack:
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(isolator.run, name="isolation")
-        for name in ("memory", "cpu"):
+    with ExitStack() as stack:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(isolator.run, name="isolation")
+            for name in ("memory", "cpu"):
+                try:
+                    trigger = PressureTrigger(pressure / name, stall_us=_STALL_US)
+                except DomainError:
+                    continue  # a kernel that tells of no pressure: looks by the clock alone
+                stack.callback(trigger.close)
+                tasks.start_soon(isolator.wake_by, trigger, name=f"pressure of {name}")
             try:
-                trigger = PressureTrigger(pressure / name, stall_us=_STALL_US)
-            except DomainError:
-                continue  # a kernel that tells of no pressure: looks by the clock alone
-            stack.callback(trigger.close)
-            tasks.start_soon(isolator.wake_by, trigger, name=f"pressure of {name}")
-        try:
-            yield
-        finally:
-            tasks.cancel_scope.cancel()
+                yield
+            finally:
+                tasks.cancel_scope.cancel()

@@ -42,7 +42,7 @@ from runtime.configuration.translate import (
 )
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of, store_of
-from runtime.housekeeping import keep_house
+from runtime.housekeeping import keeping_house
 from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.isolating import isolated_room
@@ -174,7 +174,7 @@ async def open_sidecar(
         await stack.enter_async_context(front.running())
         models = await _model_front(stack, ground, gateway)
         freezer = SessionFreezer(running=ground.running, commands=local)
-        await keep_house(stack, ground, webhook, pins, freezer)
+        await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())
         await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()

@@ -260,3 +260,15 @@ def test_no_large_binary_file_is_kept() -> None:
     ]
 
     assert not faults, tell(faults)
+
+
+def test_no_task_group_is_entered_on_an_exit_stack() -> None:
+    """Raising a cancellation again, it sends the stack round and round at the end."""
+    entering = re.compile(r"enter_async_context\(\s*(anyio\.)?create_task_group\(")
+    faults = [
+        f"{place(path)}: enter the task group with a statement of its own"
+        for path in python_files(*PACKAGES)
+        if entering.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert not faults, tell(faults)
