@@ -106,7 +106,7 @@ def _rows_of_reins(found: Found) -> tuple[Capability, ...]:
         _held("kill_tree", kill),
         _held("freeze", freeze),
         _held("shared_limits", "groups of sessions and tenants"),
-        _held("placement", "the launcher enters before it becomes the command"),
+        _held("placement", "born in its group, or in it before it becomes the command"),
     )
 
 

@@ -12,7 +12,7 @@ from ebpf.domains.backends import Found, hybrid_backend, v1_backend, v2_backend
 from ebpf.domains.hierarchies import UNIFIED, Hierarchy, find_hierarchies
 from ebpf.errors import DomainError
 from ebpf.launcher.landlock import ABI_SIGNAL, supported_abi
-from ebpf.metering_parts import found_parts, parts_without
+from ebpf.metering_parts import Part, found_parts, parts_without
 
 __all__ = ["BackendKind", "Capability", "CapabilityState", "Host", "probe_host"]
 
@@ -128,19 +128,18 @@ def _own_group(hierarchies: Mapping[str, Hierarchy]) -> Path | None:
 
 def _metering(hierarchies: Mapping[str, Hierarchy], why_not: str) -> tuple[Capability, ...]:
     """Return what programs in the kernel count of a domain, and what they hold."""
-    return tuple(
-        Capability(
-            name=part.name,
-            state=CapabilityState.ABSENT
-            if part.why_not
-            else CapabilityState.ENFORCED
-            if part.holds
-            else CapabilityState.OBSERVED,
-            by="nothing" if part.why_not else part.by,
-            why=part.why_not,
-        )
-        for part in (parts_without(why_not) if why_not else found_parts(hierarchies))
-    )
+    parts = parts_without(why_not) if why_not else found_parts(hierarchies)
+    return tuple(map(_row_of, parts))
+
+
+def _row_of(part: Part) -> Capability:
+    if part.why_not:
+        absent = CapabilityState.ABSENT
+        return Capability(name=part.name, state=absent, by="nothing", why=part.why_not)
+    if part.holds:
+        return Capability(name=part.name, state=CapabilityState.ENFORCED, by=part.by)
+    observed = CapabilityState.OBSERVED
+    return Capability(name=part.name, state=observed, by=part.by, why="counted, not limited")
 
 
 def _containment(*, is_root: bool, abi: int) -> Capability:

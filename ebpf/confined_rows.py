@@ -35,11 +35,16 @@ def confined_rows(own: Path | None, abi: int) -> tuple[Capability, ...]:
         _held(
             "file_programs",
             "BPF LSM: names in hidden places, code from no_exec_from",
-            why_no_file_programs(own),
+            _told(why_no_file_programs(own)),
         ),
         _held("system_calls", "seccomp", "" if has_filter else why_no_filter),
         _held("probes", "programs of operators", no_network, told=_WITH_BCC),
     )
+
+
+def _told(why_not: str) -> str:
+    """Return the reason without the library's own account of it."""
+    return why_not.partition(" (libbpf")[0]
 
 
 def _held(name: str, by: str, why_not: str, *, told: str = "") -> Capability:

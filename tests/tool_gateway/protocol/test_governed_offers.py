@@ -33,7 +33,7 @@ from tool_gateway.errors import (
 from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext
-from tool_gateway.ports import Backend
+from tool_gateway.ports import Backend, Meter
 from tool_gateway.relaying import RESOURCES, Relaying
 from tool_gateway.relays import Presence, PresenceState, ServerFace
 from tool_gateway.results import Json
@@ -74,7 +74,15 @@ class FakeRelay:
     def backend_for(self, exchange: Exchange) -> Backend:
         return self.backend
 
-    async def request(self, method: str, params: Json, exchange: Exchange, *, wall_ms: int) -> Json:
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        exchange: Exchange,
+        *,
+        wall_ms: int,
+        meter: Meter | None = None,
+    ) -> Json:
         self.asked.append(method)
         if self.fails is not None and method == "resources/read":
             raise self.fails
