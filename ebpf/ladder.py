@@ -244,9 +244,13 @@ class Ladder:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(freeze)
-            # In this order: whoever is let out of its wait must meet the freezer at once.
-            await self._wait_until_freezing(errors)
-            self._grip.make_room(limit_bytes=self._limit_bytes)
+            # Not raised in here: a group of tasks would wrap it into an error of its own kind.
+            try:
+                # In this order: whoever is let out of its wait must meet the freezer at once.
+                await self._wait_until_freezing(errors)
+                self._grip.make_room(limit_bytes=self._limit_bytes)
+            except DomainError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
 

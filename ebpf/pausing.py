@@ -1,11 +1,15 @@
 """Freezing one command that runs: its time limit stands still with it."""
 
 import math
+from contextlib import suppress
 from enum import StrEnum
 
 import anyio
 
 from ebpf.domains.domain import Domain
+from ebpf.errors import DomainError
+
+_UNDO_SECONDS_MAX = 5.0
 
 
 class Holder(StrEnum):
@@ -71,9 +75,17 @@ class Pause:
                 try:
                     await self._domain.freeze()
                 except BaseException:
-                    self.go_on()
+                    await self._undo()
                     raise
             self._holders.add(by)
+
+    async def _undo(self) -> None:
+        """Let go on what was to be frozen and may be in part: its time limit will."""
+        try:
+            with anyio.move_on_after(_UNDO_SECONDS_MAX, shield=True), suppress(DomainError):
+                await self._domain.thaw()
+        finally:
+            self.go_on()
 
     async def thaw(self, by: Holder = Holder.ADMINISTRATOR) -> None:
         """Let the command go on where it was, unless others hold it.
