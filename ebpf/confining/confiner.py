@@ -35,10 +35,15 @@ class Confiner:
         if self._programs is None:
             self._programs = Programs()
         held = Held(self._programs, self._names, domain=domain_of(group), confines=confines)
-        self._programs.hang([name for name in programs if name not in FILES], group)
-        if FILES[0] in programs:
-            held.withhold(self._loaded_file_programs(), group)
-        await held.refresh()
+        try:
+            self._programs.hang([name for name in programs if name not in FILES], group)
+            if FILES[0] in programs:
+                held.withhold(self._loaded_file_programs(), group)
+            await held.refresh()
+        except BaseException:
+            # Nobody has it yet who would close it, and what is kept of a domain is limited.
+            held.close()
+            raise
         return held
 
     def _loaded_file_programs(self) -> FilePrograms:

@@ -71,15 +71,19 @@ class FilePrograms:
             ProbeError: the kernel refused.
         """
         domain = domain_of(group)
-        self._denials.put(domain_key(domain), bytes(8))
-        keys = []
-        for path, right in withheld_of(confines).items():
-            key = path_key(domain, path)
-            if key is not None:
-                self._paths.put(key, bytes([right]))
-                keys.append(key)
-        for name in FILES:
-            self._object.hang(name, group)
+        keys: list[bytes] = []
+        try:
+            self._denials.put(domain_key(domain), bytes(8))
+            for path, right in withheld_of(confines).items():
+                key = path_key(domain, path)
+                if key is not None:
+                    self._paths.put(key, bytes([right]))
+                    keys.append(key)
+            for name in FILES:
+                self._object.hang(name, group)
+        except BaseException:
+            self.forget(domain, keys)
+            raise
         return tuple(keys)
 
     def denials(self, domain: int) -> int:

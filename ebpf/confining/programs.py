@@ -15,6 +15,7 @@ NETWORK = (
 )
 DEVICES = ("confine_device",)
 _YES = b"\1"
+_DENIED_MAX = 4096  # as many as the programs remember
 
 
 class Programs:
@@ -70,16 +71,17 @@ class Programs:
 
     def refusals(self, domain: int) -> Iterator[Refusal]:
         """Yield what was refused to a domain, as far as it is still remembered."""
-        prefix = domain_key(domain)
-        for key in self._denied.keys():  # noqa: SIM118 - a map of the kernel is no dictionary
-            if key.startswith(prefix) and (value := self._denied.get(key)) is not None:
+        for key in self._denied_of(domain):
+            if (value := self._denied.get(key)) is not None:
                 yield refusal_of(key, value)
 
     def forget(self, domain: int) -> None:
         """Remove what was kept of a domain that is gone."""
-        prefix = domain_key(domain)
-        known = list(self._denied.keys())
-        for key in known:
-            if key.startswith(prefix):
+        if self.denials(domain):
+            for key in self._denied_of(domain):
                 self._denied.remove(key)
-        self._denials.remove(prefix)
+        self._denials.remove(domain_key(domain))
+
+    def _denied_of(self, domain: int) -> set[bytes]:
+        prefix = domain_key(domain)
+        return {key for key in self._denied.keys(most=_DENIED_MAX) if key.startswith(prefix)}

@@ -56,14 +56,17 @@ class Map:
         self._check("remove from", code)
         return True
 
-    def keys(self) -> Iterator[bytes]:
-        """Yield every key once; keys that come or go meanwhile may be missed.
+    def keys(self, *, most: int) -> Iterator[bytes]:
+        """Yield the keys, `most` at the most; what comes or goes meanwhile may be missed.
+
+        Where the last one that was yielded is gone the kernel begins anew: without a bound that
+        could go on for as long as others write, and so some keys may come again.
 
         Raises:
             ProbeError: the kernel refused.
         """
         last: ctypes.Array[ctypes.c_char] | None = None
-        while True:
+        for _ in range(most):
             following = ctypes.create_string_buffer(self.key_bytes)
             code = self._library.integer("bpf_map_get_next_key", self.fd, last, following)
             if code == -errno.ENOENT:

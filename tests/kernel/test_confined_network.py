@@ -239,6 +239,29 @@ async def test_a_name_in_the_rule_is_where_it_leads_now(
     assert sorted(asked) == ["gone.example", "inside.example", "localhost"]  # once for both
 
 
+@pytest.mark.usefixtures("confining")
+async def test_a_command_that_is_given_up_before_its_names_are_known_leaves_nothing_in_the_kernel(
+    host: Host, state_dir: Path
+) -> None:
+    is_asked = anyio.Event()
+
+    async def resolve(_name: str) -> frozenset[Address]:
+        is_asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    executor = LocalExecutor(host=host, state_dir=state_dir, user="nobody")
+    confiner = executor._confiner = Confiner(NameBook(resolve))
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ended, executor, "", to("slow.example:443"))
+            await is_asked.wait()
+            tasks.cancel_scope.cancel()
+
+    assert confiner._programs is not None
+    assert list(confiner._programs._denials.keys(most=2)) == []
+
+
 OWNER = """
 import sys
 from pathlib import Path
