@@ -5,7 +5,7 @@ entry in their map. A command costs three accesses to it, however many packets i
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +38,16 @@ RING_BYTES = 256 * 1024
 # Longer than TCP tries to send what nobody waits for any more.
 SHUT_SECONDS = 180.0
 SHUT_MAX = 1024
+# Each costs a descriptor for as long as something of it is shut.
+BASES_GONE_MAX = 64
 DRAIN_POLL_SECONDS = 0.01
 RECORDS_MAX = 256  # of one domain; what is beyond is counted
 
 _PROGRAMS = Path(__file__).parent / "programs"
 _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
+_EGRESS = "count_egress"
 _ON_GROUPS = (
-    "count_egress",
+    _EGRESS,
     "count_ingress",
     "count_connect4",
     "count_connect6",
@@ -70,6 +73,14 @@ WITHOUT_OPENS = (
     Tracer(name="victims", programs=("count_victim",)),
 )
 TRACERS = (*WITHOUT_OPENS, _OPENS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shut:
+    """A domain that has ended: nothing of it is let out, by the program at that base."""
+
+    base: int | None
+    until: float
 
 
 class Metering:
@@ -107,9 +118,10 @@ class Metering:
         self._watched: dict[int, Watched] = {}
         self._ring = Ring(self._network.library, self._network.map("records"), self._hear)
         self._base: int | None = None
-        self._links: list[Link] = []
-        self._retired: list[Link] = []
-        self._shut: dict[int, float] = {}
+        self._links: dict[str, Link] = {}
+        # What holds back what is on its way from bases that are gone, by their ids.
+        self._retired: dict[int, Link] = {}
+        self._shut: dict[int, _Shut] = {}
         self._tracers: list[tuple[Object, list[Link]]] = []
         # What could not be attached to the machine, by the tracer's name, and why.
         self.missing: dict[str, str] = {}
@@ -181,7 +193,8 @@ class Metering:
             self._domains.remove(id_bytes(group_id))
         else:
             self.shut(group_id)
-            self._shut[group_id] = anyio.current_time() + SHUT_SECONDS
+            until = anyio.current_time() + SHUT_SECONDS
+            self._shut[group_id] = _Shut(base=self._base, until=until)
 
     def _bury(self) -> None:
         """Remove the entries of domains of which nothing can be on its way any more."""
@@ -189,17 +202,19 @@ class Metering:
             return
         now = anyio.current_time()
         over = len(self._shut) - SHUT_MAX
-        for index, (group_id, until) in enumerate(list(self._shut.items())):
-            if until <= now or index < over:
+        for index, (group_id, shut) in enumerate(list(self._shut.items())):
+            if shut.until <= now or index < over:
                 del self._shut[group_id]
                 self._domains.remove(id_bytes(group_id))
-        if not self._shut:
-            _close(self._retired)
+        needed = {shut.base for shut in self._shut.values()}
+        for base in self._retired.keys() - needed:
+            self._retired.pop(base).close()
 
     def close(self) -> None:
         """Take every program out of the kernel."""
         self._let_go()
-        _close(self._retired)
+        _close(self._retired.values())
+        self._retired.clear()
         for tracer, links in self._tracers:
             _close(links)
             tracer.close()
@@ -246,7 +261,7 @@ class Metering:
         try:
             for program in _ON_GROUPS:
                 link = self._network.attach_group(program, base)
-                self._links.append(link)
+                self._links[program] = link
                 if self._pins is not None:
                     link.pin(self._pins.path(program))
         except (ProbeError, OSError) as error:
@@ -258,12 +273,14 @@ class Metering:
         self._base = base_id
 
     def _let_go(self) -> None:
-        # The programs at a group that is gone still hold what is on its way from there.
-        self._base = None
-        self._retired.extend(self._links)
+        base, self._base = self._base, None
+        # The program at a group that is gone still holds what is on its way from there.
+        if base is not None and any(shut.base == base for shut in self._shut.values()):
+            self._retired[base] = self._links.pop(_EGRESS)
+        _close(self._links.values())
         self._links.clear()
-        if not self._shut:
-            _close(self._retired)
+        if len(self._retired) > BASES_GONE_MAX:
+            self._retired.pop(next(iter(self._retired))).close()
         if self._pins is not None:
             self._pins.clear()
 
@@ -328,9 +345,8 @@ class MeteredDomain:
         """Wait until TCP has sent what was left to it, at most so long; then shut the domain."""
         if self._is_drained:
             return
-        self._is_drained = True
         if not self.counted.egress_packets:
-            self._unsent = 0
+            self._is_drained, self._unsent = True, 0
             return
         until = anyio.current_time() + seconds_max
         # Where nobody knows how much is unsent, nobody waits for it.
@@ -338,8 +354,9 @@ class MeteredDomain:
             if anyio.current_time() >= until:
                 break
             await anyio.sleep(DRAIN_POLL_SECONDS)
+        # Only now: whoever gives up waiting calls again, and has it shut at once.
         self._metering.shut(self._group_id)
-        self._unsent = unsent_bytes(self._group_id)
+        self._is_drained, self._unsent = True, unsent_bytes(self._group_id)
 
     def close(self) -> None:
         """Count it no longer, and let nothing out of it that was on its way."""
@@ -347,10 +364,9 @@ class MeteredDomain:
         self._metering.forget(self._group_id, unsent=0 if is_silent else self._unsent)
 
 
-def _close(links: list[Link]) -> None:
+def _close(links: Iterable[Link]) -> None:
     for link in links:
         link.close()
-    links.clear()
 
 
 def _base_of(group: Path) -> Path:

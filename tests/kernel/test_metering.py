@@ -1,15 +1,18 @@
 """What a command sends, connects to and starts, counted by programs in the kernel."""
 
 import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import psutil
 import pytest
 
 from ebpf.capability import CapabilityState, Host
+from ebpf.domains.hierarchies import UNIFIED
 from ebpf.domains.place import Place
 from ebpf.errors import CapabilityMissingError
 from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor, Measured
@@ -311,6 +314,24 @@ async def test_events_that_a_full_ring_has_no_room_for_are_counted(
     (lost,) = [note for note in result.notes if "were lost" in note]
     assert int(lost.split()[0]) == 200 - held
     assert f"connected to 127.0.0.1:9 (python3) x{held}, {200 - held} more" in result.notes
+
+
+async def test_groups_that_come_and_go_keep_no_descriptors_while_a_domain_is_shut(
+    host: Host, metering: Metering
+) -> None:
+    place = host.hierarchies[UNIFIED].own / f"flyball-test-{os.getpid()}"
+    open_files = []
+    for unsent in (1, 0, 0, 0, 0):
+        group = place / "tenant" / "session" / "call"
+        group.mkdir(parents=True)
+        metering.attach("call", group, limits())
+        metering.forget(group.stat().st_ino, unsent=unsent)
+        for path in (group, *group.parents[:3]):
+            path.rmdir()
+        open_files.append(psutil.Process().num_fds())
+
+    # The first leaves something behind, for which one program is kept: the one that stops it.
+    assert open_files[1:] == [open_files[0] + 1] * 4
 
 
 def _connects(count: int) -> Command:
