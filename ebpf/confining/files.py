@@ -96,3 +96,7 @@ class FilePrograms:
         for key in keys:
             self._paths.remove(key)
         self._denials.remove(domain_key(domain))
+
+    def unload(self) -> None:
+        """Let go of them; those that hang on a group stay there."""
+        self._object.close()

@@ -82,6 +82,10 @@ class Programs:
                 self._denied.remove(key)
         self._denials.remove(domain_key(domain))
 
+    def unload(self) -> None:
+        """Let go of them; those that hang on a group stay there."""
+        self._object.close()
+
     def _denied_of(self, domain: int) -> set[bytes]:
         prefix = domain_key(domain)
         return {key for key in self._denied.keys(most=_DENIED_MAX) if key.startswith(prefix)}

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 
 from ebpf.capability import CapabilityState, Host
@@ -260,6 +261,15 @@ async def test_a_command_that_is_given_up_before_its_names_are_known_leaves_noth
 
     assert confiner._programs is not None
     assert list(confiner._programs._denials.keys(most=2)) == []
+
+
+def test_finding_out_what_this_host_can_do_keeps_nothing_open() -> None:
+    host_with_groups()
+    before = psutil.Process().num_fds()
+
+    host_with_groups()
+
+    assert psutil.Process().num_fds() == before
 
 
 OWNER = """
