@@ -8,6 +8,7 @@ and the resource limits bound by how much.
 
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -242,7 +243,11 @@ class ObservedDomain:
             left += kill_descendants(self._root_pid)
             if not self.entry.keeper:
                 left += kill_process(self._root_pid)
-            # A keeper ends by itself, with its last figures, once nothing is beneath it.
+            # A keeper ends by itself, with its last figures, once nothing is beneath it; what was
+            # beneath it may have stopped it.
+            else:
+                with suppress(psutil.NoSuchProcess):
+                    continue_process(psutil.Process(self._root_pid))
             left += is_alive(self._root_pid)
         # To read the mark of a process that forks is to wait for it, which is for ever among
         # hundreds: it comes last, when the tree stands no more.

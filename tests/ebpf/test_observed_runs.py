@@ -57,6 +57,25 @@ async def test_a_command_gets_its_input_and_gives_its_output_and_code(
     assert result.cpu_ms is not None
 
 
+async def test_a_keeper_that_was_stopped_ends_with_what_it_kept(
+    executor: LocalExecutor, pipe: Pipe
+) -> None:
+    results = []
+
+    async def run() -> None:
+        script = f"echo $PPID > {pipe.path}; sleep 1000"
+        results.append(await executor.run("call", shell(script), limits(wall_ms=1_000)))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            keeper = int(await pipe.receive())
+            os.kill(keeper, signal.SIGSTOP)
+
+    assert results[0].cause is EndCause.WALL
+    assert not is_running(keeper)
+
+
 async def test_input_that_nobody_reads_does_not_hold_the_call(executor: LocalExecutor) -> None:
     with anyio.fail_after(20):
         result = await executor.run("call", shell("exit 0", stdin=b"x" * 4 * MIB), limits())
