@@ -219,14 +219,25 @@ async def launch(
         governed=True,
         keeper=entry.keeper,
     )
-    if spawner is None:
-        return await _booted(spec)
+    try:
+        return await (_booted(spec) if spawner is None else _spawned(spec, spawner))
+    except OSError as error:  # this process may open nothing more, or have no more memory
+        message = "the command cannot be handed over"
+        raise LaunchError(message) from error
+
+
+async def _spawned(spec: LaunchSpec, spawner: Spawner) -> Launched:
+    """Have the spawner begin a command, and its successor where it was killed before that.
+
+    Raises:
+        LaunchError: neither did.
+    """
     with _sealed(spec) as source:
         async with spawner.room:
             # Whoever gives up now must still learn which process there is to be killed.
             with anyio.CancelScope(shield=True):
                 for _ in range(_SPAWN_ATTEMPTS):
-                    launched = await _cloned(source, spawner, keeper=entry.keeper)
+                    launched = await _cloned(source, spawner, keeper=spec["keeper"])
                     if launched is not None:
                         return launched
     message = "the spawner was ended before it had started the command"

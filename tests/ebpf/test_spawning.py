@@ -1,5 +1,6 @@
 """The spawner: what its clones are, what they are not, and what its own end changes."""
 
+import errno
 import os
 import signal
 import sys
@@ -190,6 +191,21 @@ async def test_a_spawner_that_cannot_start_is_an_error(
 
     monkeypatch.undo()
     assert await said(executor, "echo a") == "a\n"
+
+
+async def test_a_sidecar_that_may_open_nothing_more_starts_no_command(
+    guarded: LocalExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "none left")
+
+    monkeypatch.setattr(os, "pipe", refused)
+
+    with anyio.fail_after(60), pytest.raises(LaunchError):
+        await guarded.run("call", shell("true"), limits())
+
+    monkeypatch.undo()
+    assert await said(guarded, "echo a") == "a\n"
 
 
 async def test_a_group_that_is_gone_is_an_error_of_the_domain(executor: LocalExecutor) -> None:
