@@ -1,12 +1,12 @@
 """The domains of agents: programs that a launcher of the same user starts at its own terminal."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import anyio
 
-from ebpf.attachment import Attachment
+from ebpf.attachment import Attachment, closing
 from ebpf.command import EndCause
 from ebpf.containment import Account, Containment
 from ebpf.domains.domain import Domain, Entry, Measured
@@ -141,12 +141,11 @@ async def entered(
     finally:
         del pauses[name]
         with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-            try:
-                await domain.kill()
-            finally:
-                for one in attached:
-                    one.close()
-            await domain.remove()
+            async with AsyncExitStack() as last:
+                with closing(attached):
+                    await domain.kill()
+                    # From here on it is removed, whatever else goes wrong.
+                    last.push_async_callback(domain.remove)
             is_gone = True
     if not is_gone:
         message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"

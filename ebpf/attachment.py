@@ -1,6 +1,7 @@
 """What is hung on a domain while a command runs in it, by programs in the kernel as a rule."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -64,3 +65,12 @@ class Attacher(Protocol):
         Raises:
             EbpfError: it cannot be attached, so the command must not run.
         """
+
+
+@contextmanager
+def closing(attached: Sequence[Attachment]) -> Iterator[None]:
+    """Close all of them at the end of the block, each whatever becomes of the others."""
+    with ExitStack() as left:
+        for one in attached:
+            left.callback(one.close)
+        yield

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from ebpf.agents import Agent, AgentEntry, entered
-from ebpf.attachment import Attacher, Attachment
+from ebpf.attachment import Attacher, Attachment, closing
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import Command, CommandResult, EndCause
 from ebpf.confining.confiner import Confiner, Held
@@ -32,7 +32,7 @@ from ebpf.servers import CLEANUP_SECONDS_MAX, Servers
 from ebpf.session_group import SessionGroup
 from ebpf.spawning import Spawner, can_spawn, spawning
 from ebpf.stillness import Stillness
-from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, end_tree, final_cause, supervise
+from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, empty, final_cause, supervise
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.confines import Confines
@@ -452,20 +452,14 @@ async def _discard(
 ) -> None:
     """Kill what is inside a domain and remove it, even while its caller is being cancelled."""
     with anyio.move_on_after(CLEANUP_SECONDS_MAX, shield=True):
-        try:
-            if launched is None:
-                await domain.kill()
-            else:
-                try:
-                    await end_tree(launched, domain)
-                finally:
-                    await launched.aclose()
-                await _drain(attached, 0)
-                told(_measured(domain, pause, attached))
-        finally:
-            for one in attached:
-                one.close()
-        await domain.remove()
+        async with AsyncExitStack() as last:
+            with closing(attached):
+                await empty(launched, domain)
+                # From here on it is removed, whatever else goes wrong.
+                last.push_async_callback(domain.remove)
+                if launched is not None:
+                    await _drain(attached, 0)
+                    told(_measured(domain, pause, attached))
         return
     message = f"{name}: the domain was not gone after {CLEANUP_SECONDS_MAX} s"
     raise DomainError(message)

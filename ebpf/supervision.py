@@ -162,6 +162,21 @@ async def end_tree(launched: Launched, domain: Domain) -> None:
     await domain.kill()
 
 
+async def empty(launched: Launched | None, domain: Domain) -> None:
+    """Kill all that is in a domain, and give back the pipes to what was started, if anything was.
+
+    Raises:
+        DomainError: some process survived.
+    """
+    if launched is None:
+        await domain.kill()
+        return
+    try:
+        await end_tree(launched, domain)
+    finally:
+        await launched.aclose()
+
+
 async def _feed(sink: ByteSendStream, stdin: bytes) -> None:
     """Write the whole input and close it; a command need not read it."""
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -5,10 +5,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ebpf.attachment import Attachment
 from ebpf.capability import CapabilityState, Host, probe_host
+from ebpf.errors import ProbeError
 from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor
 from governor.amounts import Unit
 from governor.call import Enforcement
+from governor.limits import ExecutionLimits
 from tests.ebpf.commands import MIB, Pipe, limits, python, shell
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
@@ -185,3 +188,46 @@ def test_a_probe_leaves_nothing_behind(host: Host) -> None:
     assert again.capability("memory").state is CapabilityState.ENFORCED
     own = {hierarchy.own for hierarchy in host.hierarchies.values()}
     assert not [path for place in own for path in place.glob("flyball-probe-*")]
+
+
+class Failing:
+    """Hangs itself on a domain, counts nothing, and cannot be taken off."""
+
+    measures = frozenset[Unit]()
+    is_closed = False
+
+    def attach(self, name: str, group: Path, limits: ExecutionLimits) -> Attachment:
+        return self
+
+    def measured(self) -> dict[Unit, int]:
+        return {}
+
+    async def exceeded(self) -> EndCause:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    def ended_by(self) -> None:
+        return None
+
+    async def drain(self, *, seconds_max: float) -> None:
+        """Wait for nothing."""
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        self.is_closed = True
+        raise ProbeError("refused")
+
+
+@pytest.mark.usefixtures("groups")
+async def test_what_cannot_be_taken_off_a_domain_keeps_neither_it_nor_the_others(
+    executor: LocalExecutor,
+) -> None:
+    both = Failing(), Failing()
+    executor._attachers = both
+
+    with anyio.fail_after(30), pytest.raises(ProbeError, match="refused"):
+        await executor.run("call", shell("true"), limits())
+
+    assert [one.is_closed for one in both] == [True, True]
