@@ -141,8 +141,9 @@ def launch(spec: "LaunchSpec", *, parent_pid: int, ruleset: int | None = None) -
     """
     try:
         _enter(spec)
+        env = _environment(spec)  # now: who has become another user may not read it
         _give_up_privileges(spec, ruleset, parent_pid=parent_pid)
-        _execute(spec)
+        _execute(spec["argv"], env)
     except _StepError as error:
         _report_failure(spec, error)
         missing = error.step == STEP_EXEC and isinstance(error.cause, FileNotFoundError)
@@ -202,14 +203,17 @@ def _change_directory(cwd: str | None) -> None:
         raise _StepError(STEP_DIRECTORY, error) from error
 
 
-def _execute(spec: "LaunchSpec") -> None:
+def _environment(spec: "LaunchSpec") -> "dict[str, str]":
     env = spec["env"]
     if env is None:
         env = _initial_environment()
     if spec["marker"] is not None:
         name, value = spec["marker"]
         env[name] = value
-    argv = spec["argv"]
+    return env
+
+
+def _execute(argv: list[str], env: "dict[str, str]") -> None:
     refused: OSError | None = None
     for path in _candidates(argv[0], env.get("PATH", _DEFAULT_PATH)):
         try:
