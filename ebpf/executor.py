@@ -24,7 +24,7 @@ from ebpf.fences import domains_on, instance_of, observed_on
 from ebpf.guarding import guarded
 from ebpf.ladder import LadderPlan, ladder_on
 from ebpf.launching import Launched, launch
-from ebpf.means import held_on, system_calls_for
+from ebpf.means import NOT_JOINABLE, held_on, host_of_agent, system_calls_for
 from ebpf.pausing import Pause
 from ebpf.probe.pins import Pins
 from ebpf.promises import isolated
@@ -245,6 +245,7 @@ class LocalExecutor:
             account=account,
             state_dir=self._state_dir,
             cwd=cwd,
+            confines=limits.confines,
         )
         domains = self._domains if is_joinable else self._observed
         place = Place(tenant=tenant, session=session, call=name, ends_together=False)
@@ -254,10 +255,10 @@ class LocalExecutor:
             entry=replace(domain.entry, keeper=False), account=account, containment=containment
         )
         domain.entry = inside.entry
-        held = self._isolated(limits, containment)
-        if not is_joinable:
-            why = "its launcher may not enter the groups of the sidecar"
-            held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=why)
+        host = host_of_agent(self._host, is_joinable=is_joinable)
+        held = isolated(host, limits, self._shares, containment)
+        if not is_joinable and held.enforcement is not Enforcement.NONE:
+            held = replace(held, enforcement=Enforcement.OBSERVED, by="samples", why=NOT_JOINABLE)
         attached: list[Attachment] = []
         async with entered(
             name, domain, self._pauses, inside=inside, isolated=held, attached=attached

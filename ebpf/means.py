@@ -13,6 +13,11 @@ from governor.confines import Confines
 from governor.confines import Devices as DevicesAllowed
 from governor.limits import ExecutionLimits
 
+NOT_JOINABLE = "its launcher may not enter the groups of the sidecar"
+_NO_FILTER = "agents have no filter of system calls"
+# What is held by programs on a command's group.
+_ON_GROUP = ("egress_bytes", "network", "no_network", "devices", "probes")
+
 
 def needed_for(limits: ExecutionLimits) -> tuple[str, ...]:
     """Return the names of the capabilities without which confines and probes do not hold."""
@@ -36,6 +41,15 @@ def programs_for(confines: Confines, host: Host) -> tuple[str, ...]:
     )
     files = FILES if confines.paths and _has(host, "file_programs") else ()
     return (*network, *devices, *files)
+
+
+def host_of_agent(host: Host, *, is_joinable: bool) -> Host:
+    """Return what of a host holds an agent: it has no filter of system calls, perhaps no group."""
+    if is_joinable:
+        return host if _has(host, "network") else host.without("no_network", _NO_FILTER)
+    for name in _ON_GROUP:
+        host = host.without(name, NOT_JOINABLE)
+    return host
 
 
 async def held_on(
