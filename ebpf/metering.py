@@ -4,6 +4,7 @@ The programs are attached once, to the group above all domains of this process; 
 entry in their map. A command costs three accesses to it, however many packets it sends.
 """
 
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -55,7 +56,8 @@ _ON_GROUPS = (
     "count_sendmsg6",
 )
 _PACKET = bytes(64)  # for programs that do not look at it
-_PREFIX = "flyball"
+_PREFIX = "flyball-"
+_GENERATIONS_MAX = 4  # of domains, that the programs look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,11 @@ class Metering:
         self._bury()
         try:
             group_id = group.stat().st_ino
-            self._hold(_base_of(group))
+            base = _base_of(group)
+            if len(group.relative_to(base).parts) > _GENERATIONS_MAX:
+                message = f"{name}: its control group is too deep for the programs"
+                raise ProbeError(message)
+            self._hold(base)
         except OSError as error:
             message = f"{name}: its control group cannot be read"
             raise ProbeError(message) from error
@@ -370,6 +376,13 @@ def _close(links: Iterable[Link]) -> None:
 
 
 def _base_of(group: Path) -> Path:
-    """Return the topmost group above a domain that is ours by its name."""
-    ours = [place for place in group.parents if place.name.startswith(_PREFIX)]
+    """Return the topmost group above a domain that is this process's by its name.
+
+    Groups around it may be named alike: a unit or a slice of systemd, another sidecar's domain.
+    """
+    ours = [
+        place
+        for place in group.parents
+        if place.name.startswith(_PREFIX) and place.name.endswith(f"-{os.getpid()}")
+    ]
     return ours[-1] if ours else group.parent

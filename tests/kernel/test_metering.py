@@ -334,6 +334,26 @@ async def test_groups_that_come_and_go_keep_no_descriptors_while_a_domain_is_shu
     assert open_files[1:] == [open_files[0] + 1] * 4
 
 
+async def test_a_domain_is_counted_though_groups_around_it_have_such_names_too(
+    host: Host, metering: Metering
+) -> None:
+    slice_ = host.hierarchies[UNIFIED].own / f"flyball-{os.getpid()}.slice"
+    own = slice_ / "flyball.service" / f"flyball-test-{os.getpid()}"
+    group = own / "tenant" / "session" / "call"
+    group.mkdir(parents=True)
+    try:
+        metered = metering.attach("call", group, limits())
+        with anyio.fail_after(30):
+            await _enter_and_run(group, datagrams(1, 100).argv)
+        sent = metered.counted.egress_bytes
+        metered.close()
+    finally:
+        for path in (group, *group.parents[:5]):
+            path.rmdir()
+
+    assert sent == DATAGRAM
+
+
 def _connects(count: int) -> Command:
     """Return a command that tries to connect so often, to where nobody listens."""
     return python(
