@@ -259,6 +259,7 @@ class Isolator:
         except DomainError:
             # Its last call is over and took the group along; the next call has another.
             del self._groups[name]
+            self._note_moving(name, one)
             return self._unseen(name, one)
         if not one.expected or one.resting_bytes is None:
             one.resting_bytes = held
@@ -308,14 +309,19 @@ class Isolator:
         except DomainError as error:
             self._note_refusal(name, error)
             return
-        self._stood(name, is_still=is_frozen)
-        now_ms = self._elapsed_ms()
-        if one.frozen_since_ms is None:
+        if is_frozen:
             self._freezes += 1
-            one.frozen_since_ms = now_ms
+            one.frozen_since_ms = self._elapsed_ms()
+            self._stood(name, is_still=True)
         else:
-            self._frozen_ms += now_ms - one.frozen_since_ms
+            self._note_moving(name, one)
+
+    def _note_moving(self, name: str, one: _Session) -> None:
+        """Take note of a session that goes on, or whose group is gone with what stood still."""
+        if one.frozen_since_ms is not None:
+            self._frozen_ms += self._elapsed_ms() - one.frozen_since_ms
             one.frozen_since_ms = None
+            self._stood(name, is_still=False)
 
     def _note_refusal(self, name: str, error: DomainError) -> None:
         """Count what the kernel refused; a group that went with its last call refuses nothing."""
