@@ -250,13 +250,18 @@ def deaf() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+# Signals 32 and 33: glibc's `posix_spawn` leaves the first ignored in what it starts (as `make`
+# does this suite), and no program can set what becomes of them through its own C library.
+OF_THE_C_LIBRARY = 0b11 << 31
+
+
 @pytest.mark.usefixtures("deaf")
 async def test_a_command_neither_blocks_nor_ignores_a_signal(executor: LocalExecutor) -> None:
     lines = (await said(executor, "exec cat /proc/self/status")).splitlines()
 
     status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     assert int(status["SigBlk"], 16) == 0
-    assert int(status["SigIgn"], 16) == 0
+    assert int(status["SigIgn"], 16) & ~OF_THE_C_LIBRARY == 0
 
 
 @pytest.mark.requirement("command.secrets-stay-in")
