@@ -101,6 +101,8 @@ class Runs:
             except (EbpfError, StoreError) as error:
                 logger.warning("an agent's run failed: %s", error)
                 await link.say(Refused(text=str(error)))
+            except _UnheardError as error:
+                await link.say(Refused(text=f"the launcher cannot be understood: {error}"))
             except (_GoneError, TimeoutError):
                 logger.debug("a launcher went away before its agent was started")
             except OSError as error:
@@ -229,6 +231,10 @@ class _GoneError(Exception):
     """The launcher is gone, or says what cannot be understood."""
 
 
+class _UnheardError(_GoneError):
+    """It says what cannot be understood."""
+
+
 class _Link:
     """The lines of one launcher."""
 
@@ -241,7 +247,8 @@ class _Link:
         """Return what it says next.
 
         Raises:
-            _GoneError: nothing, or nothing that is known.
+            _GoneError: nothing.
+            _UnheardError: nothing that is known.
         """
         try:
             line = await self._lines.receive_until(b"\n", LINE_BYTES_MAX)
@@ -252,9 +259,10 @@ class _Link:
             anyio.DelimiterNotFound,
             anyio.BrokenResourceError,
             anyio.ClosedResourceError,
-            msgspec.MsgspecError,
         ) as error:
             raise _GoneError from error
+        except msgspec.MsgspecError as error:
+            raise _UnheardError(str(error)) from error
 
     async def say(self, said: FromSidecar) -> None:
         """Tell it something, unless it is gone or does not listen."""
