@@ -1,5 +1,6 @@
 """What a launcher and the sidecar say to each other of an agent: a line of JSON each."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from governor.amounts import AMOUNT_MAX
 from tool_gateway.identity import NAME_LENGTH_MAX
 
 SOCKET = "run.sock"
+# `sun_path` has room for 108 bytes on Linux, 104 elsewhere, the last of which is no part of it.
+SOCKET_BYTES_MAX = 107 if sys.platform == "linux" else 103
 LINE_BYTES_MAX = 1024 * 1024
 # How long an agent that must end may take to do it by itself.
 GRACE_MS = 2_000
