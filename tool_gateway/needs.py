@@ -97,14 +97,14 @@ class Needing:
             known.get(work, NOTHING_KNOWN), known.get(work.anywhere, NOTHING_KNOWN), terms
         )
         grant = granted(call.intent, rule.limits)
-        holding = found if terms.holds else Expectation()
         if not is_local:
             shown = None if call.intent == NO_INTENT else _SHOWN_ELSEWHERE
-            return Needs(rule=_holding(rule, grant, holding), work=work, shown=shown)
+            held = _holding(rule, grant, found) if terms.holds else rule
+            return Needs(rule=held, work=work, shown=shown)
         limits = _throttled(grant.limits, found, is_declared=call.intent.memory_bytes is not None)
         narrowed = replace(rule, limits=limits)
         return Needs(
-            rule=_holding(narrowed, grant, holding),
+            rule=_holding(narrowed, grant, found) if terms.holds else narrowed,
             work=work,
             shown=_shown(call, limits, grant, found, terms),
         )
@@ -225,12 +225,16 @@ def _throttled(
 
 
 def _holding(rule: ToolRule, grant: Grant, found: Expectation) -> ToolRule:
-    """Return the rule with what is held: its own word, else the call's, else what was learned."""
+    """Return the rule with what is held: its own word, else the call's, else what was learned.
+
+    A call's word is not taken for less than its like have used: by declaring nothing at all it
+    could else run beside any number of others, whatever the budget.
+    """
     wall_ms = rule.estimate_wall_ms
-    if wall_ms is None and grant.expected_ms is not None:
-        wall_ms = grant.expected_ms
-    if wall_ms is None and Measure.WALL_MS in found.used:
-        wall_ms = min(found.used[Measure.WALL_MS], rule.limits.wall_ms)
+    if wall_ms is None:
+        said = (grant.expected_ms, found.used.get(Measure.WALL_MS))
+        known = [one for one in said if one is not None]
+        wall_ms = min(max(known), rule.limits.wall_ms) if known else None
     cpu_ms = rule.estimate_cpu_ms
     if cpu_ms is None and Measure.CPU_MS in found.used:
         most = rule.limits.cpu_ms

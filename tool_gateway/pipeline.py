@@ -9,7 +9,7 @@ from governor.amounts import NOTHING, Amounts
 from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied
 from governor.estimate import unexcused
-from governor.events import KeyReused, Replayed, Reserved
+from governor.events import KeyReused, Replayed, Reserved, Settled
 from governor.ids import ReservationId, ToolName
 from governor.reservation import Reservation, ReservationState
 from governor.target import CallKind, CallTarget
@@ -267,8 +267,39 @@ class Pipeline:
     async def _run_reserved(
         self, job: Job, reserved: Reserved, running: Running, passage: Passage
     ) -> ToolResult:
-        """Run the call, and end its hold whatever happens from here on."""
+        """Run the call, end its hold, and return its result with how the budgets stand."""
         progress = Progress()
+        if self._memory is None or job.isolated is None:
+            record, settled = await self._settled(job, progress, reserved, running, passage)
+            seen = settled
+        else:
+            # What raises hold is let go behind the settlement: in between, nobody else may be
+            # given what the command has used already.
+            async with self._memory.serving(job) as serving:
+                record, settled = await self._settled(job, progress, reserved, running, passage)
+                seen = None if serving.holds else settled
+        if self._needing is not None:
+            self._needing.learn(job, record)
+        standing = await self._books.after(seen, job.call.chain)
+        annotated = self._loops.noted(job, progress).with_meta(
+            **{
+                CALL_META: call_json(record, job.policy.unified),
+                BUDGET_META: None if standing is None else standing.shown,
+                GRANTED_META: None if job.needs is None else job.needs.shown,
+            }
+        )
+        annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
+        return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
+
+    async def _settled(
+        self,
+        job: Job,
+        progress: Progress,
+        reserved: Reserved,
+        running: Running,
+        passage: Passage,
+    ) -> tuple[CallRecord, Settled | None]:
+        """Run the call, and end its hold whatever happens from here on."""
         reservation_id = reserved.reservation.reservation_id
         running.runs_on(job.call.call_id, reservation_id)
         try:
@@ -297,18 +328,7 @@ class Pipeline:
                 wall_ms=wall_ms,
             )
             settled = await self._books.end(reservation_id, record)
-        if self._needing is not None:
-            self._needing.learn(job, record)
-        standing = await self._books.after(settled, job.call.chain)
-        annotated = self._loops.noted(job, progress).with_meta(
-            **{
-                CALL_META: call_json(record, job.policy.unified),
-                BUDGET_META: None if standing is None else standing.shown,
-                GRANTED_META: None if job.needs is None else job.needs.shown,
-            }
-        )
-        annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
-        return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
+        return record, settled
 
     async def _run_backend(
         self,
@@ -334,7 +354,7 @@ class Pipeline:
             await anyio.lowlevel.checkpoint_if_cancelled()
             progress.never_left = False
             try:
-                outcome = await self._outcome(job, progress)
+                outcome = await job.backend.run(job.call, job.rule.limits, progress.meter)
             except UpstreamNotReachedError as error:
                 told = progress.note_not_reached(error, job.call.tool)
                 progress.result = self._failure_told(job, progress, told)
@@ -363,14 +383,6 @@ class Pipeline:
             progress.result = text_result(
                 f"The call was stopped: {progress.detail}.", is_error=True
             )
-
-    async def _outcome(self, job: Job, progress: Progress) -> Outcome:
-        """Return what the backend makes of the call; a local command can be asked about."""
-        run = job.backend.run(job.call, job.rule.limits, progress.meter)
-        if self._memory is None or job.isolated is None:
-            return await run
-        async with self._memory.serving(job):
-            return await run
 
     def _failure_told(self, job: Job, progress: Progress, told: ToolResult) -> ToolResult:
         """Return what is told of a failure, the words of which can quote the upstream's."""

@@ -37,7 +37,7 @@ _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
 
 
 @dataclass(slots=True, eq=False)
-class _Serving:
+class Serving:
     """One call whose command may be asked about, and what was held for raises of it."""
 
     job: Job
@@ -66,14 +66,14 @@ class MemoryDesk:
         self._clock = clock
         self._arguments_kept = arguments_kept
         self._terms = terms
-        self._serving: dict[CallId, _Serving] = {}
+        self._serving: dict[CallId, Serving] = {}
 
     @asynccontextmanager
-    async def serving(self, job: Job) -> AsyncIterator[None]:
+    async def serving(self, job: Job) -> AsyncIterator[Serving]:
         """Let the command of a call be asked about while the block runs."""
-        serving = self._serving[job.call.call_id] = _Serving(job)
+        serving = self._serving[job.call.call_id] = Serving(job)
         try:
-            yield
+            yield serving
         finally:
             del self._serving[job.call.call_id]
             for request in list(serving.holds.values()):
@@ -124,7 +124,7 @@ class MemoryDesk:
         return answer
 
     def _request(
-        self, serving: _Serving, question: MemoryQuestion, terms: AskTerms
+        self, serving: Serving, question: MemoryQuestion, terms: AskTerms
     ) -> AdmissionRequest:
         """Return the request for a hold of what a raise may cost more."""
         job, now_ms = serving.job, self._clock.now_ms()
@@ -145,7 +145,7 @@ class MemoryDesk:
         )
 
     async def _from_agent(
-        self, serving: _Serving, question: MemoryQuestion, terms: AskTerms
+        self, serving: Serving, question: MemoryQuestion, terms: AskTerms
     ) -> MemoryAnswer:
         """Return what the client, or the person at it, answers."""
         params = _form(serving.job.call.tool, question)
@@ -157,7 +157,7 @@ class MemoryDesk:
         return _answer_of(answer, question, terms)
 
     async def _from_administrator(
-        self, serving: _Serving, question: MemoryQuestion, held: Reserved, terms: AskTerms
+        self, serving: Serving, question: MemoryQuestion, held: Reserved, terms: AskTerms
     ) -> MemoryAnswer:
         """Return what a person answers through the admin API.
 
@@ -230,7 +230,7 @@ class MemoryDesk:
             expires_at_ms=now_ms + terms.wait_ms,
         )
 
-    async def _release(self, serving: _Serving, request: AdmissionRequest, why: str) -> None:
+    async def _release(self, serving: Serving, request: AdmissionRequest, why: str) -> None:
         del serving.holds[request.reservation_id]
         job = serving.job
         await self._books.end(

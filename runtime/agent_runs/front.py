@@ -23,11 +23,11 @@ from governor.limits import ExecutionLimits, Isolation
 from governor.policy import Policy, ToolRule
 from governor.scope import ScopeChain
 from governor.slices import SLICE_MS_FIRST
-from memory_store.audit import Actor
 from memory_store.errors import StoreError
 from memory_store.identities import Identity, Role
 from memory_store.sessions import session_id_for
 from memory_store.tokens import IssuedToken
+from runtime.agent_runs.keys import RunKeys
 from runtime.agent_runs.life import Life
 from runtime.agent_runs.purse import AGENT_RUN, Purse, Terms
 from runtime.agent_runs.words import (
@@ -75,9 +75,12 @@ class _RefusedError(Exception):
 class Runs:
     """Every agent that launchers have started here."""
 
-    def __init__(self, ground: Ground, executor: LocalExecutor, local: LocalCommands) -> None:
-        """Take what admits and records, what makes domains, and what this host measures."""
+    def __init__(
+        self, ground: Ground, executor: LocalExecutor, local: LocalCommands, keys: RunKeys
+    ) -> None:
+        """Take what admits and records, what makes domains and measures them, and the keys."""
         self._ground = ground
+        self._keys = keys
         self._executor = executor
         self._local = local
         self._count = 0
@@ -98,8 +101,13 @@ class Runs:
             except (EbpfError, StoreError) as error:
                 logger.warning("an agent's run failed: %s", error)
                 await link.say(Refused(text=str(error)))
+            except _UnheardError as error:
+                await link.say(Refused(text=f"the launcher cannot be understood: {error}"))
             except (_GoneError, TimeoutError):
                 logger.debug("a launcher went away before its agent was started")
+            except OSError as error:
+                logger.warning("an agent's run failed: %s", error)
+                await link.say(Refused(text=f"the sidecar cannot write its state: {error}"))
             except Exception:  # a task's top: no fault of one run may end the others
                 logger.exception("an agent's run failed")
 
@@ -110,10 +118,10 @@ class Runs:
             raise _GoneError
         if self._count >= RUNS_MAX:
             raise _RefusedError(Refused(text=f"{RUNS_MAX} agents run already"))
-        identity = await self._identity(begin)
-        terms = self._terms(begin, identity)
-        self._count += 1
+        self._count += 1  # before anything is waited for, or others come in meanwhile
         try:
+            identity = await self._identity(begin)
+            terms = self._terms(begin, identity)
             await self._run(link, begin, identity, terms)
         finally:
             self._count -= 1
@@ -166,7 +174,7 @@ class Runs:
                     user=begin.user,
                     is_joinable=begin.is_joinable,
                 ) as agent,
-                self._key(identity, terms) as key,
+                self._keys.key(identity.principal, session_name=terms.session_name) as key,
             ):
                 _check(agent, terms)
                 try:
@@ -218,31 +226,13 @@ class Runs:
             raise _GoneError
         agent.started(started.pid)
 
-    @asynccontextmanager
-    async def _key(self, identity: Identity, terms: Terms) -> AsyncIterator[IssuedToken]:
-        """Yield a key that stands for this session, and for nothing once the agent has ended.
-
-        Most clients can be given a key and an address, and no header.
-        """
-        ground, by = self._ground, Actor(name=identity.principal)
-        keeper = ground.seat.keeper
-        binding = ground.sessions if keeper is None else keeper.binding
-        issued = await ground.store.principals.issue_token(
-            identity.principal, expires_at_ms=None, by=by, now_ms=ground.clock.now_ms()
-        )
-        binding.bind(issued.token_id, terms.session_name)
-        try:
-            yield issued
-        finally:
-            with anyio.move_on_after(SAY_SECONDS_MAX, shield=True):
-                await ground.store.principals.revoke_token(
-                    issued.token_id, by=by, now_ms=ground.clock.now_ms()
-                )
-            binding.release(issued.token_id)
-
 
 class _GoneError(Exception):
     """The launcher is gone, or says what cannot be understood."""
+
+
+class _UnheardError(_GoneError):
+    """It says what cannot be understood."""
 
 
 class _Link:
@@ -257,7 +247,8 @@ class _Link:
         """Return what it says next.
 
         Raises:
-            _GoneError: nothing, or nothing that is known.
+            _GoneError: nothing.
+            _UnheardError: nothing that is known.
         """
         try:
             line = await self._lines.receive_until(b"\n", LINE_BYTES_MAX)
@@ -268,9 +259,10 @@ class _Link:
             anyio.DelimiterNotFound,
             anyio.BrokenResourceError,
             anyio.ClosedResourceError,
-            msgspec.MsgspecError,
         ) as error:
             raise _GoneError from error
+        except msgspec.MsgspecError as error:
+            raise _UnheardError(str(error)) from error
 
     async def say(self, said: FromSidecar) -> None:
         """Tell it something, unless it is gone or does not listen."""
@@ -362,8 +354,16 @@ async def launchers_heard(
     if ground.seat.worker is not None:
         yield  # one process of a sidecar hears them for all
         return
+    keeper = ground.seat.keeper
+    keys = RunKeys(
+        principals=ground.store.principals,
+        binding=ground.sessions if keeper is None else keeper.binding,
+        clock=ground.clock,
+        state_dir=state_dir,
+    )
+    await keys.revoke_left()
     path = socket_in(state_dir)
-    runs = Runs(ground, executor, local)
+    runs = Runs(ground, executor, local, keys)
     try:
         # The directory is this user's alone, so nobody comes in before the mode is set.
         listener = await anyio.create_unix_listener(path, mode=0o600)

@@ -19,6 +19,7 @@ from ebpf.domains.domain import Entry
 from runtime.agent_runs.terminal import is_foreground, kept_terminal
 from runtime.agent_runs.words import (
     LINE_BYTES_MAX,
+    SOCKET_BYTES_MAX,
     Begin,
     Ended,
     Ending,
@@ -88,11 +89,17 @@ async def run_agent(
         RuntimeFaultError: no sidecar is there.
         RefusedRunError: it refuses.
     """
+    path = socket_in(state)
     try:
-        stream = await anyio.connect_unix(socket_in(state))
+        stream = await anyio.connect_unix(path)
     except OSError as error:
+        if len(os.fsencode(path)) > SOCKET_BYTES_MAX:
+            raise RuntimeFaultError(
+                f"{path} is longer than a socket's path can be ({SOCKET_BYTES_MAX} bytes): give "
+                "`flyball up` and `flyball run` a shorter --state"
+            ) from error
         raise RuntimeFaultError(
-            f"no sidecar hears agents at {socket_in(state)}: start one with `flyball up`, with "
+            f"no sidecar hears agents at {path}: start one with `flyball up`, with "
             "the same --config and --state"
         ) from error
     async with stream:

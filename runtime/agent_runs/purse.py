@@ -66,6 +66,7 @@ class Purse:
     _began_ms: int = 0
     _slice_began_ms: int = 0
     _elapsed_from: int = 0
+    _elapsed_to: int | None = None
     _number: int = 0
     _last: _Reading = field(default_factory=_Reading)
     _rate_millis: int = 1_000
@@ -130,6 +131,8 @@ class Purse:
         denial: DenialReason | None = None,
     ) -> Usage:
         """End all that is held, and return what the whole run was charged."""
+        # Nothing runs any more: what the ledger takes from here on is not the agent's time.
+        self._elapsed_to = self.clock.elapsed_ms()
         await self.settle(measured, isolated)
         rest = self._since_last(measured)
         once = {Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: self.terms.rule.cost_microusd}
@@ -229,7 +232,8 @@ class Purse:
         return usage
 
     def _now(self, measured: Measured | None) -> _Reading:
-        elapsed_ms = self.clock.elapsed_ms() - self._elapsed_from
+        now_ms = self.clock.elapsed_ms() if self._elapsed_to is None else self._elapsed_to
+        elapsed_ms = now_ms - self._elapsed_from
         if measured is None:
             return replace(self._last, wall_ms=max(self._last.wall_ms, elapsed_ms))
         figures = {

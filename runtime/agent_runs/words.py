@@ -1,17 +1,27 @@
 """What a launcher and the sidecar say to each other of an agent: a line of JSON each."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from ebpf.launcher.spec import CarveSpec
+from governor.amounts import AMOUNT_MAX
+from tool_gateway.identity import NAME_LENGTH_MAX
 
 SOCKET = "run.sock"
+# `sun_path` has room for 108 bytes on Linux, 104 elsewhere, the last of which is no part of it.
+SOCKET_BYTES_MAX = 107 if sys.platform == "linux" else 103
 LINE_BYTES_MAX = 1024 * 1024
 # How long an agent that must end may take to do it by itself.
 GRACE_MS = 2_000
+_MIB = 1024 * 1024
+# What a kernel can count, and what a rule can say.
+_PIDS_MAX = 2**22
+_CPUS_MAX = 1_024
 
 
 class Why(StrEnum):
@@ -26,9 +36,9 @@ class Why(StrEnum):
 class MachineLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the whole tree of an agent may take of the machine; None leaves it to the rules."""
 
-    memory_mib: int | None = None
-    pids: int | None = None
-    cpus: float | None = None
+    memory_mib: Annotated[int, Meta(gt=0, le=AMOUNT_MAX // _MIB)] | None = None
+    pids: Annotated[int, Meta(gt=0, le=_PIDS_MAX)] | None = None
+    cpus: Annotated[float, Meta(gt=0, le=_CPUS_MAX)] | None = None
 
 
 class Begin(msgspec.Struct, tag="begin", frozen=True, forbid_unknown_fields=True):
@@ -41,6 +51,10 @@ class Begin(msgspec.Struct, tag="begin", frozen=True, forbid_unknown_fields=True
     user: str | None = None
     limits: MachineLimits = MachineLimits()
     is_joinable: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a name that no request could say again."""
+        check_session(self.session)
 
 
 class Started(msgspec.Struct, tag="started", frozen=True, forbid_unknown_fields=True):
@@ -114,6 +128,16 @@ FromSidecar = Refused | Ready | Told | Standing | Ending | Settled
 
 _launcher = msgspec.json.Decoder(FromLauncher)
 _sidecar = msgspec.json.Decoder(FromSidecar)
+
+
+def check_session(name: str) -> None:
+    """Refuse what is no name of a session.
+
+    Raises:
+        ValueError: it is empty, too long or not printable.
+    """
+    if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
+        raise ValueError(f"a session has a printable name of 1 to {NAME_LENGTH_MAX} characters")
 
 
 def socket_in(state_dir: Path) -> Path:

@@ -49,11 +49,12 @@ def _capability_lines(capabilities: Sequence[Capability]) -> Iterator[str]:
     reasons = [capability.why.split("; ") if capability.why else [] for capability in capabilities]
     counts = Counter(reason for own in reasons for reason in own)
     shared = [reason for reason, count in counts.items() if count > 1]
+    width = max((len(capability.name) for capability in capabilities), default=0)
     for capability, own in zip(capabilities, reasons, strict=True):
         words = [reason for reason in own if reason not in shared]
         marks = "".join(f" [{shared.index(reason) + 1}]" for reason in own if reason in shared)
         why = f": {'; '.join(words)}" if words else ""
         by = capability.by or "-"
-        yield f"  {capability.name:<14}{capability.state.value:<10}by {by}{why}{marks}"
+        yield f"  {capability.name:<{width}}  {capability.state.value:<10}by {by}{why}{marks}"
     for number, reason in enumerate(shared, start=1):
         yield f"  [{number}] {reason}"

@@ -22,7 +22,7 @@ from runtime.agent_runs.launcher import (
     complain,
     run_agent,
 )
-from runtime.agent_runs.words import Begin, MachineLimits, Ready
+from runtime.agent_runs.words import Begin, MachineLimits, Ready, check_session
 from runtime.cli.agent_sessions import AgentSessions, agent_sessions_of
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings, agent_environment
@@ -37,7 +37,9 @@ _NO_LIMIT = "is no limit"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the agent's command and how it is governed."""
     parser.add_argument("--task", help="what the user wants, in their own words")
-    parser.add_argument("--session", metavar="NAME", help="the session; default: a new one")
+    parser.add_argument(
+        "--session", type=_session, metavar="NAME", help="the session; default: a new one"
+    )
     parser.add_argument(
         "--limits",
         type=_limits,
@@ -127,12 +129,26 @@ def _limits(text: str) -> Mapping[str, int | float]:
             raise argparse.ArgumentTypeError(f"{part!r} {_NO_LIMIT}; use NAME=N with {known}")
         try:
             number: int | float = float(value) if name == "cpus" else int(value)
+            if name in _MACHINE:
+                msgspec.convert({name: number}, MachineLimits)
+        except msgspec.ValidationError as error:
+            why, _, _ = str(error).partition(" - at ")
+            raise argparse.ArgumentTypeError(f"{part!r}: {why.lower()}") from error
         except ValueError:
             number = -1
-        if number < 0 or (name in _MACHINE and not number):
+        if number < 0:
             raise argparse.ArgumentTypeError(f"{part!r}: expected a number above zero")
         found[name] = number
     return found
+
+
+def _session(text: str) -> str:
+    """Return a session's name."""
+    try:
+        check_session(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _tell(outcome: Outcome, session: str, *, as_json: bool) -> None:

@@ -9,9 +9,7 @@ from governor.confines import DESTINATIONS_MAX, FREE, PATHS_MAX, Confines, Devic
 from governor.errors import InvalidPolicyError
 from runtime.configuration.table import Name, Positive, Table
 from runtime.errors import ConfigError
-from tool_gateway.shell import SHELL_RUN
-
-LOCAL_TOOLS = frozenset({SHELL_RUN, "python_run"})
+from tool_gateway.shell import LOCAL_TOOLS, SHELL_RUN
 
 _Paths = Annotated[tuple[str, ...], Field(max_length=PATHS_MAX)]
 

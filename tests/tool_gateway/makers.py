@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import anyio
 
@@ -29,6 +30,7 @@ from governor.ids import (
 )
 from governor.limits import ExecutionLimits
 from governor.policy import ApprovalTerms, Match, Policy, ToolRule
+from governor.raising import AskTerms
 from governor.refusal import session_frozen
 from governor.reservation import Reservation
 from governor.scope import ScopeChain
@@ -58,6 +60,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import ApprovalDesk, Archived, Clock, FlowKnown, Ledger, Meter, Slice
+from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
@@ -341,6 +344,7 @@ class House:
         flow: FlowPolicy | None = None,
         flow_store: FakeFlowStore | None = None,
         detectors: Mapping[str, Detector] | None = None,
+        asks: AskTerms | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.breakers = Breakers({"files": breaker} if breaker else {}, clock=self.clock)
@@ -359,6 +363,7 @@ class House:
         self.books = Books(ledger=self.ledger, clock=self.clock)
         self.turns = a_gate(self.books, self.clock, policy=turns, store=turn_store)
         self.approver = self._approver(desk, kept)
+        self.memory = self._memory(desk, kept, asks)
         self.flow_store = flow_store or FakeFlowStore()
         self.flow = self._flow(flow)
         self.gate = ReasoningGate(key=b"k" * 32, clock=self.clock)
@@ -385,6 +390,20 @@ class House:
             loops=LoopWatch(clock=self.clock, pausing=self.ledger),
             admin_contact=contact,
             turnstile=self.turnstile,
+            memory=self.memory,
+        )
+
+    def _memory(
+        self, desk: ApprovalDesk | None, kept: ArgumentsKept, terms: AskTerms | None
+    ) -> MemoryDesk | None:
+        if terms is None:
+            return None
+        return MemoryDesk(
+            desk=cast("ApprovalDesk", desk),  # only administrators are asked through one
+            books=self.books,
+            clock=self.clock,
+            arguments_kept=kept,
+            terms=lambda: terms,
         )
 
     def _approver(self, desk: ApprovalDesk | None, kept: ArgumentsKept) -> Approver:

@@ -189,6 +189,25 @@ async def test_a_declaration_outranks_what_is_learned() -> None:
     assert needs.shown["basis"] == "declared"
 
 
+async def test_a_declaration_holds_no_less_than_its_like_have_used() -> None:
+    needing = a_needing()
+    used(needing, shell_call(), times=5, wall_ms=4_000)
+    call = replace(shell_call(), intent=Intent(duration_ms=1))
+
+    rule = rule_of(needing, call)
+
+    assert rule.estimate_wall_ms == rule_of(needing, shell_call()).estimate_wall_ms
+    assert (rule.estimate_wall_ms or 0) >= 4_000
+
+
+async def test_no_declaration_counts_where_budgets_hold_the_limits() -> None:
+    needing = a_needing(terms=replace(TERMS, holds=False))
+    call = replace(shell_call(), intent=Intent(duration_ms=1))
+
+    assert rule_of(needing, call).estimate_wall_ms is None
+    assert needing.of(call, SHELL_RULE, "files").rule == SHELL_RULE
+
+
 @pytest.mark.requirement("estimates.learned-survive")
 async def test_processes_learn_from_one_another() -> None:
     works = FakeWorks()

@@ -22,6 +22,7 @@ def known_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host whose capabilities are the same wherever the test runs."""
     capabilities = (
         Capability(name="memory", state=CapabilityState.ENFORCED, by="memory.max"),
+        Capability(name="memory_protection", state=CapabilityState.ENFORCED, by="memory.low"),
         Capability(name="landlock", state=CapabilityState.ABSENT, by="", why="not in this kernel"),
     )
     host = Host(backend=BackendKind.RLIMIT, capabilities=capabilities, is_root=True, landlock_abi=0)
@@ -52,8 +53,9 @@ def test_doctor_says_in_words_what_it_found(flyball: Flyball) -> None:
 
     assert ended.status == 0
     lines = ended.out.splitlines()
-    assert "  memory        enforced  by memory.max" in lines
-    assert "  landlock      absent    by -: not in this kernel" in lines
+    assert "  memory             enforced  by memory.max" in lines
+    assert "  memory_protection  enforced  by memory.low" in lines
+    assert "  landlock           absent    by -: not in this kernel" in lines
     assert "  ok   listen.agents: 127.0.0.1:0 is free" in lines
     assert lines[-1] == "Everything works."
 
@@ -123,7 +125,7 @@ def test_a_reason_that_several_capabilities_share_is_told_once(
 
     lines = flyball("doctor").out.splitlines()
 
-    assert f"  memory        observed  by psutil: {more} [1]" in lines
-    assert "  wall          observed  by SIGKILL [1]" in lines
-    assert "  landlock      absent    by -: too old" in lines
+    assert f"  memory    observed  by psutil: {more} [1]" in lines
+    assert "  wall      observed  by SIGKILL [1]" in lines
+    assert "  landlock  absent    by -: too old" in lines
     assert f"  [1] {why}" in lines
