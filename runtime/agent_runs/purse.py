@@ -16,7 +16,7 @@ from governor.policy import ToolRule
 from governor.scope import ScopeChain
 from governor.slices import held_for_slice, rate_millis
 from governor.target import CallKind, CallTarget
-from governor.usage import OF_THE_MACHINE, Usage
+from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
 from tool_gateway.books import Books
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
@@ -76,7 +76,9 @@ class Purse:
         self._began_ms, self._elapsed_from = self.clock.now_ms(), self.clock.elapsed_ms()
         once = {Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: self.terms.rule.cost_microusd}
         # Held at nothing, so that what the last moments take is charged to somebody.
-        measured = [one for one in OF_THE_MACHINE if one not in self.terms.unmeasurable]
+        measured = [
+            unit for unit in (*OF_THE_MACHINE, *OF_PROBES) if unit not in self.terms.unmeasurable
+        ]
         amounts = Amounts({Unit.WALL_MS: 0, **dict.fromkeys(measured, 0), **once})
         decision = await self._admit(self.terms.run_id, amounts, for_ms=_WHOLE_MS_MAX)
         if isinstance(decision, Denied):
@@ -188,7 +190,7 @@ class Purse:
                 turn=None,
                 now_ms=now_ms,
                 expires_at_ms=now_ms + for_ms + EXPIRY_GRACE_MS,
-                unmeasurable=unexcused(self.terms.rule, self.terms.unmeasurable),
+                unmeasurable=unexcused(self.terms.rule, self._unmeasurable()),
                 # An agent is no call among others: it takes no slot from its own calls.
                 is_free=True,
                 leaves_at_once=True,
@@ -196,6 +198,11 @@ class Purse:
         )
         assert not isinstance(decision, Replayed | KeyReused), "it has no key"
         return decision
+
+    def _unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what nobody measures of this run, probes among it that ended meanwhile."""
+        ended = {unit: why for unit, why in self.unmeasured.items() if unit in OF_PROBES}
+        return {**self.terms.unmeasurable, **ended}
 
     def _since_last(self, measured: Measured | None) -> Usage:
         """Return what was used since it was last looked at, and learn from it for the next."""
@@ -216,8 +223,8 @@ class Purse:
             self._memory_rate = 2_000 * found.get(Unit.MEMORY_MIB_S, 0) // wall_ms
         unmeasured = {
             unit: self.terms.unmeasurable.get(unit, _NOT_READ)
-            for unit in OF_THE_MACHINE
-            if unit not in found
+            for unit in (*OF_THE_MACHINE, *OF_PROBES)
+            if unit not in found and not (unit in OF_PROBES and unit in self.terms.unmeasurable)
         }
         usage = Usage(
             measured=Amounts({Unit.WALL_MS: wall_ms, **found}),
