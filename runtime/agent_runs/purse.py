@@ -26,6 +26,7 @@ _BACKEND = UpstreamName("local")
 # The reaper of another sidecar on the same store does not know what runs here.
 _WHOLE_MS_MAX = 7 * 24 * 60 * 60 * 1000
 _NOT_READ = "the domain could not be read"
+_PROBE_ENDED = "its probe ended while the agent ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +69,14 @@ class Purse:
     _elapsed_from: int = 0
     _number: int = 0
     _last: _Reading = field(default_factory=_Reading)
+    _ended_probes: Mapping[Unit, str] = field(default_factory=dict)
     _rate_millis: int = 1_000
     _memory_rate: int = 0
+
+    @property
+    def _unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what nobody measures of this run any more."""
+        return {**self.terms.unmeasurable, **self._ended_probes}
 
     async def open(self) -> ReservationId | Denied:
         """Hold what the run costs once, and return that hold; or why there is none."""
@@ -190,7 +197,7 @@ class Purse:
                 turn=None,
                 now_ms=now_ms,
                 expires_at_ms=now_ms + for_ms + EXPIRY_GRACE_MS,
-                unmeasurable=unexcused(self.terms.rule, self._unmeasurable()),
+                unmeasurable=unexcused(self.terms.rule, self._unmeasurable),
                 # An agent is no call among others: it takes no slot from its own calls.
                 is_free=True,
                 leaves_at_once=True,
@@ -198,11 +205,6 @@ class Purse:
         )
         assert not isinstance(decision, Replayed | KeyReused), "it has no key"
         return decision
-
-    def _unmeasurable(self) -> Mapping[Unit, str]:
-        """Return what nobody measures of this run, probes among it that ended meanwhile."""
-        ended = {unit: why for unit, why in self.unmeasured.items() if unit in OF_PROBES}
-        return {**self.terms.unmeasurable, **ended}
 
     def _since_last(self, measured: Measured | None) -> Usage:
         """Return what was used since it was last looked at, and learn from it for the next."""
@@ -221,10 +223,13 @@ class Purse:
         self._rate_millis = rate_millis(cpu_ms, wall_ms, limits=self.terms.limits)
         if wall_ms > 0:
             self._memory_rate = 2_000 * found.get(Unit.MEMORY_MIB_S, 0) // wall_ms
+        silent = [unit for unit in OF_PROBES if unit not in {**found, **self.terms.unmeasurable}]
+        if measured is not None:
+            self._ended_probes = dict.fromkeys(silent, _PROBE_ENDED)
         unmeasured = {
-            unit: self.terms.unmeasurable.get(unit, _NOT_READ)
-            for unit in (*OF_THE_MACHINE, *OF_PROBES)
-            if unit not in found and not (unit in OF_PROBES and unit in self.terms.unmeasurable)
+            unit: self._unmeasurable.get(unit, _NOT_READ)
+            for unit in (*OF_THE_MACHINE, *silent)
+            if unit not in found
         }
         usage = Usage(
             measured=Amounts({Unit.WALL_MS: wall_ms, **found}),
