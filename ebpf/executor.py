@@ -33,19 +33,16 @@ from ebpf.session_group import SessionGroup
 from ebpf.spawning import Spawner, can_spawn, spawning
 from ebpf.stillness import Stillness
 from ebpf.supervision import DRAIN_SECONDS_MAX, Captured, empty, final_cause, supervise
+from ebpf.unseen import NO_EGRESS, units_of, unseen_of_commands, unseen_of_servers, why_not_seen
 from governor.amounts import Unit
 from governor.call import Enforcement, Isolated
 from governor.confines import Confines
 from governor.limits import UNLIMITED, ExecutionLimits, SharedLimits
 from governor.raising import Story
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES
 
 __all__ = ["Command", "CommandResult", "EndCause", "LocalExecutor", "Measured", "instance_of"]
 
-_NO_EGRESS = "nothing here counts what a command sends"
-_NO_SERVERS = "this host has no control groups, and servers are not sampled without them"
-_NOT_SEEN = {Unit.EGRESS_BYTES: _NO_EGRESS}
-_TOO_SHORT = "it ended before the first sample"
 # Whose the commands are that belong to no agent.
 _LOCAL = "local"
 
@@ -96,23 +93,13 @@ class LocalExecutor:
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
-        """Return what this host measures of no command, with the reasons."""
-        egress = self._host.capability("egress_bytes")
-        is_counted = egress.state is CapabilityState.ENFORCED
-        unknown = {} if is_counted else {Unit.EGRESS_BYTES: egress.why}
-        io = self._host.capability("io_bytes")
-        if io.state is CapabilityState.ABSENT:
-            return {**unknown, Unit.IO_BYTES: io.why}
-        return unknown
+        """Return what this host measures of no command that starts now, with the reasons."""
+        return unseen_of_commands(self._host, self._attachers)
 
     @property
     def server_unmeasurable(self) -> Mapping[Unit, str]:
         """Return what this host measures of no server, with the reasons."""
-        if not self._domains.groups:
-            return dict.fromkeys(OF_THE_MACHINE, _NO_SERVERS)
-        io = self._host.capability("io_bytes")
-        is_counted = io.state is not CapabilityState.ABSENT
-        return _NOT_SEEN if is_counted else {**_NOT_SEEN, Unit.IO_BYTES: io.why}
+        return unseen_of_servers(self._host, has_groups=bool(self._domains.groups))
 
     def isolation_for(self, limits: ExecutionLimits, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits in this directory."""
@@ -205,10 +192,10 @@ class LocalExecutor:
         Raises:
             CapabilityMissingError: nothing here holds a limit that is among these.
         """
-        measured = frozenset[Unit]().union(*(one.measures for one in self._attachers))
+        measured = units_of(self._attachers)
         is_promised = self._host.capability("egress_bytes").state is CapabilityState.ENFORCED
         if limits.egress_bytes is not None and is_promised and Unit.EGRESS_BYTES not in measured:
-            message = f"{name}: {_NO_EGRESS}, so it cannot be held to {limits.egress_bytes} bytes"
+            message = f"{name}: {NO_EGRESS}, so it cannot be held to {limits.egress_bytes} bytes"
             raise CapabilityMissingError(message)
         if domain.unified is not None:
             # One by one: should one fail, those before it are still to be closed.
@@ -395,6 +382,8 @@ def _result(
         Unit.MEMORY_MIB_S: measured.memory_mib_s,
         Unit.IO_BYTES: io_bytes,
         Unit.EGRESS_BYTES: measured.attached.get(Unit.EGRESS_BYTES),
+        # What the operator counts no commands with is no part of what one used.
+        **{unit: measured.attached.get(unit) for unit in OF_PROBES if unit not in unmeasurable},
     }
     code = launched.exit_code
     signal = -code if code is not None and code < 0 else None
@@ -429,17 +418,13 @@ def _result(
         notes=tuple(note for one in attached for note in one.notes()),
         refused=tuple(said for one in attached if isinstance(one, Held) for said in one.refused()),
         unmeasured={
-            unit: unmeasurable.get(unit) or measured.unknown.get(unit) or _not_seen(unit)
+            unit: unmeasurable.get(unit) or measured.unknown.get(unit) or why_not_seen(unit)
             for unit, figure in figures.items()
             if figure is None
         },
         unknown=measured.unknown,
         story=story,
     )
-
-
-def _not_seen(unit: Unit) -> str:
-    return _NOT_SEEN.get(unit, _TOO_SHORT)
 
 
 async def _discard(

@@ -17,7 +17,8 @@ class Unit(StrEnum):
 
     Money is in millionths of a US dollar, time in milliseconds, memory in mebibytes held for
     a second, energy in millijoules (an estimate wherever no counter measures it).
-    `context_tokens` are the tokens that tool results add to what the model must read.
+    `context_tokens` are the tokens that tool results add to what the model must read. What
+    `probe_1` to `probe_4` count is an operator's to say, who assigns a probe of theirs to each.
     """
 
     COST_MICROUSD = "cost_microusd"
@@ -32,6 +33,10 @@ class Unit(StrEnum):
     EGRESS_BYTES = "egress_bytes"
     ENERGY_MJ = "energy_mj"
     CONTEXT_TOKENS = "context_tokens"
+    PROBE_1 = "probe_1"
+    PROBE_2 = "probe_2"
+    PROBE_3 = "probe_3"
+    PROBE_4 = "probe_4"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

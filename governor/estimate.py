@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from governor.amounts import NOTHING, Amounts, Unit
-from governor.limits import Isolation
+from governor.limits import ExecutionLimits, Isolation
 from governor.policy import ToolRule
+from governor.usage import OF_PROBES
 
 _CHARS_PER_TOKEN = 4
 _BYTE_MS_PER_MIB_S = 1024 * 1024 * 1_000
@@ -17,10 +18,10 @@ def estimate_tool_call(
     """Return what one tool call may cost at the most, as far as the rule can tell.
 
     The limit itself is held where the rule gives no smaller estimate: the machine stops
-    a call there, so a budget cannot be overrun by more than one scheduling tick. Disk
-    traffic has no limit, and memory and egress may have none: nothing is held then, and what a call
-    overran denies the next. A unit that the backend cannot measure is held only if the rule
-    says how much.
+    a call there, so a budget cannot be overrun by more than one scheduling tick. Disk traffic
+    has no limit, and memory, egress and what probes count may have none: nothing is held then,
+    and what a call overran denies the next. A unit that the backend cannot measure is held only
+    if the rule says how much.
     """
     if rule.is_free:
         return NOTHING
@@ -44,8 +45,19 @@ def estimate_tool_call(
         held[Unit.EGRESS_BYTES] = limits.egress_bytes or 0
     if Unit.ENERGY_MJ not in unmeasurable and milliwatts_per_core is not None:
         held[Unit.ENERGY_MJ] = energy_mj(cpu_ms, milliwatts_per_core)
+    for unit in OF_PROBES:
+        if unit not in unmeasurable:
+            held[unit] = probe_limit(limits, unit)
     held.update(said)
     return Amounts(held)
+
+
+def probe_limit(limits: ExecutionLimits, unit: Unit) -> int:
+    """Return how far the probe of a unit may count by the unit's name, 0 where nothing says it.
+
+    A limit by the probe's own name ends a call too, but whose unit it is only the machine knows.
+    """
+    return next((most for name, most in limits.probe_limits if name == unit), 0)
 
 
 def unexcused(rule: ToolRule, unmeasurable: Mapping[Unit, str]) -> Mapping[Unit, str]:

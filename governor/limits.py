@@ -24,7 +24,7 @@ class ExecutionLimits:
     to stay below `memory_expected_bytes` and to matter as `weight_wished` says: a machine that
     can slow it down above the one, or divide by the other, does so, and no other is asked to.
     `confines` are what it may not do at all, `probe_limits` how far operators' own probes may
-    count, by name.
+    count, by their names or by those of their units.
     """
 
     memory_bytes: int | None

@@ -8,11 +8,14 @@ from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
 from governor.scope import ScopeKind
 from governor.session import SessionState
 from governor.tracker import duration_words
+from governor.usage import OF_PROBES
 from governor.window import moment_words
 
 _SECONDS_TOLD_MS = 120_000
 # What a call holds of these follows from the configuration; nothing that it asks for lowers it.
-_HELD_BY_RULE = frozenset({Unit.WALL_MS, Unit.CPU_MS, Unit.MEMORY_MIB_S, Unit.ENERGY_MJ})
+_HELD_BY_RULE = frozenset(
+    {Unit.WALL_MS, Unit.CPU_MS, Unit.MEMORY_MIB_S, Unit.ENERGY_MJ, *OF_PROBES}
+)
 _NARROWEST_FIRST = {
     ScopeKind.SUB_SESSION: 0,
     ScopeKind.SESSION: 1,

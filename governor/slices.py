@@ -6,7 +6,7 @@ from governor.amounts import Amounts, Unit
 from governor.denial import DenialReason, Denied, RemedyAction
 from governor.estimate import energy_mj
 from governor.limits import ExecutionLimits
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES, OF_THE_MACHINE
 
 # The first slices are short, so that little is held for a run that ends at once; the later ones
 # long, so that a run of hours is not thousands of records. Where a budget is too short for a
@@ -54,7 +54,7 @@ def held_for_slice(
     if limits.memory_bytes is not None:
         most = min(most, -(-limits.memory_bytes * slice_ms // _BYTE_MS_PER_MIB_S))
     # Of the others nothing is held, and what one slice overran denies the next.
-    held = dict.fromkeys(OF_THE_MACHINE, 0)
+    held = dict.fromkeys((*OF_THE_MACHINE, *OF_PROBES), 0)
     held |= {Unit.WALL_MS: slice_ms, Unit.CPU_MS: cpu_ms, Unit.MEMORY_MIB_S: most}
     if milliwatts_per_core is not None:
         held[Unit.ENERGY_MJ] = energy_mj(cpu_ms, milliwatts_per_core)

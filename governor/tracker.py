@@ -37,6 +37,10 @@ _NOUNS = {
     "io_bytes": "bytes of disk traffic",
     "egress_bytes": "bytes sent",
     "energy_mj": "mJ of energy",
+    "probe_1": "counts of probe_1",
+    "probe_2": "counts of probe_2",
+    "probe_3": "counts of probe_3",
+    "probe_4": "counts of probe_4",
 }
 _TIMES = ("wall_ms", "cpu_ms")
 _NARROWEST_FIRST = ("session", "agent", "tenant")

@@ -13,6 +13,8 @@ OF_THE_MACHINE = (
     Unit.EGRESS_BYTES,
     Unit.ENERGY_MJ,
 )
+# What operators' own probes count of local commands, where one is assigned to the unit.
+OF_PROBES = (Unit.PROBE_1, Unit.PROBE_2, Unit.PROBE_3, Unit.PROBE_4)
 # Measured only by way of something else: text by its length, energy by processor time,
 # memory by samples (or by its peak, where a command was too short for two of them).
 ESTIMATED = (Unit.MEMORY_MIB_S, Unit.ENERGY_MJ, Unit.CONTEXT_TOKENS)

@@ -286,6 +286,10 @@ calls = Table(
     Column("egress_bytes", BigInteger, nullable=False, server_default="0"),
     Column("energy_mj", BigInteger, nullable=False, server_default="0"),
     Column("context_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("probe_1", BigInteger, nullable=False, server_default="0"),
+    Column("probe_2", BigInteger, nullable=False, server_default="0"),
+    Column("probe_3", BigInteger, nullable=False, server_default="0"),
+    Column("probe_4", BigInteger, nullable=False, server_default="0"),
     # Equal for equal arguments and results of one session; NULL where nobody compares.
     Column("arguments_hash", Text),
     Column("result_hash", Text),

@@ -97,16 +97,15 @@ class LocalCommands:
         self._workdir = workdir
         self._at_once = 0
         self._energy = energy
-        self._unmeasurable = dict(executor.unmeasurable)
-        if (why := energy.why_unmeasurable) is not None:
-            self._unmeasurable[Unit.ENERGY_MJ] = why
+        why = energy.why_unmeasurable
+        self._without_energy = {} if why is None else {Unit.ENERGY_MJ: why}
         self._at_once_max = at_once_max
         self._shares = shares or {}
 
     @property
     def unmeasurable(self) -> Mapping[Unit, str]:
-        """Return what this host cannot measure of any command."""
-        return self._unmeasurable
+        """Return what this host cannot measure of a command now: probes come and go."""
+        return {**self._executor.unmeasurable, **self._without_energy}
 
     def isolation_for(self, limits: ExecutionLimits, *, cwd: str | None) -> Isolated:
         """Return what would stand around a command with these limits."""
@@ -229,7 +228,7 @@ class LocalCommands:
         # Neither waiting for room nor standing still is a command's time.
         wall_ms = ended.wall_ms if ended.frozen_ms or waited_ms else None
         unmeasured = dict(ended.unmeasured)
-        if energy.millijoules is None and Unit.ENERGY_MJ not in self._unmeasurable:
+        if energy.millijoules is None and not self._without_energy:
             unmeasured[Unit.ENERGY_MJ] = energy.why
         return Usage(
             measured=_amounts(

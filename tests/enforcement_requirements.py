@@ -42,6 +42,10 @@ ENFORCEMENT: dict[str, str] = {
         "A command that a probe counts further than its rule allows is ended, and told so."
     ),
     "probes.fail-closed": "A limit on a probe that does not run lets no command begin.",
+    "probes.are-units": (
+        "A probe can be assigned to one of four units, which budgets limit; where none that runs "
+        "is assigned, a budget on the unit denies."
+    ),
     "probes.no-wrong-structures": (
         "A probe is compiled with the running kernel's headers or with none of a kernel's; what "
         "would read structures at wrong places is refused."

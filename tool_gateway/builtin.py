@@ -12,7 +12,7 @@ from governor.policy import STATUS_TOOL
 from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES, OF_THE_MACHINE
 from tool_gateway import shell
 from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
 from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
@@ -157,7 +157,9 @@ class Builtins:
     """Runs the built-in tools inside the process."""
 
     name = BUILTIN
-    unmeasurable: Mapping[Unit, str] = dict.fromkeys(OF_THE_MACHINE, "it runs inside the sidecar")
+    unmeasurable: Mapping[Unit, str] = dict.fromkeys(
+        (*OF_THE_MACHINE, *OF_PROBES), "it runs inside the sidecar"
+    )
 
     def __init__(
         self,

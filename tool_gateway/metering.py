@@ -10,7 +10,7 @@ from governor.events import Settled, Warned
 from governor.policy import ToolRule
 from governor.tracker import used_words
 from governor.unified_cost import UnifiedPrices
-from governor.usage import Usage
+from governor.usage import OF_PROBES, Usage
 
 
 def usage_of(
@@ -24,7 +24,8 @@ def usage_of(
 ) -> Usage:
     """Return the usage to settle: one call at its price, its time, its text, the backend's figures.
 
-    `backend` is None when the call never reported; what was held for its units then stands.
+    `backend` is None when the call never reported; what was held for its units then stands. A
+    probe's unit of which nothing was held is not named: most are assigned to no probe.
     """
     if rule.is_free:
         return Usage(measured=NOTHING)
@@ -38,7 +39,9 @@ def usage_of(
     measured = Amounts({**counted, **reported})
     why_not = {
         **{unit: "the call ended before it was measured" for unit, _ in held},
-        **unmeasurable,
+        **{
+            unit: why for unit, why in unmeasurable.items() if unit not in OF_PROBES or unit in held
+        },
         **({} if backend is None else backend.unmeasured),
     }
     return Usage(

@@ -15,11 +15,15 @@ from ebpf.domains.place import directory_name
 from ebpf.errors import CapabilityMissingError, EbpfError, ProbeError
 from governor.amounts import Unit
 from governor.limits import ExecutionLimits
+from governor.usage import OF_PROBES
 
 logger = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 2.0
 POLL_SECONDS = 0.05
+# What one command is charged at the most: a count below nothing would be a huge one, and the sum
+# of a session's must still be a number that the books hold.
+COUNT_MAX = 2**50
 _NOTHING = bytes(8)
 
 
@@ -34,8 +38,9 @@ class CustomProbes:
 
     @property
     def measures(self) -> frozenset[Unit]:
-        """Return nothing: what a probe counts is no unit of the house."""
-        return frozenset()
+        """Return the units that probes are assigned to and that these count now."""
+        units = (one.probe.unit for one in self._running.values() if one.is_alive)
+        return frozenset(unit for unit in units if unit is not None)
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -93,7 +98,7 @@ class CustomProbes:
             CapabilityMissingError: a probe that the rule limits does not run.
             ProbeError: one cannot be attached.
         """
-        wanted = dict(limits.probe_limits)
+        wanted = self._by_name(limits.probe_limits)
         for missing in wanted.keys() - set(self.running):
             why = self._refused.get(missing)
             raise CapabilityMissingError(
@@ -113,6 +118,19 @@ class CustomProbes:
             counting.close()
             raise
         return counting
+
+    def _by_name(self, limits: Sequence[tuple[str, int]]) -> dict[str, int]:
+        """Return the limits by the probes' names, where a rule says a unit's name for one."""
+        named = {
+            one.probe.unit: name
+            for name, one in self._running.items()
+            if one.probe.unit is not None and one.is_alive
+        }
+        found: dict[str, int] = {}
+        for said, most in limits:
+            name = named.get(Unit(said), said) if said in OF_PROBES else said
+            found[name] = min(most, found.get(name, most))
+        return found
 
 
 def _is_for(probe: Probe, *, session_group: Path) -> bool:
@@ -145,8 +163,13 @@ class Counting:
         return found
 
     def measured(self) -> Mapping[Unit, int]:
-        """Return nothing: what a probe counts is no unit of the house."""
-        return {}
+        """Return what was counted for budgets; a probe that ended says nothing."""
+        counted = self.counted()
+        return {
+            one.probe.unit: min(count, COUNT_MAX)
+            for one in self._probes
+            if one.probe.unit is not None and (count := counted[one.probe.name]) is not None
+        }
 
     async def exceeded(self) -> EndCause:
         """Return PROBE once a probe has counted further than the rule lets it."""

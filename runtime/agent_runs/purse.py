@@ -16,7 +16,7 @@ from governor.policy import ToolRule
 from governor.scope import ScopeChain
 from governor.slices import held_for_slice, rate_millis
 from governor.target import CallKind, CallTarget
-from governor.usage import OF_THE_MACHINE, Usage
+from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
 from tool_gateway.books import Books
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
@@ -26,6 +26,7 @@ _BACKEND = UpstreamName("local")
 # The reaper of another sidecar on the same store does not know what runs here.
 _WHOLE_MS_MAX = 7 * 24 * 60 * 60 * 1000
 _NOT_READ = "the domain could not be read"
+_PROBE_ENDED = "its probe ended while the agent ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +70,23 @@ class Purse:
     _elapsed_to: int | None = None
     _number: int = 0
     _last: _Reading = field(default_factory=_Reading)
+    _ended_probes: Mapping[Unit, str] = field(default_factory=dict)
     _rate_millis: int = 1_000
     _memory_rate: int = 0
+
+    @property
+    def _unmeasurable(self) -> Mapping[Unit, str]:
+        """Return what nobody measures of this run any more."""
+        return {**self.terms.unmeasurable, **self._ended_probes}
 
     async def open(self) -> ReservationId | Denied:
         """Hold what the run costs once, and return that hold; or why there is none."""
         self._began_ms, self._elapsed_from = self.clock.now_ms(), self.clock.elapsed_ms()
         once = {Unit.TOOL_CALLS: 1, Unit.COST_MICROUSD: self.terms.rule.cost_microusd}
         # Held at nothing, so that what the last moments take is charged to somebody.
-        measured = [one for one in OF_THE_MACHINE if one not in self.terms.unmeasurable]
+        measured = [
+            unit for unit in (*OF_THE_MACHINE, *OF_PROBES) if unit not in self.terms.unmeasurable
+        ]
         amounts = Amounts({Unit.WALL_MS: 0, **dict.fromkeys(measured, 0), **once})
         decision = await self._admit(self.terms.run_id, amounts, for_ms=_WHOLE_MS_MAX)
         if isinstance(decision, Denied):
@@ -191,7 +200,7 @@ class Purse:
                 turn=None,
                 now_ms=now_ms,
                 expires_at_ms=now_ms + for_ms + EXPIRY_GRACE_MS,
-                unmeasurable=unexcused(self.terms.rule, self.terms.unmeasurable),
+                unmeasurable=unexcused(self.terms.rule, self._unmeasurable),
                 # An agent is no call among others: it takes no slot from its own calls.
                 is_free=True,
                 leaves_at_once=True,
@@ -217,9 +226,12 @@ class Purse:
         self._rate_millis = rate_millis(cpu_ms, wall_ms, limits=self.terms.limits)
         if wall_ms > 0:
             self._memory_rate = 2_000 * found.get(Unit.MEMORY_MIB_S, 0) // wall_ms
+        silent = [unit for unit in OF_PROBES if unit not in {**found, **self.terms.unmeasurable}]
+        if measured is not None:
+            self._ended_probes = dict.fromkeys(silent, _PROBE_ENDED)
         unmeasured = {
-            unit: self.terms.unmeasurable.get(unit, _NOT_READ)
-            for unit in OF_THE_MACHINE
+            unit: self._unmeasurable.get(unit, _NOT_READ)
+            for unit in (*OF_THE_MACHINE, *silent)
             if unit not in found
         }
         usage = Usage(

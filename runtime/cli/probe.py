@@ -11,6 +11,8 @@ import anyio
 from ebpf.custom.running import start_probe
 from ebpf.custom.shelf import Probe, Shelf, checked
 from ebpf.errors import ProbeError
+from governor.amounts import Unit
+from governor.usage import OF_PROBES
 from runtime.probes import shelf_of
 from runtime.settings import Settings
 
@@ -26,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("file", type=Path, help="C for bcc, with flyball_count(AMOUNT) in it")
     add.add_argument("--name", help="default: the file's name")
     add.add_argument("--session", help="count for this session alone (`ses_…`)")
+    add.add_argument(
+        "--unit",
+        choices=[unit.value for unit in OF_PROBES],
+        help="let budgets limit what it counts, as this unit; not with --session",
+    )
     add.add_argument(
         "--headers", type=Path, metavar="DIR", help="the running kernel's headers, if elsewhere"
     )
@@ -45,9 +52,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         _say(arguments, {"removed": removed}, f"{arguments.name} {told}")
         return 0 if removed else 1
     probes = [
-        {"name": one.name, "session": one.session, "headers": one.headers} for one in shelf.probes()
+        {"name": one.name, "session": one.session, "headers": one.headers, "unit": one.unit}
+        for one in shelf.probes()
     ]
-    lines = [f"{one['name']}  {one['session'] or 'every session'}" for one in probes]
+    lines = [
+        f"{one['name']}  {one['session'] or 'every session'}  {one['unit'] or 'no unit'}"
+        for one in probes
+    ]
     _say(arguments, {"probes": probes}, "\n".join(lines) or "There is no probe here.")
     return 0
 
@@ -69,15 +80,18 @@ def _add(arguments: argparse.Namespace, shelf: Shelf) -> int:
             source=source,
             session=arguments.session,
             headers=None if headers is None else str(headers.absolute()),
+            unit=None if arguments.unit is None else Unit(arguments.unit),
         )
     )
+    shelf.check_room(probe)
     compiled_with = anyio.run(_tried, probe)
     shelf.add(probe)
     told = (
         f"{probe.name} compiles (with the headers {compiled_with}) and counts for the calls that "
         f"start from now on; probe_limits = {{ {probe.name} = N }} in a rule stops one above N"
-    )
-    _say(arguments, {"name": probe.name, "headers": compiled_with}, told)
+    ) + ("" if probe.unit is None else f", and budgets can limit {probe.unit}")
+    shape: dict[str, object] = {"name": probe.name, "headers": compiled_with, "unit": probe.unit}
+    _say(arguments, shape, told)
     return 0
 
 

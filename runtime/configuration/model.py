@@ -197,6 +197,10 @@ class Estimate(Table):
     egress_bytes: Amount | None = None
     energy_mj: Amount | None = None
     context_tokens: Amount | None = None
+    probe_1: Amount | None = None
+    probe_2: Amount | None = None
+    probe_3: Amount | None = None
+    probe_4: Amount | None = None
 
 
 class LoopTable(Table):

@@ -1,6 +1,7 @@
 """Where operators' probes are kept, and what is said where they cannot be compiled."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ebpf.custom.running import start_probe
 from ebpf.custom.shelf import PROBES_MAX, SOURCE_BYTES_MAX, Probe, Shelf
 from ebpf.errors import ProbeError
+from governor.amounts import Unit
 from runtime.cli.command_line import run as run_command
 
 
@@ -30,12 +32,58 @@ def test_what_was_added_is_there_until_it_is_removed(shelf: Shelf) -> None:
 
 def test_a_probe_takes_the_place_of_the_one_of_its_name(shelf: Shelf) -> None:
     for number in range(PROBES_MAX):
-        shelf.add(Probe(name=f"probe_{number}", source="a"))
-    shelf.add(Probe(name="probe_0", source="b"))
+        shelf.add(Probe(name=f"count_{number}", source="a"))
+    shelf.add(Probe(name="count_0", source="b"))
 
     assert shelf.probes()[0].source == "b"
     with pytest.raises(ProbeError, match="remove one first"):
         shelf.add(Probe(name="one_more", source="a"))
+
+
+@pytest.mark.requirement("probes.are-units")
+def test_a_unit_stays_with_the_probe_that_has_it_until_that_is_removed(shelf: Shelf) -> None:
+    opens = Probe(name="opens", source="a", unit=Unit.PROBE_1)
+    shelf.add(opens)
+    shelf.add(Probe(name="sent", source="b", unit=Unit.PROBE_2))
+
+    with pytest.raises(ProbeError, match="probe_1 is counted by opens"):
+        shelf.add(Probe(name="reads", source="c", unit=Unit.PROBE_1))
+    shelf.add(replace(opens, source="again"))
+
+    assert [(probe.name, probe.unit) for probe in shelf.probes()] == [
+        ("opens", Unit.PROBE_1),
+        ("sent", Unit.PROBE_2),
+    ]
+    shelf.remove("opens")
+    shelf.add(Probe(name="reads", source="c", unit=Unit.PROBE_1))
+
+
+def test_two_probes_that_came_to_have_one_unit_are_not_followed(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    shelf.add(Probe(name="opens", source="a", unit=Unit.PROBE_1))
+    text = (tmp_path / "probes" / "opens.json").read_text()
+    (tmp_path / "probes" / "reads.json").write_text(text.replace("opens", "reads"))
+
+    with pytest.raises(ProbeError, match=r"probe_1 is counted by opens and cannot be by reads"):
+        shelf.probes()
+    assert shelf.remove("reads")
+    assert len(shelf.probes()) == 1
+
+
+@pytest.mark.parametrize(
+    ("probe", "told"),
+    [
+        (Probe(name="probe_1", source="a"), "is the name of a unit"),
+        (Probe(name="opens", source="a", unit=Unit.CPU_MS), "is no unit of probes"),
+        (Probe(name="opens", source="a", unit=Unit.PROBE_1, session="ses_1"), "ses_1 alone"),
+    ],
+)
+def test_what_would_count_for_no_budget_or_for_the_wrong_one_is_refused(
+    shelf: Shelf, probe: Probe, told: str
+) -> None:
+    with pytest.raises(ProbeError, match=told):
+        shelf.add(probe)
 
 
 def test_only_the_owner_reads_what_is_kept(shelf: Shelf, tmp_path: Path) -> None:
@@ -57,7 +105,16 @@ def test_a_source_without_a_bound_is_refused(shelf: Shelf) -> None:
         shelf.add(Probe(name="long", source="x" * (SOURCE_BYTES_MAX + 1)))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"name": "../x", "source": ""}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"name": "x", "source": "", "unit": "volts"}',
+        '{"name": "../x", "source": ""}',
+    ],
+)
 def test_a_file_that_is_no_probe_is_named(shelf: Shelf, tmp_path: Path, content: str) -> None:
     shelf.add(Probe(name="opens", source="a"))
     (tmp_path / "probes" / "opens.json").write_text(content)

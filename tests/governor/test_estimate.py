@@ -10,7 +10,7 @@ from governor.estimate import context_tokens, energy_mj, estimate_tool_call, une
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
 from governor.policy import Match, Policy, ToolRule
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES, OF_THE_MACHINE
 
 LIMITS = ExecutionLimits(
     memory_bytes=None, pids=None, cpu_millis=None, cpu_ms=None, wall_ms=2_000, output_bytes=1_000
@@ -31,6 +31,10 @@ def test_the_limit_itself_is_held_where_the_rule_gives_no_estimate() -> None:
         "io_bytes": 0,
         "egress_bytes": 0,
         "context_tokens": 4_096,
+        "probe_1": 0,
+        "probe_2": 0,
+        "probe_3": 0,
+        "probe_4": 0,
     }
 
 
@@ -39,6 +43,19 @@ def test_a_limit_on_what_is_sent_is_held_where_somebody_counts_it() -> None:
 
     assert estimate_tool_call(rule, unmeasurable={}).of(Unit.EGRESS_BYTES) == 700
     assert Unit.EGRESS_BYTES not in estimate_tool_call(rule, unmeasurable=BLIND)
+
+
+def test_a_limit_on_a_probes_unit_is_held_unless_the_rule_estimates_less() -> None:
+    limited = replace(LIMITS, probe_limits=(("opens", 9), ("probe_2", 700)))
+    rule = replace(RULE, limits=limited)
+    less = replace(rule, estimates=Amounts({Unit.PROBE_2: 5}))
+    blind = {Unit.PROBE_2: "no probe"}
+
+    held = estimate_tool_call(rule, unmeasurable={})
+
+    assert [held.of(unit) for unit in OF_PROBES] == [0, 700, 0, 0]
+    assert estimate_tool_call(less, unmeasurable={}).of(Unit.PROBE_2) == 5
+    assert Unit.PROBE_2 not in estimate_tool_call(rule, unmeasurable=blind)
 
 
 def test_the_rules_own_estimates_are_held_where_it_gives_them() -> None:

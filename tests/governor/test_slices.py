@@ -77,6 +77,10 @@ def test_a_slice_holds_its_time_its_processors_and_its_memory() -> None:
         "io_bytes": 0,
         "egress_bytes": 0,
         "energy_mj": 30_000,
+        "probe_1": 0,
+        "probe_2": 0,
+        "probe_3": 0,
+        "probe_4": 0,
     }
 
 

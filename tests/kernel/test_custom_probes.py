@@ -11,11 +11,13 @@ import pytest
 
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import CommandResult, EndCause
-from ebpf.custom.probes import CustomProbes
+from ebpf.custom.probes import COUNT_MAX, CustomProbes
 from ebpf.custom.running import start_probe
 from ebpf.custom.shelf import Probe, Shelf
 from ebpf.errors import CapabilityMissingError, ProbeError
 from ebpf.executor import Command, LocalExecutor
+from governor.amounts import Unit
+from governor.usage import OF_PROBES
 from runtime.cli.command_line import run as run_command
 from tests.ebpf.commands import limits, python, shell
 from tests.kernel.any_groups import host_with_groups
@@ -115,6 +117,73 @@ async def test_a_command_that_a_probe_counts_too_far_for_its_rule_is_ended(
     assert result.notes[-1].startswith("the probe opens counted ")
     assert result.notes[-1].endswith("(at most 2000)")
     assert allowed.cause is EndCause.EXITED
+
+
+@pytest.mark.usefixtures("bcc")
+@pytest.mark.requirement("probes.are-units")
+async def test_what_a_probe_with_a_unit_counts_is_measured_as_that_and_no_other_is(
+    host: Host, state_dir: Path, shelf: Shelf
+) -> None:
+    shelf.add(Probe(name="opens", source=OPENS, unit=Unit.PROBE_3))
+    shelf.add(Probe(name="sent", source=SENT))
+
+    async with executor_with(host, state_dir, shelf, "opens", "sent") as executor:
+        blind = set(executor.unmeasurable) & set(OF_PROBES)
+        result = await ended(executor, shell("exit 0"))
+
+    assert blind == set(OF_PROBES) - {Unit.PROBE_3}
+    noted = int(result.notes[0].removeprefix("the probe opens counted "))
+    assert result.attached.get(Unit.PROBE_3) == noted > 0
+    assert not set(OF_PROBES) & (set(result.attached) | set(result.unmeasured)) - {Unit.PROBE_3}
+
+
+@pytest.mark.usefixtures("bcc")
+@pytest.mark.requirement("probes.are-units")
+async def test_a_rule_can_limit_a_probe_by_the_name_of_its_unit(
+    host: Host, state_dir: Path, shelf: Shelf
+) -> None:
+    shelf.add(Probe(name="opens", source=OPENS, unit=Unit.PROBE_1))
+    endless = shell("while :; do : < /dev/null; done")
+
+    async with executor_with(host, state_dir, shelf, "opens") as executor:
+        result = await ended(executor, endless, ("opens", 10**9), ("probe_1", 2000))
+        with pytest.raises(CapabilityMissingError, match="the probe probe_2, which the rule"):
+            await ended(executor, shell("true"), ("probe_2", 2000))
+
+    assert result.cause is EndCause.PROBE
+    assert result.notes[-1].endswith("(at most 2000)")
+    assert result.attached[Unit.PROBE_1] > 2000
+
+
+@pytest.mark.usefixtures("bcc")
+@pytest.mark.requirement("probes.are-units")
+async def test_a_probe_that_ends_leaves_its_unit_unmeasured_and_says_so(
+    host: Host, state_dir: Path, shelf: Shelf
+) -> None:
+    shelf.add(Probe(name="opens", source=OPENS, unit=Unit.PROBE_1))
+    probes = CustomProbes(shelf)
+    executor = LocalExecutor(host=host, state_dir=state_dir, user="nobody", attachers=(probes,))
+
+    await probes.take_in()
+    seen = Unit.PROBE_1 in executor.unmeasurable
+    shelf.remove("opens")
+    await probes.take_in()
+
+    assert not seen
+    assert "`flyball probe add FILE --unit UNIT`" in executor.unmeasurable[Unit.PROBE_1]
+
+
+@pytest.mark.usefixtures("bcc")
+async def test_a_count_below_nothing_is_charged_as_what_the_books_hold_at_the_most(
+    host: Host, state_dir: Path, shelf: Shelf
+) -> None:
+    below = OPENS.replace("flyball_count(1)", "flyball_count(-1)")
+    shelf.add(Probe(name="opens", source=below, unit=Unit.PROBE_1))
+
+    async with executor_with(host, state_dir, shelf, "opens") as executor:
+        result = await ended(executor, shell("true"))
+
+    assert result.attached[Unit.PROBE_1] == COUNT_MAX
 
 
 @pytest.mark.usefixtures("bcc")
@@ -219,8 +288,13 @@ def test_probes_are_added_listed_and_removed_by_command(
 
     assert said("add", str(tmp_path / "My-Opens.c"), "--session", "ses_1")[1]["name"] == "my_opens"
     assert said("list")[1] == {
-        "probes": [{"name": "my_opens", "session": "ses_1", "headers": None}]
+        "probes": [{"name": "my_opens", "session": "ses_1", "headers": None, "unit": None}]
     }
     assert said("remove", "my_opens") == (0, {"removed": True})
     assert said("remove", "my_opens") == (1, {"removed": False})
     assert said("list")[1] == {"probes": []}
+    source = str(tmp_path / "My-Opens.c")
+    assert said("add", source, "--unit", "probe_2")[1]["unit"] == "probe_2"
+    assert said("list")[1]["probes"][0]["unit"] == "probe_2"
+    assert run_command(["probe", *place, "add", source, "--name", "b", "--unit", "probe_2"]) == 2
+    assert "probe_2 is counted by my_opens" in capsys.readouterr().out

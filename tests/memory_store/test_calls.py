@@ -8,7 +8,7 @@ from governor.call import CallStatus, Enforcement, Isolated
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, TurnId
 from governor.target import CallKind, CallTarget
-from governor.usage import Usage
+from governor.usage import OF_PROBES, Usage
 from memory_store.audit import Actor
 from memory_store.errors import InvalidCursorError, NotFoundError
 from memory_store.store import Store
@@ -124,6 +124,23 @@ async def test_a_bill_adds_up_what_the_session_was_charged(store: Store) -> None
     assert bill.unmeasured == (COST,)
     assert bill.memory_peak_bytes == 77
     assert (bill.first_started_at_ms, bill.last_ended_at_ms) == (1_000, 2_000)
+
+
+async def test_what_probes_counted_is_in_the_balance_the_record_and_the_bill(store: Store) -> None:
+    await store.budgets.create(budget({Unit.PROBE_1: 900}), by=ADMIN, now_ms=1)
+    counted = {unit: number for number, unit in enumerate(OF_PROBES, start=800)}
+    asked = request(dict.fromkeys(OF_PROBES, 0))
+    await store.ledger.admit(asked)
+
+    usage = used(counted)
+    await store.ledger.settle(asked.reservation_id, usage, record(asked, usage=usage))
+
+    (line,) = await store.ledger.balances(tenant=TENANT, now_ms=1)
+    view = await store.calls.get(asked.call_id)
+    bill = await store.calls.bill(SESSION)
+    assert line.used == 800
+    for found in (view.charged, bill.charged):
+        assert {unit: found.of(unit) for unit in OF_PROBES} == counted
 
 
 async def test_a_turn_is_charged_as_admitted_whatever_the_usage_says(store: Store) -> None:

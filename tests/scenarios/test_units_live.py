@@ -14,12 +14,15 @@ from scenarios.model import a_model
 from scenarios.process import SidecarProcess, denial_of
 
 from governor.amounts import Unit
+from governor.usage import OF_PROBES
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 HUGE = 10**12
 UNITS = ", ".join(f"{unit.value} = {HUGE}" for unit in Unit)
+# No probe is assigned to them here: the estimate is charged.
+PROBES = ", ".join(f"{unit.value} = 17" for unit in OF_PROBES)
 CONFIG = f"""
 [[budget]]
 id = "all"
@@ -50,7 +53,7 @@ limits = {{ memory_mib = 64, wall_ms = 10000 }}
 cost_microusd = 3
 isolation = "best_effort"
 turn_per_call = true
-estimate = {{ wall_ms = 5000, io_bytes = 11, egress_bytes = 13 }}
+estimate = {{ wall_ms = 5000, io_bytes = 11, egress_bytes = 13, {PROBES} }}
 """
 MODEL = """
 [[provider]]

@@ -6,7 +6,7 @@ import pytest
 from governor.amounts import Amounts, Unit
 from governor.limits import Isolation
 from governor.unified_cost import UnifiedPrices
-from governor.usage import OF_THE_MACHINE, Usage
+from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
 from tests.governor.makers import budget
 from tests.tool_gateway.makers import RULE, House
 from tool_gateway.results import DENIAL_META, Json, Outcome, text_result
@@ -26,7 +26,7 @@ def reason_of(meta: Json) -> object:
 
 
 @pytest.mark.requirement("unit.unmeasurable-denies")
-@pytest.mark.parametrize("unit", OF_THE_MACHINE)
+@pytest.mark.parametrize("unit", [*OF_THE_MACHINE, *OF_PROBES])
 async def test_each_unit_of_the_machine_denies_unmeasured_unless_the_rule_takes_the_estimate(
     unit: Unit,
 ) -> None:
@@ -43,6 +43,32 @@ async def test_each_unit_of_the_machine_denies_unmeasured_unless_the_rule_takes_
     assert loose.ledger.remaining(unit) == 960
     assert loose.record.usage is not None
     assert loose.record.usage.unmeasured[unit] == "elsewhere"
+
+
+async def test_a_record_names_no_unit_that_no_probe_is_assigned_to() -> None:
+    house = House()
+    house.backend.unmeasurable = dict.fromkeys((Unit.CPU_MS, *OF_PROBES), "elsewhere")
+
+    await house.run()
+
+    assert house.record.usage is not None
+    assert house.record.usage.unmeasured[Unit.CPU_MS] == "elsewhere"
+    assert not set(OF_PROBES) & set(house.record.usage.unmeasured)
+
+
+@pytest.mark.requirement("probes.are-units")
+async def test_what_one_call_counted_beyond_the_budget_denies_the_next() -> None:
+    async def count() -> Outcome:
+        return Outcome(
+            result=text_result("done"), usage=Usage(measured=Amounts({Unit.PROBE_1: 600}))
+        )
+
+    house = House(budget("opens", probe_1=500), behave=count)
+
+    first, second = await house.run(), await house.run()
+
+    assert not first.is_error
+    assert reason_of(second.meta) == "budget_exhausted"
 
 
 @pytest.mark.requirement("context.tokens-are-counted")

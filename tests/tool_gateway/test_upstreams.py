@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from governor.call import CallStatus, ToolCall
 from governor.ids import ToolName, UpstreamName
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES, OF_THE_MACHINE
 from tests.tool_gateway.makers import LIMITS, a_call
 from tests.tool_gateway.placement import Unfenced
 from tests.tool_gateway.protocol.stage import served
@@ -216,7 +216,7 @@ async def test_nobody_can_measure_what_an_upstream_computes() -> None:
     upstreams = Upstreams(stdio(), HttpSpec(name=REMOTE, url="http://127.0.0.1:9/mcp"))
 
     for backend in upstreams.fleet.backends.values():
-        assert set(backend.unmeasurable) == set(OF_THE_MACHINE)
+        assert set(backend.unmeasurable) == {*OF_THE_MACHINE, *OF_PROBES}
         assert backend.isolation_for(a_call(), LIMITS) is None
 
 

@@ -15,7 +15,7 @@ from governor.call import CallStatus, Isolated, ToolCall
 from governor.ids import SessionId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from governor.policy import COMPLETE, GET_PROMPT, READ_RESOURCE, TASK_METHODS
-from governor.usage import OF_THE_MACHINE, Usage
+from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
 from tool_gateway.changes import Change
 from tool_gateway.errors import (
     UpstreamDownError,
@@ -57,7 +57,7 @@ _READING = frozenset(
 # What is a call of its session.
 _GOVERNED = frozenset({READ_RESOURCE, GET_PROMPT, COMPLETE, *TASK_METHODS})
 _WELL = Presence(state=PresenceState.OK)
-_UNSEEN = dict.fromkeys(OF_THE_MACHINE, "the upstream runs outside of this sidecar")
+_UNSEEN = dict.fromkeys((*OF_THE_MACHINE, *OF_PROBES), "the upstream runs outside of this sidecar")
 
 
 def _is_not(_: str) -> bool:

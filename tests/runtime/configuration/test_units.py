@@ -27,7 +27,8 @@ watts_per_core = 7.0301
 
 
 def test_an_estimate_can_be_given_of_each_unit_of_the_machine_and_of_the_context() -> None:
-    units = ("memory_mib_s", "io_bytes", "egress_bytes", "energy_mj", "context_tokens")
+    machine = ("memory_mib_s", "io_bytes", "egress_bytes", "energy_mj", "context_tokens")
+    units = (*machine, "probe_1", "probe_2", "probe_3", "probe_4")
     text = ", ".join(f"{unit} = {number}" for number, unit in enumerate(units))
     policy = policy_of(parse_config(f"[default]\nestimate = {{ {text} }}", source="test"))
 
