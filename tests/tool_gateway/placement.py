@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from governor.amounts import Unit
-from governor.usage import OF_THE_MACHINE
+from governor.usage import OF_PROBES, OF_THE_MACHINE
 from tool_gateway.server_ports import ServerLimits, ServerUse
 
 
 class Unfenced:
     """Starts servers without domains, and measures nothing."""
 
-    server_unmeasurable: Mapping[Unit, str] = dict.fromkeys(OF_THE_MACHINE, "nothing is fenced")
+    server_unmeasurable: Mapping[Unit, str] = dict.fromkeys(
+        (*OF_THE_MACHINE, *OF_PROBES), "nothing is fenced"
+    )
 
     def wrap_server(
         self, name: str, argv: Sequence[str], limits: ServerLimits | None = None
