@@ -59,19 +59,22 @@ NO_INTENT = Intent()
 class Grant:
     """The limits that an intent comes to under a rule, and what of it was cut.
 
-    `expected_ms` is how long the call is expected to take, None where nobody said.
+    `expected_ms` is how long the call is expected to take, None where nobody said. One that
+    `is_held_to_refusal` declares memory that somebody has refused.
     """
 
     limits: ExecutionLimits
     expected_ms: int | None = None
     clamped: tuple[str, ...] = ()
+    is_held_to_refusal: bool = False
 
 
-def granted(intent: Intent, limits: ExecutionLimits) -> Grant:
+def granted(intent: Intent, limits: ExecutionLimits, *, refused_bytes: int | None = None) -> Grant:
     """Return what an intent comes to within what a rule allows, which it never exceeds.
 
     Memory may go up to the rule's ceiling. Whoever says that it needs less gets less, and may
-    still be raised to the ceiling while it runs.
+    still be raised to the ceiling while it runs. More than `refused_bytes` was refused before:
+    no declaration goes beyond, and more is given only where somebody is asked again.
     """
     if intent == NO_INTENT:
         return Grant(limits=limits)
@@ -87,6 +90,10 @@ def granted(intent: Intent, limits: ExecutionLimits) -> Grant:
     ):
         if wanted is not None and most is not None and wanted > most:
             clamped.append(name)
+    is_refused = memory is not None and refused_bytes is not None and memory > refused_bytes
+    if is_refused:
+        memory = refused_bytes
+        clamped = ["memory_mib", *(name for name in clamped if name != "memory_mib")]
     given = replace(
         limits,
         memory_bytes=_lower(memory, ceiling) if memory is not None else limits.memory_bytes,
@@ -98,6 +105,7 @@ def granted(intent: Intent, limits: ExecutionLimits) -> Grant:
         limits=given,
         expected_ms=None if expected_ms is None else min(expected_ms, limits.wall_ms),
         clamped=tuple(clamped),
+        is_held_to_refusal=is_refused,
     )
 
 

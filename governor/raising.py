@@ -84,6 +84,11 @@ class Story:
     culprit: Culprit | None = None
     said: tuple[str, ...] = ()
 
+    @property
+    def was_turned_down(self) -> bool:
+        """Tell whether more was asked for and some answer gave none."""
+        return len(self.said) > self.raises
+
 
 class Otherwise(StrEnum):
     """What becomes of a command that nobody answered for."""

@@ -18,8 +18,8 @@ _WHOSE = {
 
 _TRIED = {
     Rung.THROTTLED: "it was slowed down",
-    Rung.ASKING: "it was frozen and somebody was asked",
-    Rung.SPENT: "it went on until its limit",
+    Rung.ASKING: "it was frozen",
+    Rung.SPENT: "it was let run on, without more memory, until its limit ended it",
 }
 
 # What all calls of a session, and of a tenant, may have together.
@@ -123,7 +123,7 @@ def _over_own_memory(ended: CommandResult, limits: ExecutionLimits) -> str:
     return (
         f"killed: it {why} its memory limit of {_mib(limit_bytes)} MiB{_seen(ended)}"
         f"{_climb(story)}. Nothing else was harmed. Work on less at a time, or read and write in a "
-        f"stream; {_way_to_more(limits)}"
+        f"stream; {_way_to_more(limits, story)}"
     )
 
 
@@ -142,8 +142,11 @@ def _climb(story: Story | None) -> str:
     return "".join(f"; {part}" for part in (*words, *story.said))
 
 
-def _way_to_more(limits: ExecutionLimits) -> str:
+def _way_to_more(limits: ExecutionLimits, story: Story | None) -> str:
     """Return how a call gets more memory than this one had."""
+    if story is not None and story.was_turned_down:
+        # Whoever said no, or nothing, is not to be gone around by a larger declaration.
+        return "more was not granted, so tell the user if it cannot do with this"
     ceiling, given = limits.memory_ceiling_bytes, limits.memory_bytes
     if ceiling is None or given is None or ceiling <= given:
         return "an administrator can raise memory_mib in the rule"

@@ -45,6 +45,7 @@ from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.needs import Needing
 from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept
+from tool_gateway.refusals import Refusals
 from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.turn_gate import TurnGate
@@ -141,7 +142,7 @@ def ground_of(
     clock = SystemClock()
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
-    kept = ArgumentsKept(config.records.arguments)
+    kept, refusals = ArgumentsKept(config.records.arguments), Refusals()
     breakers = Breakers(breakers_of(config.upstream), clock=clock)
     is_shared = seat.is_shared(store)
     turns = TurnGate(
@@ -173,12 +174,14 @@ def ground_of(
             clock=clock,
             arguments_kept=kept,
             terms=lambda: ask_terms_of(in_force.config.ladder),
+            refusals=refusals,
         ),
         needing=Needing(
             store=StoreWorks(store.works),
             clock=clock,
             terms=lambda: expectation_terms_of(in_force.config.estimates),
             workdir=config.local.workdir or tempfile.gettempdir(),
+            refusals=refusals,
         ),
         archive=StoreArchive(store.archive),
         running=running,

@@ -26,6 +26,7 @@ from tool_gateway import telemetry
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.job import Job, Needs
 from tool_gateway.ports import Clock
+from tool_gateway.refusals import Refusals
 from tool_gateway.results import Json
 from tool_gateway.shell import LOCAL
 
@@ -76,9 +77,16 @@ class Needing:
     """Finds out what calls need, and learns from how they end."""
 
     def __init__(
-        self, *, store: WorkStore, clock: Clock, terms: Callable[[], ExpectationTerms], workdir: str
+        self,
+        *,
+        store: WorkStore,
+        clock: Clock,
+        terms: Callable[[], ExpectationTerms],
+        workdir: str,
+        refusals: Refusals,
     ) -> None:
-        """Take the store, the terms in force, and where commands run that name no directory."""
+        """Take the store, the terms in force, the usual directory, and what memory was refused."""
+        self._refusals = refusals
         self._store = store
         self._clock = clock
         self._terms = terms
@@ -96,7 +104,7 @@ class Needing:
         found = expected(
             known.get(work, NOTHING_KNOWN), known.get(work.anywhere, NOTHING_KNOWN), terms
         )
-        grant = granted(call.intent, rule.limits)
+        grant = granted(call.intent, rule.limits, refused_bytes=self._refusals.of(call))
         if not is_local:
             shown = None if call.intent == NO_INTENT else _SHOWN_ELSEWHERE
             held = _holding(rule, grant, found) if terms.holds else rule
@@ -285,4 +293,6 @@ def _shown(
         shown["priority"] = call.intent.priority.value
     if grant.clamped:
         shown["clamped"] = list(grant.clamped)
+    if grant.is_held_to_refusal:
+        shown["refused"] = "more memory was refused in this session, and is not given unasked"
     return shown

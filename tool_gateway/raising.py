@@ -24,6 +24,7 @@ from tool_gateway.exchange import AskRefusedError
 from tool_gateway.job import Job
 from tool_gateway.ports import ApprovalDesk, Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash, render_arguments
+from tool_gateway.refusals import Refusals
 from tool_gateway.results import Json
 
 # An answer that another process took wakes nobody here, so it is looked for.
@@ -59,8 +60,10 @@ class MemoryDesk:
         clock: Clock,
         arguments_kept: ArgumentsKept,
         terms: Callable[[], AskTerms],
+        refusals: Refusals,
     ) -> None:
-        """Take the ports, and where to ask for the terms in force."""
+        """Take the ports, where to ask for the terms in force and where a no is remembered."""
+        self._refusals = refusals
         self._desk = desk
         self._books = books
         self._clock = clock
@@ -120,8 +123,16 @@ class MemoryDesk:
             is_raised = answer is not None and answer.sight is Sight.RAISED
             if not is_raised and request.reservation_id in serving.holds:
                 await self._release(serving, request, "no more memory was given")
+        self._remember(serving.job, question, answer)
         telemetry.count_memory_answer(answer.sight)
         return answer
+
+    def _remember(self, job: Job, question: MemoryQuestion, answer: MemoryAnswer) -> None:
+        """Let a no hold for the session, until somebody says yes; a silence is neither."""
+        if answer.sight is Sight.CANCELLED:
+            self._refusals.note(job.call, question.limit_bytes)
+        elif answer.sight is Sight.RAISED:
+            self._refusals.forget(job.call)
 
     def _request(
         self, serving: Serving, question: MemoryQuestion, terms: AskTerms

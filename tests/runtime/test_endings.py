@@ -88,6 +88,25 @@ def test_how_a_command_went_up_the_ladder_is_told_with_two_ways_on() -> None:
         "it was given more memory, times 1",
         "a person refused it more: enough",
         "Work on less at a time",
-        "where N is up to 256",
+        "more was not granted",
     ):
         assert words in said
+
+
+@pytest.mark.parametrize("said", ["a person refused it more: no", "a person did not answer"])
+def test_who_was_not_given_more_memory_is_not_told_to_take_it(said: str) -> None:
+    story = Story(path=(Rung.FREE, Rung.ASKING, Rung.ENDED), said=(said,))
+    stuck = replace(ended(EndCause.STUCK, signal=9), story=story)
+
+    told = explanation_of(stuck, replace(LIMITS, memory_ceiling_bytes=256 * MIB))
+
+    assert "resources" not in told
+    assert f"it was frozen; {said}" in told
+
+
+def test_who_was_never_turned_down_is_told_how_to_declare_more() -> None:
+    stuck = replace(ended(EndCause.STUCK, signal=9), story=Story())
+
+    told = explanation_of(stuck, replace(LIMITS, memory_ceiling_bytes=256 * MIB))
+
+    assert "where N is up to 256" in told

@@ -77,6 +77,9 @@ async def test_an_administrator_gives_a_command_more_memory_or_refuses_it(
             question = await asked_about(admin)
             while_asked = {line["unit"]: line for line in await sidecar.balances()}
             answer = await admin.post(f"approvals/{question['id']}/{verb}", json={"reason": "why"})
+        async with sidecar.agent("one") as client:
+            again = {"command": "echo on", "resources": {"memory_mib": 128}}
+            later = await client.call_tool("shell_run", again)
     after = {line["unit"]: line for line in await sidecar.balances() if line["reserved"]}
 
     figures = json.loads(question["arguments"])
@@ -90,10 +93,15 @@ async def test_an_administrator_gives_a_command_more_memory_or_refuses_it(
     (result,) = answers
     if verb == "approve":
         assert text_of(result) == "has it all\n"
+        assert later.meta["flyball/granted"]["memory_mib"] == 128
     else:
         assert result.is_error
         assert "a person refused it more: why" in text_of(result)
         assert "python3" in text_of(result)
+        # What a person refused is not to be had by saying that it is needed.
+        assert "resources" not in text_of(result)
+        assert later.meta["flyball/granted"]["memory_mib"] == 64
+        assert "refused" in later.meta["flyball/granted"]
 
 
 @pytest.mark.parametrize("sidecar", [rules(ask="admin", wait_s=1)], indirect=True)

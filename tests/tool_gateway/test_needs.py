@@ -9,7 +9,8 @@ import pytest
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import CallRecord, CallStatus, ToolCall
 from governor.expectation import NOTHING_KNOWN, ExpectationTerms, Known, Work
-from governor.intents import Intent
+from governor.ids import SessionId, ToolName
+from governor.intents import Intent, Size
 from governor.policy import Policy, ToolRule
 from governor.target import CallKind
 from governor.usage import Usage
@@ -19,6 +20,7 @@ from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.job import Job
 from tool_gateway.needs import Needing, repository_of
 from tool_gateway.ports import Backend
+from tool_gateway.refusals import Refusals
 from tool_gateway.shell import LOCAL, SHELL_RUN, Shell
 
 pytestmark = pytest.mark.anyio
@@ -45,9 +47,17 @@ class FakeWorks:
             self.known[work] = self.known.get(work, NOTHING_KNOWN).plus(one)
 
 
-def a_needing(works: FakeWorks | None = None, terms: ExpectationTerms = TERMS) -> Needing:
+def a_needing(
+    works: FakeWorks | None = None,
+    terms: ExpectationTerms = TERMS,
+    refusals: Refusals | None = None,
+) -> Needing:
     return Needing(
-        store=works or FakeWorks(), clock=FakeClock(), terms=lambda: terms, workdir="/nowhere"
+        store=works or FakeWorks(),
+        clock=FakeClock(),
+        terms=lambda: terms,
+        workdir="/nowhere",
+        refusals=refusals or Refusals(),
     )
 
 
@@ -254,3 +264,31 @@ async def test_of_a_tool_that_runs_elsewhere_only_the_duration_counts_and_that_i
     assert needs.rule == replace(SHELL_RULE, estimate_wall_ms=40)
     assert needs.shown is not None
     assert "runs elsewhere" in str(needs.shown["why"])
+
+
+@pytest.mark.parametrize("intent", [Intent(memory_bytes=128 * MIB), Intent(size=Size.HIGH)])
+async def test_memory_that_was_refused_is_not_given_to_a_call_that_declares_it(
+    intent: Intent,
+) -> None:
+    refusals = Refusals()
+    refusals.note(shell_call(), 64 * MIB)
+
+    needs = a_needing(refusals=refusals).of(replace(shell_call(), intent=intent), SHELL_RULE, LOCAL)
+
+    assert needs.rule.limits.memory_bytes == 64 * MIB
+    # Somebody may still be asked for more.
+    assert needs.rule.limits.memory_ceiling_bytes == 512 * MIB
+    assert needs.shown is not None
+    assert needs.shown["clamped"] == ["memory_mib"]
+    assert "refused in this session" in str(needs.shown["refused"])
+
+
+async def test_a_refusal_holds_for_its_own_session_and_tool_until_somebody_gives_more() -> None:
+    refusals = Refusals()
+    refusals.note(shell_call(), 64 * MIB)
+    another = replace(shell_call(), chain=replace(shell_call().chain, session=SessionId("ses_2")))
+
+    found = [refusals.of(another), refusals.of(replace(shell_call(), tool=ToolName("python_run")))]
+    refusals.forget(shell_call())
+
+    assert [*found, refusals.of(shell_call())] == [None, None, None]
