@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from governor.amounts import Amounts, Unit
 from governor.denial import DenialReason, Denied, RemedyAction
 from governor.estimate import energy_mj
+from governor.ids import BudgetId
 from governor.limits import ExecutionLimits
 from governor.usage import OF_PROBES, OF_THE_MACHINE
 
@@ -14,9 +15,12 @@ from governor.usage import OF_PROBES, OF_THE_MACHINE
 SLICE_MS_MIN = 500
 SLICE_MS_FIRST = 1_000
 SLICE_MS_MAX = 15_000
+# What is left is used up to a last slice as short as this; less is not worth a record.
+SLICE_MS_LAST = 50
 # Whoever can only wait stands still for so long, altogether and at a time.
 WAIT_MS_MAX = 60_000
 
+_BY_LENGTH = frozenset({Unit.WALL_MS, Unit.CPU_MS, Unit.MEMORY_MIB_S, Unit.ENERGY_MJ})
 _BYTE_MS_PER_MIB_S = 1024 * 1024 * 1_000
 _MILLI = 1_000
 _ONE_CORE_MILLIS = 1_000
@@ -59,6 +63,33 @@ def held_for_slice(
     if milliwatts_per_core is not None:
         held[Unit.ENERGY_MJ] = energy_mj(cpu_ms, milliwatts_per_core)
     return Amounts({unit: amount for unit, amount in held.items() if unit not in unmeasurable})
+
+
+def fitting_slice_ms(slice_ms: int, denied: Denied) -> int | None:
+    """Return how long a slice can be for which there is room; None where none is worth it.
+
+    What is held grows with the length of a slice, so a shorter one needs that much less.
+    """
+    if denied.shortage is None:
+        return None
+    fits = slice_ms
+    for short in (denied.shortage, *denied.also):
+        if short.unit not in _BY_LENGTH or short.requested <= 0:
+            return None
+        fits = min(fits, slice_ms * max(0, short.remaining) // short.requested)
+    return fits if SLICE_MS_LAST <= fits < slice_ms else None
+
+
+def used_up_words(denied: Denied, allowance: BudgetId | None) -> str:
+    """Return for a person which budget ended a run; `allowance` is what was set for this run."""
+    short = denied.shortage
+    if short is None:
+        return denied.remedy.text
+    whose = "set by --limits" if short.budget_id == allowance else f"budget {short.budget_id}"
+    told = f"{short.unit}: {short.used:,} of {short.limit:,} used ({whose})"
+    held = f", {short.reserved:,} held by what still runs" if short.reserved > 0 else ""
+    left = ", and what is left is too little to go on with" if short.remaining > 0 else ""
+    return told + held + left
 
 
 def may_go_on(denied: Denied) -> bool:

@@ -16,13 +16,14 @@ from ebpf.agents import Agent
 from ebpf.errors import EbpfError
 from ebpf.executor import LocalExecutor
 from governor.access import Access
+from governor.account import carve_budget
 from governor.call import Enforcement
 from governor.denial import Denied
 from governor.ids import CallId, ReservationId
 from governor.limits import ExecutionLimits, Isolation
 from governor.policy import Policy, ToolRule
 from governor.scope import ScopeChain
-from governor.slices import SLICE_MS_FIRST
+from governor.slices import SLICE_MS_FIRST, used_up_words
 from memory_store.errors import StoreError
 from memory_store.identities import Identity, Role
 from memory_store.sessions import session_id_for
@@ -143,13 +144,19 @@ class Runs:
         ground, policy = self._ground, self._ground.policy
         rule = _rule_for(policy, identity)
         if not rule.allow:
-            raise _RefusedError(_denied(policy_denied(rule.name, AGENT_RUN)))
+            denied = policy_denied(rule.name, AGENT_RUN)
+            text = (
+                f"the rule {rule.name!r} does not allow agents (its tool is {rule.match.tool!r}, "
+                "and an agent's run is agent_run); an administrator can allow them in flyball.toml"
+            )
+            raise _RefusedError(Refused(text=text, denial=denial_json(denied)))
+        session = session_id_for(identity.principal, begin.session)
         return Terms(
             run_id=CallId(ground.clock.fresh("run")),
             chain=ScopeChain(
                 tenant=identity.tenant,
                 agent=identity.principal,
-                session=session_id_for(identity.principal, begin.session),
+                session=session,
             ),
             session_name=begin.session,
             rule=rule,
@@ -158,6 +165,7 @@ class Runs:
             unmeasurable=self._local.unmeasurable,
             milliwatts_per_core=policy.milliwatts_per_core,
             arguments=render_arguments(AGENT_RUN, {"command": begin.command}, ground.kept),
+            allowance=carve_budget(session) if begin.is_carved else None,
         )
 
     async def _run(self, link: "_Link", begin: Begin, identity: Identity, terms: Terms) -> None:
@@ -325,10 +333,12 @@ async def _opened(purse: Purse) -> ReservationId:
     """Return the hold of the whole run, whose first slice is held too."""
     whole = await purse.open()
     if isinstance(whole, Denied):
-        raise _RefusedError(_denied(whole))
+        text = used_up_words(whole, purse.terms.allowance)
+        raise _RefusedError(Refused(text=text, denial=denial_json(whole)))
     denied = await purse.pay(SLICE_MS_FIRST)
     if denied is not None:
-        raise _RefusedError(_denied(denied))
+        text = used_up_words(denied, purse.terms.allowance)
+        raise _RefusedError(Refused(text=text, denial=denial_json(denied)))
     return whole
 
 

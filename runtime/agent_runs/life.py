@@ -10,13 +10,12 @@ from ebpf.command import EndCause
 from ebpf.errors import EbpfError
 from ebpf.executor import Measured
 from governor.call import CallStatus
-from governor.denial import DenialReason, Denied
+from governor.denial import DenialReason
 from governor.slices import (
-    SLICE_MS_FIRST,
-    SLICE_MS_MIN,
     WAIT_MS_MAX,
     may_go_on,
     next_slice_ms,
+    used_up_words,
 )
 from governor.usage import Usage
 from runtime.agent_runs.purse import Purse
@@ -114,7 +113,7 @@ class Life:
 
     async def _pay(self) -> None:
         """Settle and hold, slice by slice, until it is over."""
-        slice_ms = SLICE_MS_FIRST
+        slice_ms = self.purse.slice_ms
         while not self._is_over.is_set():
             with anyio.move_on_after(slice_ms / 1000):
                 await self._is_over.wait()
@@ -125,19 +124,20 @@ class Life:
     async def _held(self, slice_ms: int) -> int:
         """Hold the next slice, and return how long it is; an agent that is not paid stands."""
         denied = await self.purse.pay(slice_ms)
-        if isinstance(denied, Denied) and slice_ms > SLICE_MS_MIN:
-            slice_ms = SLICE_MS_MIN
-            denied = await self.purse.pay(slice_ms)
         waited_ms = 0
         was_denied = denied is not None
         while denied is not None:
-            await self._stand_still(denied)
-            if not may_go_on(denied) or waited_ms > WAIT_MS_MAX:
+            is_over = not may_go_on(denied) or waited_ms > WAIT_MS_MAX
+            words = denied.remedy.text
+            if is_over:
+                words = used_up_words(denied, self.purse.terms.allowance)
+            await self._stand_still(words)
+            if is_over:
                 is_closed = denied.reason is DenialReason.SESSION_CLOSED
                 self.stop(
                     Over(
                         why=Why.SESSION if is_closed else Why.BUDGET,
-                        text=denied.remedy.text,
+                        text=words,
                         denial=denied.reason,
                     )
                 )
@@ -150,14 +150,14 @@ class Life:
             denied = await self.purse.pay(slice_ms)
         if was_denied:
             await self.agent.pause.thaw()
-        return slice_ms
+        return self.purse.slice_ms
 
-    async def _stand_still(self, denied: Denied) -> None:
+    async def _stand_still(self, why: str) -> None:
         try:
             await self.agent.pause.freeze()
         except EbpfError as error:
             self.stop(Over(why=Why.FAILED, text=f"it could not be frozen: {error}"))
-        self._why_still = denied.remedy.text
+        self._why_still = why
 
     async def _watch(self) -> None:
         """End it by the limit that it exceeds."""

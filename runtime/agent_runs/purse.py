@@ -10,11 +10,11 @@ from governor.call import CallRecord, CallStatus, Isolated
 from governor.denial import DenialReason, Denied
 from governor.estimate import energy_mj, unexcused
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import CallId, ReservationId, ToolName, UpstreamName
+from governor.ids import BudgetId, CallId, ReservationId, ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from governor.policy import ToolRule
 from governor.scope import ScopeChain
-from governor.slices import held_for_slice, rate_millis
+from governor.slices import SLICE_MS_MIN, fitting_slice_ms, held_for_slice, rate_millis
 from governor.target import CallKind, CallTarget
 from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
 from tool_gateway.books import Books
@@ -31,7 +31,10 @@ _PROBE_ENDED = "its probe ended while the agent ran"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Whose run it is, by which rule and within which limits it goes on."""
+    """Whose run it is, by which rule and within which limits it goes on.
+
+    `allowance` is the budget that was carved out for this run alone.
+    """
 
     run_id: CallId
     chain: ScopeChain
@@ -42,6 +45,7 @@ class Terms:
     unmeasurable: Mapping[Unit, str]
     milliwatts_per_core: int | None
     arguments: str
+    allowance: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class Purse:
     books: Books
     clock: Clock
     settled: Amounts = NOTHING
+    slice_ms: int = 0
     unmeasured: dict[Unit, str] = field(default_factory=dict)
     _whole: Reserved | None = None
     _slice: Reserved | None = None
@@ -95,7 +100,20 @@ class Purse:
         return decision.reservation.reservation_id
 
     async def pay(self, slice_ms: int) -> Denied | None:
-        """Hold what the next slice may take; the one before it must have been settled."""
+        """Hold what the next slice may take, a shorter one where there is no room for it.
+
+        How long the slice that is paid may last is in `slice_ms`. The one before it must have
+        been settled.
+        """
+        denied = await self._hold(slice_ms)
+        if denied is not None and slice_ms > SLICE_MS_MIN:
+            slice_ms = SLICE_MS_MIN
+            denied = await self._hold(slice_ms)
+        if denied is not None and (fits_ms := fitting_slice_ms(slice_ms, denied)) is not None:
+            denied = await self._hold(fits_ms)
+        return denied
+
+    async def _hold(self, slice_ms: int) -> Denied | None:
         assert self._slice is None, "one slice after the other"
         self._number += 1
         amounts = held_for_slice(
@@ -111,7 +129,7 @@ class Purse:
         decision = await self._admit(call_id, amounts, for_ms=slice_ms)
         if isinstance(decision, Denied):
             return decision
-        self._slice = decision
+        self._slice, self.slice_ms = decision, slice_ms
         return None
 
     async def settle(self, measured: Measured | None, isolated: Isolated) -> None:

@@ -42,7 +42,10 @@ class MachineLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Begin(msgspec.Struct, tag="begin", frozen=True, forbid_unknown_fields=True):
-    """An agent is to be started, for whoever the token is; `is_joinable` if it enters groups."""
+    """An agent is to be started, for whoever the token is; `is_joinable` if it enters groups.
+
+    One that `is_carved` has an allowance of its own, which was set when it was started.
+    """
 
     token: str
     session: str
@@ -51,6 +54,7 @@ class Begin(msgspec.Struct, tag="begin", frozen=True, forbid_unknown_fields=True
     user: str | None = None
     limits: MachineLimits = MachineLimits()
     is_joinable: bool = True
+    is_carved: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a name that no request could say again."""

@@ -88,6 +88,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
                         cwd=str(Path.cwd()),
                         user=arguments.user,
                         limits=msgspec.convert(machine, MachineLimits),
+                        is_carved=bool(carved),
                     ),
                     state=settings.state,
                     environment=partial(_environment, sessions, name),

@@ -3,16 +3,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.amounts import Unit
-from governor.denial import DenialReason, Denied, Remedy, RemedyAction
+from governor.denial import DenialReason, Denied, Remedy, RemedyAction, Shortage
+from governor.ids import BudgetId
 from governor.limits import ExecutionLimits
 from governor.slices import (
     SLICE_MS_FIRST,
     SLICE_MS_MAX,
     WAIT_MS_MAX,
+    fitting_slice_ms,
     held_for_slice,
     may_go_on,
     next_slice_ms,
     rate_millis,
+    used_up_words,
 )
 
 MIB = 1024 * 1024
@@ -115,3 +118,45 @@ def test_who_can_wait_stands_still_and_who_cannot_is_ended(
     )
 
     assert may_go_on(denied) is goes_on
+
+
+def short_of(unit: Unit, *, used: int, requested: int = 500, reserved: int = 0) -> Denied:
+    return Denied(
+        reason=DenialReason.BUDGET_EXHAUSTED,
+        remedy=Remedy(action=RemedyAction.REQUEST_LESS, text="Ask for less."),
+        shortage=Shortage(
+            budget_id=BudgetId("carve:ses_1"),
+            unit=unit,
+            limit=1_000,
+            used=used,
+            reserved=reserved,
+            requested=requested,
+            resets_at_ms=None,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "requested", "expected"),
+    [(541, 500, 459), (541, 1_000, 229), (950, 500, 50), (951, 500, None), (1_200, 500, None)],
+)
+def test_the_last_slice_is_as_long_as_what_is_left(
+    used: int, requested: int, expected: int | None
+) -> None:
+    denied = short_of(Unit.CPU_MS, used=used, requested=requested)
+
+    assert fitting_slice_ms(500, denied) == expected
+
+
+def test_what_does_not_grow_with_a_slice_is_not_made_to_fit_by_a_shorter_one() -> None:
+    assert fitting_slice_ms(500, short_of(Unit.TOOL_CALLS, used=541)) is None
+
+
+def test_whoever_sits_at_an_agent_is_told_which_limit_is_used_up_and_who_set_it() -> None:
+    denied = short_of(Unit.CPU_MS, used=1_000)
+
+    assert used_up_words(denied, BudgetId("carve:ses_1")) == (
+        "cpu_ms: 1,000 of 1,000 used (set by --limits)"
+    )
+    assert "(budget carve:ses_1)" in used_up_words(denied, None)
+    assert "too little to go on" in used_up_words(short_of(Unit.CPU_MS, used=980), None)

@@ -208,7 +208,8 @@ async def test_an_agent_that_used_up_its_allowance_is_asked_to_end_and_told_why(
     assert "the agent is ended" in ended.told
     # It got its chance to end by itself, and no more than that beyond its allowance.
     assert (workplace(visitor) / "asked").exists()
-    assert 1_500 <= shape["usage"]["cpu_ms"] < 3_000 + 3_000
+    assert 2_900 <= shape["usage"]["cpu_ms"] < 3_000 + 3_000
+    assert "of 3,000 used (set by --limits)" in shape["why"]
 
 
 async def test_an_agent_for_which_nothing_is_left_is_not_started(visitor: SidecarProcess) -> None:
@@ -361,4 +362,5 @@ async def test_a_rule_can_forbid_agents(sidecar: SidecarProcess) -> None:
 
     assert ended.status == 2
     assert "'no-agents'" in ended.told
+    assert "another tool" not in ended.told
     assert not (workplace(sidecar) / "started").exists()
