@@ -12,10 +12,15 @@ from governor.usage import OF_PROBES
 from governor.window import moment_words
 
 _SECONDS_TOLD_MS = 120_000
-# What a call holds of these follows from the configuration; nothing that it asks for lowers it.
-_HELD_BY_RULE = frozenset(
-    {Unit.WALL_MS, Unit.CPU_MS, Unit.MEMORY_MIB_S, Unit.ENERGY_MJ, *OF_PROBES}
-)
+# What a call holds of these follows from its rule, by these keys; nothing that it asks for lowers
+# it.
+_HELD_BY_RULE = {
+    Unit.WALL_MS: "estimate.wall_ms or limits.wall_ms",
+    Unit.CPU_MS: "estimate.cpu_ms, or limits.cpu_ms, wall_ms or cpus",
+    Unit.MEMORY_MIB_S: "estimate.memory_mib_s, or limits.memory_mib or wall_ms",
+    Unit.ENERGY_MJ: "estimate.energy_mj, or limits.cpu_ms, wall_ms or cpus",
+    **dict.fromkeys(OF_PROBES, "estimate or probe_limits"),
+}
 _NARROWEST_FIRST = {
     ScopeKind.SUB_SESSION: 0,
     ScopeKind.SESSION: 1,
@@ -232,7 +237,8 @@ def _allowance_remedy(
             action=RemedyAction.ASK_ADMINISTRATOR,
             text=(
                 f"{head} What is held of {account.key.unit} follows from the configuration, not "
-                "from the call: an administrator can lower it there, or raise the budget."
+                "from the call: an administrator can lower "
+                f"{_HELD_BY_RULE[account.key.unit]} in the rule, or raise the budget."
             ),
         )
     if left > 0:

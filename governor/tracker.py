@@ -4,11 +4,11 @@ The tiers and the advice with them follow the Budget Tracker of "Budget-Aware To
 Effective Agent Scaling" (arXiv:2511.17006): an agent that sees its budget spends it better.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 
 LINE_CHARS_MAX = 199
 # What is elapsed of a window must be this much before a pace is more than noise.
@@ -170,8 +170,22 @@ def note_text(lines: Sequence[BudgetLine], *, now_ms: int, mode: Tracker) -> str
     return f"Budget {plenty}: {'; '.join(told)}. {plenty.advice}"
 
 
-def status_text(lines: Sequence[BudgetLine], *, now_ms: int) -> str:
-    """Return every budget in words, the tightest first."""
+def too_small_for(
+    lines: Sequence[BudgetLine], holds: Mapping[str, Amounts]
+) -> list[tuple[str, BudgetLine, int]]:
+    """Return each tool and budget where what a call holds by its rule is more than remains."""
+    return [
+        (tool, line, held.of(line.unit))
+        for tool, held in holds.items()
+        for line in tightest_first(lines)
+        if held.of(line.unit) > line.remaining
+    ]
+
+
+def status_text(
+    lines: Sequence[BudgetLine], *, now_ms: int, holds: Mapping[str, Amounts] | None = None
+) -> str:
+    """Return every budget in words, the tightest first; `holds` is by tool what a call holds."""
     plenty = plenty_of(lines)
     if plenty is None:
         return "No budget limits this session."
@@ -180,7 +194,15 @@ def status_text(lines: Sequence[BudgetLine], *, now_ms: int) -> str:
         f"{_told(line, lines, now_ms=now_ms)}"
         for line in tightest_first(lines)
     ]
-    return "\n".join([f"Budget {plenty}. {plenty.advice}", *told, _LEGEND])
+    unfit = [
+        f"- {tool}: by its rule a call holds {amount_words(line.unit, held)} {line.unit}, and "
+        f"{line.budget_id} has {amount_words(line.unit, line.remaining)} left: unless it was "
+        "learned that such calls need less, the next one is refused"
+        for tool, line, held in too_small_for(lines, holds or {})
+    ]
+    advice = "Not every tool can still be called." if unfit else plenty.advice
+    head = advice if unfit and plenty is Plenty.HIGH else f"Budget {plenty}. {advice}"
+    return "\n".join([head, *unfit, *told, _LEGEND])
 
 
 def amount_words(unit: Unit, amount: int) -> str:

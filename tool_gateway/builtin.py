@@ -4,11 +4,12 @@ import base64
 import json
 from collections.abc import Mapping
 
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated, ToolCall
+from governor.estimate import estimate_tool_call
 from governor.ids import ArchiveId, ToolName
 from governor.limits import ExecutionLimits
-from governor.policy import STATUS_TOOL
+from governor.policy import STATUS_TOOL, Policy
 from governor.tracker import amount_words
 from governor.turn_control import EXTEND_TOOL, Extended
 from governor.turn_policy import TURNS_MAX
@@ -220,7 +221,7 @@ class Builtins:
                 content=(
                     text_block(json.dumps(shape, ensure_ascii=False)),
                     text_block(
-                        f"{tracked.status()}\n{_turn_words(turns)}"
+                        f"{tracked.status(_holds(self._policy(), call))}\n{_turn_words(turns)}"
                         "Unified cost of this session so far: "
                         f"{amount_words(Unit.COST_MICROUSD, unified)}."
                     ),
@@ -265,6 +266,25 @@ class Builtins:
                 detail=str(error),
             )
         return Outcome(result=_shown(archive_id, part, as_base64=asked.get("encoding") == "base64"))
+
+
+def _holds(policy: Policy, call: ToolCall) -> dict[str, Amounts]:
+    """Return what calls hold by their rules, for each tool that a rule names to this caller.
+
+    Of a tool that runs elsewhere the machine's units are left out: who measures them is not
+    known here.
+    """
+    chain, found = call.chain, dict[str, Amounts]()
+    for rule in policy.rules:
+        tool = ToolName(rule.match.tool)
+        if "*" in tool or "?" in tool or tool in NAMES - set(shell.LOCAL_TOOLS):
+            continue
+        if policy.rule_for(tool=tool, tenant=chain.tenant, agent=chain.agent) is rule:
+            blind = {} if tool in shell.LOCAL_TOOLS else Builtins.unmeasurable
+            found[tool] = estimate_tool_call(
+                rule, unmeasurable=blind, milliwatts_per_core=policy.milliwatts_per_core
+            )
+    return {tool: held for tool, held in found.items() if held}
 
 
 def _turn_words(turns: Mapping[str, object] | None) -> str:

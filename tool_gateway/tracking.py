@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from governor.amounts import Unit
+from governor.amounts import Amounts, Unit
 from governor.tracker import (
     BudgetLine,
     Tracker,
@@ -34,9 +34,9 @@ class Tracked:
         """Return the note for a model's instructions, None where none is wanted."""
         return note_text(self.lines, now_ms=self.now_ms, mode=mode)
 
-    def status(self) -> str:
-        """Return every budget in words."""
-        return status_text(self.lines, now_ms=self.now_ms)
+    def status(self, holds: Mapping[str, Amounts] | None = None) -> str:
+        """Return every budget in words; `holds` is by tool what a call of it holds."""
+        return status_text(self.lines, now_ms=self.now_ms, holds=holds)
 
     def as_json(self) -> dict[str, object]:
         """Return the budgets with the word for the tightest of them."""

@@ -243,3 +243,22 @@ def test_a_denial_leaves_the_balances_that_it_was_given_alone() -> None:
     denied(*accounts)
 
     assert accounts == (balance("a", limit=10), balance("b", limit=0))
+
+
+@pytest.mark.parametrize(
+    ("unit", "key"),
+    [
+        (Unit.ENERGY_MJ, "estimate.energy_mj"),
+        (Unit.WALL_MS, "limits.wall_ms"),
+        (Unit.MEMORY_MIB_S, "estimate.memory_mib_s"),
+    ],
+)
+def test_what_the_configuration_holds_too_much_of_is_told_with_the_key_to_lower(
+    unit: Unit, key: str
+) -> None:
+    wanted = request(amounts(**{unit.value: 76_500}))
+
+    decision = admit(wanted, (balance("small", unit=unit, limit=2_000),), is_turn_new=False)
+
+    assert isinstance(decision, Denied)
+    assert key in decision.remedy.text

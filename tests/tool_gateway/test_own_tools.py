@@ -183,3 +183,26 @@ async def test_an_upstreams_tool_by_the_name_of_an_own_one_rides_on_no_earlier_t
     ]
 
     assert [why(result) for result in results] == [None, "turn_limit"]
+
+
+async def test_a_budget_that_no_call_of_a_tool_fits_in_is_not_praised() -> None:
+    limits = replace(RULE.limits, wall_ms=60_000, cpu_ms=5_000)
+    shell = replace(RULE, match=Match(tool="shell_run"), limits=limits)
+    house = house_with(shell, energy_mj=2_000)
+    house.policy = replace(house.policy, milliwatts_per_core=15_300)
+
+    said = str((await ask(house)).content[1]["text"])
+
+    assert "There is room" not in said
+    assert "HIGH." not in said
+    assert "- shell_run: by its rule a call holds 76.5k energy_mj" in said
+
+
+async def test_a_budget_that_calls_fit_in_is_praised_as_ever() -> None:
+    limits = replace(RULE.limits, wall_ms=100, cpu_ms=100)
+    house = house_with(replace(RULE, match=Match(tool="shell_run"), limits=limits), energy_mj=2_000)
+    house.policy = replace(house.policy, milliwatts_per_core=15_300)
+
+    said = str((await ask(house)).content[1]["text"])
+
+    assert "Budget HIGH. There is room" in said
