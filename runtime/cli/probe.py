@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import anyio
 
@@ -13,18 +14,29 @@ from ebpf.custom.shelf import Probe, Shelf, checked
 from ebpf.errors import ProbeError
 from governor.amounts import Unit
 from governor.usage import OF_PROBES
+from memory_store.lock import holder_of
+from runtime.cli.admin_api import RefusedError, asked, client_of
+from runtime.errors import RuntimeFaultError
 from runtime.probes import shelf_of
 from runtime.settings import Settings
 
 NAME = "probe"
 HELP = "Add, list and remove programs of your own that count what commands do in the kernel."
+_NOT_FOUND = 404
 _NO_LETTER = re.compile(r"[^a-z0-9_]+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is to be done with which probe."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="compile a program, and count with it from now on")
+    shared = argparse.ArgumentParser(add_help=False)
+    # Suppressed, or its default would undo a --json that stands before the action.
+    shared.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
+    )
+    add = actions.add_parser(
+        "add", parents=[shared], help="compile a program, and count with it from now on"
+    )
     add.add_argument("file", type=Path, help="C for bcc, with flyball_count(AMOUNT) in it")
     add.add_argument("--name", help="default: the file's name")
     add.add_argument("--session", help="count for this session alone (`ses_…`)")
@@ -36,21 +48,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument(
         "--headers", type=Path, metavar="DIR", help="the running kernel's headers, if elsewhere"
     )
-    actions.add_parser("list", help="list the probes")
-    remove = actions.add_parser("remove", help="count with it no longer")
+    actions.add_parser("list", parents=[shared], help="list the probes")
+    remove = actions.add_parser("remove", parents=[shared], help="count with it no longer")
     remove.add_argument("name")
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Do it; return 0, or 1 where there was nothing to remove."""
+    """Do it; return 0.
+
+    Raises:
+        ProbeError: a program cannot be used, or there is no such probe.
+        RuntimeFaultError: there is no such session.
+    """
     shelf = shelf_of(settings.state)
     if arguments.action == "add":
+        if arguments.session is not None:
+            _check_session(arguments.session, settings)
         return _add(arguments, shelf)
     if arguments.action == "remove":
-        removed = shelf.remove(arguments.name)
-        told = "is removed" if removed else "is no probe here"
-        _say(arguments, {"removed": removed}, f"{arguments.name} {told}")
-        return 0 if removed else 1
+        if not shelf.remove(arguments.name):
+            known = ", ".join(one.name for one in shelf.probes()) or "none"
+            raise ProbeError(f"{arguments.name} is no probe here; there are: {known}")
+        _say(arguments, {"removed": True}, f"{arguments.name} is removed")
+        return 0
     probes = [
         {"name": one.name, "session": one.session, "headers": one.headers, "unit": one.unit}
         for one in shelf.probes()
@@ -61,6 +81,28 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     ]
     _say(arguments, {"probes": probes}, "\n".join(lines) or "There is no probe here.")
     return 0
+
+
+def _check_session(session: str, settings: Settings) -> None:
+    """Refuse a session that never was; warn where no sidecar runs that could tell.
+
+    Raises:
+        RuntimeFaultError: there is no such session, or the sidecar refuses to say.
+    """
+    if holder_of(settings.state) is None:
+        sys.stderr.write(
+            f"flyball: no sidecar runs here, so whether there is a session {session} is not known\n"
+        )
+        return
+    with client_of(settings) as client:
+        try:
+            asked(client, "GET", f"/admin/v1/sessions/{quote(session, safe='')}")
+        except RefusedError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            raise RuntimeFaultError(
+                f"there is no session {session}; `flyball sessions` lists them by id (ses_…)"
+            ) from error
 
 
 def _add(arguments: argparse.Namespace, shelf: Shelf) -> int:
