@@ -36,7 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARM,...",
         help=f"any of {', '.join(ARMS)}; default: all but the last",
     )
-    parser.add_argument("--mixes", type=_count, default=20, metavar="N", help="default: 20")
+    parser.add_argument(
+        "--mixes",
+        type=_count,
+        default=20,
+        metavar="N",
+        help="default: 20; with --simulate as many rounds of all sessions as come closest",
+    )
     parser.add_argument(
         "--memory-mib",
         type=_count,
@@ -47,10 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of mixes and intervals; default: 0")
     parser.add_argument(
-        "--window-s", type=_count, default=_WINDOW_S, help="how much of a session is replayed"
+        "--window-s",
+        type=_count,
+        default=_WINDOW_S,
+        metavar="S",
+        help=f"how much of a session is replayed; default: {_WINDOW_S}",
     )
     parser.add_argument(
-        "--minutes", type=_count, default=_MINUTES, metavar="M", help="begin no mix that ends later"
+        "--minutes",
+        type=_count,
+        default=_MINUTES,
+        metavar="M",
+        help=f"begin no mix that ends later; default: {_MINUTES}",
     )
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep each replay here, and go on from it"
@@ -71,7 +85,8 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
     """Print the evaluation; return 0.
 
     Raises:
-        RuntimeFaultError: the data or the host is of no use, or the kernel refused a group.
+        RuntimeFaultError: the data or the host is of no use, or the kernel refused a group; or
+            nothing was replayed.
     """
     plan = Plan(
         data=arguments.data,
@@ -92,6 +107,12 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
     except EbpfError as error:
         raise RuntimeFaultError(f"eval os: {error}") from error
     show("")
+    if not shape["arms"]:
+        sizes = " or ".join(str(size) for size in plan.memory_mib)
+        raise RuntimeFaultError(
+            f"eval os: no mix fits in {sizes} MiB, or none was replayed to its end; try a larger "
+            "--memory-mib or more --minutes"
+        )
     sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n" if arguments.json else _text(shape))
     return 0
 
@@ -125,10 +146,14 @@ def _text(shape: dict[str, Any]) -> str:
         "no call; throughput is work done in a time, one session after another being 1.",
     ]
     for arm in shape["arms"]:
-        lines += ["", f"{arm['name']}, {arm['memory_mib']} MiB, {arm['n']} mixes:"]
+        lines += ["", f"{arm['name']}, {arm['memory_mib']} MiB, {_mixes(arm['n'])}:"]
         for metric in METRICS:
             lines.append(f"  {metric:<18}{_figure(arm[metric], arm['ci95'][metric])}")
     return "\n".join(lines) + "\n"
+
+
+def _mixes(count: int) -> str:
+    return "1 mix" if count == 1 else f"{count} mixes"
 
 
 def _figure(value: float | None, between: list[float] | None) -> str:

@@ -118,3 +118,24 @@ def test_an_unknown_arm_is_refused_with_those_that_there_are(
         "give some of none, static, memory_high, flyball, flyball_declared"
         in capsys.readouterr().err
     )
+
+
+def test_memory_in_which_no_mix_fits_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [[1.0, 2.0, "Bash", "test", "x"]]
+    write_lines(tmp_path, *(line(name, calls) for name in "abc"))
+
+    code = run(["eval", "os", "--data", str(tmp_path), "--simulate", "--memory-mib", "1"])
+
+    assert code != 0
+    assert "no mix fits in 1 MiB" in capsys.readouterr().err
+
+
+def test_one_mix_is_not_told_as_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = [[1.0, 2.0, "Bash", "test", "x"]]
+    write_lines(tmp_path, *(line(name, calls) for name in "abc"))
+
+    run(["eval", "os", "--data", str(tmp_path), "--simulate", "--mixes", "1"])
+
+    assert ", 1 mix:" in capsys.readouterr().out
