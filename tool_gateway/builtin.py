@@ -284,7 +284,7 @@ def _holds(policy: Policy, call: ToolCall) -> dict[str, Amounts]:
             found[tool] = estimate_tool_call(
                 rule, unmeasurable=blind, milliwatts_per_core=policy.milliwatts_per_core
             )
-    return {tool: held for tool, held in found.items() if held}
+    return found
 
 
 def _turn_words(turns: Mapping[str, object] | None) -> str:
