@@ -16,6 +16,8 @@ from governor.unified_cost import MONEY_ALONE, UnifiedPrices
 
 # The governor's own tools: what a session asks about its allowance, or does with it.
 STATUS_TOOL = ToolName("governor_status")
+# By this name rules speak of whole runs of agents.
+AGENT_RUN = ToolName("agent_run")
 _OWN_PREFIX = "governor_"
 _OWN_TOOLS = frozenset(
     {STATUS_TOOL, "governor_extend", "governor_spawn", "governor_close"},

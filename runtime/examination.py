@@ -39,6 +39,7 @@ from runtime.configuration.translate import (
     tiers_of,
     upstreams_of,
 )
+from runtime.doubts import Doubt, doubts_about_rules, doubts_about_servers
 from runtime.errors import ConfigError, ListenError
 from runtime.listeners import bind
 from runtime.machine import executor_of
@@ -166,6 +167,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(map(_upstream, specs))
     findings.extend(_listener(config, name, settings.state) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
+    findings.extend(map(_doubtful, doubts_about_rules(config, settings.state)))
     findings.append(_pressure())
     findings.extend(turn_findings(config))
     return findings
@@ -218,7 +220,8 @@ def _local_commands(config: Config, host: Host, state: Path) -> list[Finding]:
     except CapabilityMissingError as error:
         return [_bad("local.user", f"{error}; name an unprivileged user of this machine")]
     found = [_ok("local.user", f"local commands run as {user}")] if host.is_root else []
-    return [*found, *_python(config), *local_command_findings(config, executor, state)]
+    servers = map(_doubtful, doubts_about_servers(config, executor))
+    return [*found, *_python(config), *local_command_findings(config, executor, state), *servers]
 
 
 def _python(config: Config) -> list[Finding]:
@@ -305,6 +308,11 @@ def _installation() -> list[Finding]:
     }
     told = f"{', '.join(sorted(others))} ships a package of the same name; uninstall it"
     return [one_home, _bad("owners", told) if others else _ok("owners", "no other owner")]
+
+
+def _doubtful(doubt: Doubt) -> Finding:
+    mark = Mark.BAD if doubt.is_bad else Mark.WARNING
+    return Finding(what=doubt.what, mark=mark, told=doubt.told)
 
 
 def _ok(what: str, told: str) -> Finding:

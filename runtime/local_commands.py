@@ -259,10 +259,7 @@ class LocalCommands:
         """
         if limits is None:
             return self._executor.servers.wrap(name, argv)
-        wanted = SharedLimits(
-            memory_bytes=limits.memory_bytes, pids=limits.pids, cpu_millis=limits.cpu_millis
-        )
-        why = self._executor.servers.shortfall(wanted)
+        wanted, why = _shared(limits), tree_shortfall(self._executor, limits)
         if why and limits.required:
             raise UpstreamNotReachedError(
                 f'its limits cannot be enforced here: {why}; isolation = "best_effort" in '
@@ -324,6 +321,17 @@ class LocalCommands:
     async def end_server(self, name: str) -> None:
         """Kill whatever is left of the server's tree and remove its domain."""
         await self._executor.servers.end(name)
+
+
+def tree_shortfall(executor: LocalExecutor, limits: ServerLimits) -> str:
+    """Return why a server's limits would not be enforced here; empty where they would."""
+    return executor.servers.shortfall(_shared(limits))
+
+
+def _shared(limits: ServerLimits) -> SharedLimits:
+    return SharedLimits(
+        memory_bytes=limits.memory_bytes, pids=limits.pids, cpu_millis=limits.cpu_millis
+    )
 
 
 def _amounts(

@@ -21,7 +21,7 @@ from governor.call import Enforcement
 from governor.denial import Denied
 from governor.ids import CallId, ReservationId
 from governor.limits import ExecutionLimits, Isolation
-from governor.policy import Policy, ToolRule
+from governor.policy import AGENT_RUN, Policy, ToolRule
 from governor.scope import ScopeChain
 from governor.slices import SLICE_MS_FIRST, used_up_words
 from memory_store.errors import StoreError
@@ -30,7 +30,7 @@ from memory_store.sessions import session_id_for
 from memory_store.tokens import IssuedToken
 from runtime.agent_runs.keys import RunKeys
 from runtime.agent_runs.life import Life
-from runtime.agent_runs.purse import AGENT_RUN, Purse, Terms
+from runtime.agent_runs.purse import Purse, Terms
 from runtime.agent_runs.words import (
     LINE_BYTES_MAX,
     Begin,

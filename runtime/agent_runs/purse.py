@@ -10,9 +10,9 @@ from governor.call import CallRecord, CallStatus, Isolated
 from governor.denial import DenialReason, Denied
 from governor.estimate import energy_mj, unexcused
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import BudgetId, CallId, ReservationId, ToolName, UpstreamName
+from governor.ids import BudgetId, CallId, ReservationId, UpstreamName
 from governor.limits import ExecutionLimits
-from governor.policy import ToolRule
+from governor.policy import AGENT_RUN, ToolRule
 from governor.scope import ScopeChain
 from governor.slices import SLICE_MS_MIN, fitting_slice_ms, held_for_slice, rate_millis
 from governor.target import CallKind, CallTarget
@@ -21,7 +21,6 @@ from tool_gateway.books import Books
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 
-AGENT_RUN = ToolName("agent_run")
 _BACKEND = UpstreamName("local")
 # The reaper of another sidecar on the same store does not know what runs here.
 _WHOLE_MS_MAX = 7 * 24 * 60 * 60 * 1000

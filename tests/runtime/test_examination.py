@@ -396,3 +396,64 @@ def test_a_turn_limit_that_denies_clients_which_name_no_turns_is_a_warning(
     assert warned.mark is Mark.WARNING
     assert "turn_per_call = true" in warned.told
     assert "turns" not in covered
+
+
+FILES = '[[upstream]]\nname = "files"\ncommand = ["sh"]\n'
+LOCAL_RULE = '[[rule]]\nname = "r"\ntool = "shell_run"\nisolation = "best_effort"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "mark", "said"),
+    [
+        (f'[local]\nworkdir = "/no/such"\n{LOCAL_RULE}', "local.workdir", Mark.BAD, "no directory"),
+        (f"{LOCAL_RULE}probe_limits = {{ nope = 3 }}\n", "rule r probes", Mark.WARNING, "'nope'"),
+        (
+            '[[rule]]\nname = "r"\ntool = "shell_rum"\n',
+            "rule r tool",
+            Mark.WARNING,
+            "did you mean 'shell_run'?",
+        ),
+        (
+            f'{FILES}[[rule]]\nname = "r"\ntool = "fils__read"\n',
+            "rule r tool",
+            Mark.WARNING,
+            "did you mean 'files'?",
+        ),
+        (f"{LOCAL_RULE}limits = {{ cpus = 1024.0 }}\n", "rule r cpus", Mark.WARNING, "has"),
+        (
+            f"{LOCAL_RULE}limits = {{ memory_mib = 1000000000 }}\n",
+            "rule r memory",
+            Mark.WARNING,
+            "this machine has",
+        ),
+    ],
+)
+def test_what_would_not_do_what_the_file_says_is_told(
+    examined: Examined, text: str, what: str, mark: Mark, said: str
+) -> None:
+    finding = examined(text)[what]
+
+    assert (finding.mark, said in finding.told) == (mark, True)
+
+
+@pytest.mark.parametrize(
+    "tool", ["shell_run", "agent_run", "files__read", "governor_status", "sh*", "later_?"]
+)
+def test_a_rule_for_a_tool_that_may_be_there_is_not_doubted(examined: Examined, tool: str) -> None:
+    found = examined(f'{FILES}[[rule]]\nname = "r"\ntool = "{tool}"\n')
+
+    assert "rule r tool" not in found
+
+
+@pytest.mark.parametrize(
+    ("isolation", "mark"), [("required", Mark.BAD), ("best_effort", Mark.WARNING)]
+)
+def test_limits_of_a_server_that_cannot_be_held_here_are_told_as_its_start_would(
+    examined: Examined, isolation: str, mark: Mark
+) -> None:
+    limits = f'limits = {{ memory_mib = 64, isolation = "{isolation}" }}\n'
+
+    finding = examined(f'[[upstream]]\nname = "a"\ncommand = ["sh"]\n{limits}')
+
+    assert finding["upstream a limits"].mark is mark
+    assert "no control groups" in finding["upstream a limits"].told
