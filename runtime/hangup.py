@@ -10,7 +10,6 @@ import anyio
 from memory_store.audit import Actor
 from memory_store.errors import StoreError
 from runtime.errors import ConfigError
-from runtime.reload import Reloaded
 from runtime.wiring import Sidecar
 
 # The space keeps principals from the name.
@@ -40,21 +39,6 @@ async def reloading_on_hangup(sidecar: Sidecar, *, says: bool = True) -> AsyncIt
 async def _reload(sidecar: Sidecar) -> tuple[str, bool]:
     """Return what came of a reload, in words, and whether it was done."""
     try:
-        return told_of(await sidecar.reload(by=BY_SIGNAL)), True
+        return (await sidecar.reload(by=BY_SIGNAL)).told, True
     except (ConfigError, StoreError) as error:
         return f"the configuration was not reloaded and nothing has changed:\n{error}", False
-
-
-def told_of(reloaded: Reloaded) -> str:
-    """Return in words what a reload did."""
-    parts = [f"{word} {', '.join(names)}" for word, names in reloaded.upstreams.items() if names]
-    told = f"the configuration was reloaded, version {reloaded.version}"
-    if reloaded.applied:
-        told += f": {', '.join(reloaded.applied)}"
-    if parts:
-        told += f"; upstreams: {'; '.join(parts)}"
-    if reloaded.needs_restart:
-        told += f"; needs a restart: {', '.join(reloaded.needs_restart)}"
-    if reloaded.made_once:
-        told += f"; only the first start reads: {', '.join(reloaded.made_once)}"
-    return told

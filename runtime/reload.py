@@ -39,7 +39,7 @@ class Reloaded:
     """What a reload did, as the admin API tells it.
 
     `version` is that of the policy in force. `needs_restart` names tables that were changed and
-    stay as they were; `made_once` those that only the first start reads.
+    stay as they were; `made_once` those of which a start makes what is new, and nothing else does.
     """
 
     version: str
@@ -48,6 +48,24 @@ class Reloaded:
     needs_restart: tuple[str, ...]
     made_once: tuple[str, ...]
     upstreams: dict[str, list[str]]
+
+    @property
+    def told(self) -> str:
+        """Return in words what it did."""
+        parts = [f"{word} {', '.join(names)}" for word, names in self.upstreams.items() if names]
+        told = f"the configuration was reloaded, version {self.version}"
+        if self.applied:
+            told += f": {', '.join(self.applied)}"
+        if parts:
+            told += f"; upstreams: {'; '.join(parts)}"
+        if self.needs_restart:
+            told += f"; needs a restart: {', '.join(self.needs_restart)}"
+        if self.made_once:
+            told += (
+                f"; of {', '.join(self.made_once)} nothing was made or changed: what is new there "
+                "is made at the next start, what is made already is changed by the admin API alone"
+            )
+        return told
 
 
 class Reloader:

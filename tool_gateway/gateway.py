@@ -30,7 +30,7 @@ from tool_gateway.redaction import payload_hash
 from tool_gateway.relays import Presence, Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
-from tool_gateway.shell import LOCAL
+from tool_gateway.shell import LOCAL, problem_in_words
 from tool_gateway.stock import Stock
 from tool_gateway.telemetry import count_denied
 
@@ -216,6 +216,8 @@ class Gateway:
         backend = self._backend_of(entry, exchange)
         session_name, chain = self.session_of(caller, context)
         size_bytes, problem = _sent_size(arguments)
+        if entry.backend == LOCAL:
+            problem = problem or problem_in_words(entry.exposed, arguments)
         problem = problem or self._stock.schemas.problem_with(entry.exposed, arguments)
         # Of a tool that is not the caller's not even its arguments are talked about.
         if problem is not None and self._is_open(entry, caller, context):

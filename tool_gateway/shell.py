@@ -9,7 +9,8 @@ from governor.fairness.claim import Priority
 from governor.ids import ToolName, UpstreamName
 from governor.limits import ExecutionLimits
 from tool_gateway.catalog import ToolEntry
-from tool_gateway.declared import RESOURCES_ARGUMENT, RESOURCES_SCHEMA
+from tool_gateway.declared import RESOURCES_ARGUMENT, RESOURCES_SCHEMA, intent_in_arguments
+from tool_gateway.errors import InvalidContextError
 from tool_gateway.ports import Command, CommandOutcome, CommandRunner, Meter
 from tool_gateway.python_run import PYTHON_RUN, entry_of, python_command_of
 from tool_gateway.results import Json, Outcome, ToolResult, text_block
@@ -135,6 +136,20 @@ class Shell:
             isolated=ended.isolated,
             detail="; ".join((*filter(None, (ended.explanation,)), *ended.notes)),
         )
+
+
+def problem_in_words(tool: ToolName, arguments: Mapping[str, object]) -> str | None:
+    """Return what is wrong with arguments where a schema could only say it in its own terms."""
+    if tool == SHELL_RUN and ("command" in arguments) == ("argv" in arguments):
+        return (
+            "arguments: give exactly one of command (a shell line) and argv (a program and its "
+            "arguments)"
+        )
+    try:
+        intent_in_arguments({RESOURCES_ARGUMENT: arguments.get(RESOURCES_ARGUMENT)})
+    except InvalidContextError as error:
+        return f"arguments: {error}"
+    return None
 
 
 def command_of(arguments: Mapping[str, object], environment: Mapping[str, str]) -> Command:

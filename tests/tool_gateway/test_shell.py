@@ -7,12 +7,21 @@ import pytest
 from governor.amounts import NOTHING, Unit
 from governor.call import CallStatus, Enforcement, Isolated
 from governor.fairness.claim import Priority
+from governor.ids import ToolName
 from governor.limits import ExecutionLimits
 from governor.scope import ScopeChain
 from governor.usage import Usage
 from tests.tool_gateway.makers import LIMITS, a_call
 from tool_gateway.ports import Command, CommandOutcome, Meter
-from tool_gateway.shell import ENTRY, SHELL_META, SHELL_RUN, Shell, command_of
+from tool_gateway.python_run import PYTHON_RUN
+from tool_gateway.shell import (
+    ENTRY,
+    SHELL_META,
+    SHELL_RUN,
+    Shell,
+    command_of,
+    problem_in_words,
+)
 
 HELD = Isolated(enforcement=Enforcement.ENFORCED, contained=True, by="cgroup v2")
 ENDED = CommandOutcome(
@@ -176,3 +185,25 @@ def test_the_host_is_asked_for_isolation_at_the_place_of_the_command() -> None:
 
     assert isolated == HELD
     assert runner.asked_cwd == "/srv"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        (SHELL_RUN, {}, "give exactly one of command (a shell line) and argv"),
+        (SHELL_RUN, {"command": "a", "argv": ["a"]}, "give exactly one of command"),
+        (SHELL_RUN, {"command": "a", "resources": "giant"}, "low, medium, high"),
+        (PYTHON_RUN, {"code": "a", "resources": 7}, "low, medium, high or an object"),
+        (PYTHON_RUN, {"code": "a", "resources": {"memory": 7}}, "there is no 'memory'"),
+    ],
+)
+def test_what_a_schema_could_only_say_in_its_own_terms_is_said_in_words(
+    tool: ToolName, arguments: dict[str, object], says: str
+) -> None:
+    assert says in str(problem_in_words(tool, arguments))
+
+
+def test_arguments_as_they_should_be_have_no_problem() -> None:
+    arguments = {"argv": ["a"], "resources": {"memory_mib": 64}}
+
+    assert problem_in_words(SHELL_RUN, arguments) is None

@@ -24,7 +24,10 @@ class ReloadOut(Out):
     version_before: str
     applied: Annotated[list[str], Field(description="tables that are in force as they stand")]
     needs_restart: Annotated[list[str], Field(description="tables that were changed in vain")]
-    made_once: Annotated[list[str], Field(description="tables that only the first start reads")]
+    made_once: Annotated[
+        list[str], Field(description="changed tables of which the next start makes what is new")
+    ]
+    told: Annotated[str, Field(description="all of it in words")]
     upstreams: UpstreamsOut
 
 
@@ -36,5 +39,6 @@ def reload_out(reloaded: Reloaded) -> ReloadOut:
         applied=list(reloaded.applied),
         needs_restart=list(reloaded.needs_restart),
         made_once=list(reloaded.made_once),
+        told=reloaded.told,
         upstreams=UpstreamsOut(**reloaded.upstreams),
     )

@@ -6,6 +6,7 @@ from runtime.configuration.change import change_to
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
 from runtime.errors import ConfigError
+from runtime.reload import Reloaded
 
 UPSTREAM = '[[upstream]]\nname = "a"\nurl = "https://mcp.example.org/mcp"\n'
 
@@ -59,3 +60,17 @@ def test_built_in_tools_do_not_come_and_go_with_a_prefix() -> None:
 
     with pytest.raises(ConfigError, match="restart"):
         change_to(read(sole), running=read(UPSTREAM))
+
+
+def test_a_reload_says_what_becomes_of_changed_budgets() -> None:
+    told = Reloaded(
+        version="1",
+        version_before="0",
+        applied=(),
+        needs_restart=(),
+        made_once=("budget",),
+        upstreams={},
+    ).told
+
+    assert "of budget nothing was made or changed" in told
+    assert "new there is made at the next start" in told
