@@ -295,6 +295,18 @@ class LocalCommands:
                 why = "for want of memory; whose is not known"
         return f"the kernel killed a process of it {why}{seen}"
 
+    def server_refused(self, name: str) -> str:
+        """Return in words how often a limit kept a server from starting processes, if it did."""
+        found = self._executor.servers.measure(name)
+        if found is None or not found[1].pids_limit_hits:
+            return ""
+        hits = found[1].pids_limit_hits
+        times = "once" if hits == 1 else f"{hits} times"
+        return (
+            f"it ended after the kernel had refused it {times} to start a process or thread, at "
+            "the limit on pids of its table"
+        )
+
     async def server_over(self, name: str) -> str:
         """Return in words which limit a server is over that the kernel does not end it by.
 

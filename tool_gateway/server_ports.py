@@ -58,6 +58,10 @@ class ServerPlacement(Protocol):
         """Return in words which of its limits has killed a server, empty if none has."""
         ...
 
+    def server_refused(self, name: str) -> str:
+        """Return in words how often a limit kept a server from starting processes, if it did."""
+        ...
+
     async def server_over(self, name: str) -> str:
         """Return in words which limit a server is over that nobody but us will end.
 

@@ -420,6 +420,18 @@ def test_a_server_s_use_is_what_was_counted_since_its_start() -> None:
     assert "memory limit of its table (peak 64 MiB)" in local.server_killed_by("git")
 
 
+def test_a_server_that_was_kept_from_starting_processes_is_told_by_which_limit() -> None:
+    local, executor = commands(ended())
+
+    executor.measured = (3, MEASURED)
+    nothing = local.server_refused("git")
+    executor.measured = (3, replace(MEASURED, pids_limit_hits=2))
+
+    assert nothing == ""
+    assert "2 times" in local.server_refused("git")
+    assert "the limit on pids of its table" in local.server_refused("git")
+
+
 @pytest.mark.anyio
 async def test_the_time_that_a_command_stood_still_is_not_charged() -> None:
     local, _ = commands(ended(exit_code=0, frozen_ms=900))

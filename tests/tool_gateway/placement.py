@@ -28,6 +28,9 @@ class Unfenced:
     def server_use(self, name: str) -> ServerUse | None:
         return None
 
+    def server_refused(self, name: str) -> str:
+        return ""
+
     def server_killed_by(self, name: str) -> str:
         return ""
 

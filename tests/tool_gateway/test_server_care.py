@@ -183,6 +183,16 @@ async def test_a_resting_server_that_cannot_start_any_more_is_down_and_not_waite
     assert (ended.cause, ended.exit_code) == (EndCause.START_FAILED, 5)
 
 
+async def test_a_server_that_gave_up_for_want_of_processes_is_told_by_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Placement, "server_refused", lambda *_: "the limit on pids of its table")
+    spec = replace(SPEC, command=("/bin/sh", "-c", "echo Traceback >&2; exit 1"))
+    async with cared_for(spec) as cared:
+        with pytest.raises(UpstreamNotReachedError, match="the limit on pids of its table"):
+            await cared.call("pid")
+
+
 @pytest.mark.requirement("upstream.hung-is-restarted")
 async def test_a_server_that_hangs_is_found_by_its_health_checks_and_restarted() -> None:
     health = Health(every_ms=100, timeout_ms=2_000, failures_max=2)
