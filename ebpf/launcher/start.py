@@ -69,6 +69,9 @@ def _begin(spec: "LaunchSpec", *, parent_pid: int) -> None:
     is_root = spec["account"] is not None
     try:
         heed_signals()
+        if spec["env"] is None:
+            # The kernel shows it to no process that has changed its identity.
+            spec["env"] = _initial_environment()
         if spec["governed"]:
             if sys.platform == "linux":
                 offer_itself()
@@ -205,8 +208,7 @@ def _change_directory(cwd: str | None) -> None:
 
 def _environment(spec: "LaunchSpec") -> "dict[str, str]":
     env = spec["env"]
-    if env is None:
-        env = _initial_environment()
+    assert env is not None, "it was read before privileges were given up"
     if spec["marker"] is not None:
         name, value = spec["marker"]
         env[name] = value
