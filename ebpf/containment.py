@@ -35,11 +35,15 @@ class Account:
         return bool(status.st_mode & stat.S_IWOTH)
 
     def is_kept_out_of(self, directory: Path) -> bool:
-        """Tell whether this user can neither list, enter nor change a directory."""
+        """Tell whether this user can neither list, enter nor change a directory.
+
+        One that is not there yet holds nothing. The sidecar makes it for itself alone; made by
+        somebody else it is found open when the next command asks.
+        """
         try:
             status = directory.stat()
         except FileNotFoundError:
-            return False  # nobody knows yet with which mode it will be made
+            return True
         return status.st_uid != self.uid and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 

@@ -81,6 +81,17 @@ def test_another_user_is_not_contained_where_the_state_directory_is_open(
     assert "is open to user 54321" in found.why
 
 
+def test_another_user_is_contained_before_the_state_directory_is_made(closed_home: Path) -> None:
+    closed_home.chmod(0o777)
+
+    found = containment_for(
+        landlock_abi=ABI, account=STRANGER, state_dir=closed_home / "later", cwd="/"
+    )
+
+    assert found.contained
+    assert found.why == ""
+
+
 def test_the_state_directory_is_not_hidden_beside_a_place_where_the_user_makes_files(
     closed_home: Path,
 ) -> None:
