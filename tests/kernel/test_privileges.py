@@ -11,7 +11,8 @@ import pytest
 
 from ebpf.capability import Host
 from ebpf.domains.domain import Entry
-from ebpf.executor import LocalExecutor
+from ebpf.errors import CommandNotFoundError
+from ebpf.executor import Command, LocalExecutor
 from ebpf.launching import agent_argv
 from tests.ebpf.commands import ROOT, Pipe, limits, shell
 from tests.kernel.other_user import NOBODY, interpreter_for, run_as
@@ -143,6 +144,15 @@ def test_the_whole_suite_of_observed_domains_passes_for_a_sidecar_that_is_not_ro
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not kernel"]
 
     assert run_as(65534, [python, "-m", "pytest", *options, str(ROOT / "tests" / "ebpf")]) == 0
+
+
+async def test_a_program_is_missing_also_where_a_directory_to_look_in_is_closed(
+    executor: LocalExecutor, state_dir: Path
+) -> None:
+    command = Command(argv=("nosuchprog",), cwd=None, env={"PATH": f"{state_dir}:/usr/bin"})
+
+    with anyio.fail_after(30), pytest.raises(CommandNotFoundError, match="`nosuchprog` on PATH"):
+        await executor.run("call", command, limits())
 
 
 @pytest.mark.usefixtures("host")
