@@ -51,6 +51,12 @@ class Host:
         return replace(self, capabilities=kept)
 
 
+GROUPS = "groups"
+# What every row says, and whoever is told of them; the row of the groups says it at length.
+_LEFT_ALONE = "control groups were left alone on request"
+_NONE_USABLE = "no control groups that can be used here"
+_NONE_WRITABLE = "no control groups that this user may write"
+
 # Most capable first.
 _BACKENDS: Mapping[BackendKind, Callable[[Mapping[str, Hierarchy]], Found]] = {
     BackendKind.V2: v2_backend,
@@ -74,7 +80,7 @@ def probe_host(
     abi = supported_abi()
     fences = (_containment(is_root=is_root, abi=abi), _landlock(abi), energy_row())
     hierarchies = _hierarchies(proc)
-    reasons = ["control groups were left alone on request"] if force_rlimit else []
+    reasons = [_LEFT_ALONE] if force_rlimit else []
     wanted = [] if force_rlimit else [kind for kind in _BACKENDS if only in {None, kind}]
     for kind in wanted:
         try:
@@ -86,6 +92,7 @@ def probe_host(
         return Host(
             backend=kind,
             capabilities=(
+                Capability(name=GROUPS, state=CapabilityState.ENFORCED, by=kind),
                 *group_rows(found),
                 *fences,
                 *_metering(found.hierarchies, ""),
@@ -96,10 +103,11 @@ def probe_host(
             hierarchies={**hierarchies, **found.hierarchies},
             found=found,
         )
-    why = "; ".join(reasons)
+    why = _LEFT_ALONE if force_rlimit else _NONE_USABLE if is_root else _NONE_WRITABLE
     return Host(
         backend=BackendKind.RLIMIT,
         capabilities=(
+            _no_groups("; ".join(reasons)),
             *observed_rows(why),
             *fences,
             *_metering(hierarchies, why),
@@ -140,6 +148,11 @@ def _row_of(part: Part) -> Capability:
         return Capability(name=part.name, state=CapabilityState.ENFORCED, by=part.by)
     observed = CapabilityState.OBSERVED
     return Capability(name=part.name, state=observed, by=part.by, why="counted, not limited")
+
+
+def _no_groups(why: str) -> Capability:
+    """Return the one row that says at length why there are no domains of control groups."""
+    return Capability(name=GROUPS, state=CapabilityState.ABSENT, by="nothing", why=why)
 
 
 def _containment(*, is_root: bool, abi: int) -> Capability:

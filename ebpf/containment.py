@@ -34,12 +34,46 @@ class Account:
             return bool(status.st_mode & stat.S_IWGRP)
         return bool(status.st_mode & stat.S_IWOTH)
 
-    def is_kept_out_of(self, directory: Path) -> bool:
-        """Tell whether this user can neither list, enter nor change a directory."""
+    def may_enter(self, directory: Path) -> bool:
+        """Tell whether this user, without other groups, can reach what is in a directory.
+
+        One that is not there is as good as its parents.
+        """
+        return all(map(self._may_pass, (directory, *directory.parents)))
+
+    def _may_pass(self, directory: Path) -> bool:
         try:
             status = directory.stat()
         except FileNotFoundError:
-            return False  # nobody knows yet with which mode it will be made
+            return True
+        except OSError:
+            return False
+        if status.st_uid == self.uid:
+            return bool(status.st_mode & stat.S_IXUSR)
+        if status.st_gid == self.gid:
+            return bool(status.st_mode & stat.S_IXGRP)
+        return bool(status.st_mode & stat.S_IXOTH)
+
+    def reachable(self, search_path: str) -> str:
+        """Return the entries of a search path that this user can enter.
+
+        A shell that is refused one says of every program that it does not find that it may not
+        be run.
+        """
+        entries = search_path.split(os.pathsep)
+        kept = [one for one in entries if self.may_enter(Path(os.path.realpath(one)))]
+        return os.pathsep.join(kept)
+
+    def is_kept_out_of(self, directory: Path) -> bool:
+        """Tell whether this user can neither list, enter nor change a directory.
+
+        One that is not there yet holds nothing. The sidecar makes it for itself alone; made by
+        somebody else it is found open when the next command asks.
+        """
+        try:
+            status = directory.stat()
+        except FileNotFoundError:
+            return True
         return status.st_uid != self.uid and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 

@@ -75,15 +75,15 @@ class LocalExecutor:
         """
         self._host = host
         self._state_dir = state_dir.resolve()
-        self._account = account_of(user) if host.is_root else None
+        self.account = account_of(user) if host.is_root else None
         self._shares = (session_limits, tenant_limits)
-        uid = os.getuid() if self._account is None else self._account.uid
+        uid = os.getuid() if self.account is None else self.account.uid
         self._observed = observed_on(state_dir=self._state_dir, uid=uid)
         self._domains = domains_on(
             host, self._observed, self._state_dir, session=session_limits, tenant=tenant_limits
         )
         self.servers = Servers(self._domains, host)
-        self._spawner = Spawner(is_root=self._account is not None) if can_spawn() else None
+        self._spawner = Spawner(is_root=self.account is not None) if can_spawn() else None
         self._running: dict[str, Domain] = {}
         self._pauses: dict[str, Pause] = {}
         self.stillness = Stillness()
@@ -178,7 +178,7 @@ class LocalExecutor:
         return await launch(
             command,
             entry=domain.entry,
-            account=self._account,
+            account=self.account,
             carve=containment.carve,
             system_calls=system_calls_for(confines, self._host),
             spawner=self._spawner,
@@ -352,7 +352,7 @@ class LocalExecutor:
     def _containment(self, cwd: str | None, confines: Confines) -> Containment:
         return containment_for(
             landlock_abi=self._host.landlock_abi,
-            account=self._account,
+            account=self.account,
             state_dir=self._state_dir,
             cwd=cwd,
             confines=confines,

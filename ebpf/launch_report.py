@@ -61,8 +61,8 @@ class LaunchReport:
                 match marshal.load(source):  # noqa: S302 - our own launcher, before it gives way
                     case (spawner.BEGAN, int(pid)):
                         self.pid = pid
-                    case ("failed", str(step), int(number), str(text)):
-                        self.failure = _failure(step, number, text)
+                    case ("failed", str(step), int(number), str(text), str(subject)):
+                        self.failure = _failure(step, number, text, subject)
                     case ("ended", int(status)):
                         self.wait_status = status
                     case ("used", int(cpu_us), int(io_bytes)):
@@ -72,11 +72,17 @@ class LaunchReport:
                         raise LaunchError(message)
 
 
-def _failure(step: str, number: int, text: str) -> LaunchError:
-    """Return the error for the step that failed."""
+def _failure(step: str, number: int, text: str, subject: str) -> LaunchError:
+    """Return the error for the step that failed, which names the program or the directory."""
+    missing = isinstance(OSError(number, text), FileNotFoundError)
+    if step == start.STEP_EXEC and missing:
+        if "/" not in subject:
+            return CommandNotFoundError(f"no program `{subject}` on PATH")
+        return CommandNotFoundError(f"there is no {subject}, or not what its first line names")
     if step == start.STEP_EXEC:
-        missing = isinstance(OSError(number, text), FileNotFoundError)
-        return CommandNotFoundError(text) if missing else CommandNotExecutableError(text)
+        return CommandNotExecutableError(f"`{subject}` cannot be run: {text}")
+    if step == start.STEP_DIRECTORY and missing:
+        return WorkingDirectoryError(f"the directory {subject} does not exist")
     if step == start.STEP_DIRECTORY:
-        return WorkingDirectoryError(text)
+        return WorkingDirectoryError(f"the directory {subject} cannot be entered: {text}")
     return LaunchError(f"{step}: {text}")

@@ -67,9 +67,10 @@ class Tracer:
     name: str
     programs: tuple[str, ...]
     machines: tuple[str, ...] = ()  # where it is written for some only
+    after: str = ""  # the tracer whose figures it reads
 
 
-_OPENS = Tracer(name="opens", programs=("count_open",), machines=("x86_64",))
+_OPENS = Tracer(name="opens", programs=("count_open",), machines=("x86_64",), after="processes")
 WITHOUT_OPENS = (
     Tracer(name="processes", programs=("count_exec", "count_fork", "count_exit")),
     Tracer(name="victims", programs=("count_victim",)),
@@ -128,6 +129,9 @@ class Metering:
         # What could not be attached to the machine, by the tracer's name, and why.
         self.missing: dict[str, str] = {}
         for tracer in tracers:
+            if tracer.after in self.missing:
+                self.missing[tracer.name] = self.missing[tracer.after]
+                continue
             try:
                 self._trace(tracer)
             except ProbeError as error:

@@ -67,8 +67,9 @@ def _is_set(bound: int | None) -> bool:
 
 
 def _reasons(short: list[Capability]) -> list[str]:
-    """Return one sentence for each reason, with all that it explains."""
+    """Return each reason once, with all that it explains."""
     names: dict[str, list[str]] = {}
     for found in short:
-        names.setdefault(f"{found.state}: {found.why}", []).append(found.name)
+        for reason in found.why.split("; "):
+            names.setdefault(f"{found.state}: {reason}", []).append(found.name)
     return [f"{', '.join(sharing)} {reason}" for reason, sharing in names.items()]

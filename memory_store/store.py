@@ -139,7 +139,7 @@ async def open_store(
         SchemaMismatchError: another version of Flyball made the database.
         StoreUnavailableError: the directory cannot be used, or the database not be opened.
     """
-    _make_private(state_dir)
+    make_private(state_dir)
     # Opening blocks the loop, a migration even for long; nothing is served before it.
     opened = _opened(state_dir, durability) if url is None else _connected(url, durability)
     with exclusive(state_dir), opened as ground:
@@ -204,7 +204,7 @@ def migrate_store(
             if only_look:
                 return postgresql_schema.pending(writing)
             return postgresql_schema.migrate(writing, with_post=with_post)
-    _make_private(state_dir)
+    make_private(state_dir)
     database = state_dir / DATABASE_NAME
     with exclusive(state_dir), _file_engine(database, Durability.POWER) as writing:
         if only_look:
@@ -305,7 +305,7 @@ def place_of_store(state_dir: Path, *, url: str | None) -> str:
     return postgresql_engine.place_of(server_url(url))
 
 
-def _make_private(state_dir: Path) -> None:
+def make_private(state_dir: Path) -> None:
     """Make the state directory, or close an existing one to everybody else.
 
     Raises:

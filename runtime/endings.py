@@ -138,7 +138,8 @@ def _climb(story: Story | None) -> str:
         words.append(f"{held} when last looked at")
     words += [said for rung, said in _TRIED.items() if rung in story.path]
     if story.raises:
-        words.append(f"it was given more memory, times {story.raises}")
+        times = "once" if story.raises == 1 else f"{story.raises} times"
+        words.append(f"it was given more memory {times}")
     return "".join(f"; {part}" for part in (*words, *story.said))
 
 
@@ -191,7 +192,8 @@ def _seen(ended: CommandResult) -> str:
 def _refusals(ended: CommandResult, limits: ExecutionLimits, shares: Shares) -> str:
     if not ended.pids_limit_hits:
         return ""
-    refused = f"{ended.pids_limit_hits} process starts were refused"
+    hits = ended.pids_limit_hits
+    refused = "1 process start was refused" if hits == 1 else f"{hits} process starts were refused"
     match ended.pids_refused_by:
         case Level.CALL:
             return f"{refused} by the limit of {limits.pids}"

@@ -123,19 +123,15 @@ def local_command_findings(config: Config, executor: LocalExecutor, state: Path)
     findings = []
     for rule in local_rules_of(policy_of(config)):
         isolated = executor.isolation_for(rule.limits, workdir)
-        # The sidecar makes the directory for its own user alone; then root's commands, which
-        # run as another user, are kept out of it.
-        will_be_kept_out = os.geteuid() == 0 and not state.exists()
-        contained = isolated.contained or will_be_kept_out
         held = isolated.enforcement is Enforcement.ENFORCED
         mark, told = Mark.OK, f"local commands are held by {isolated.by}"
-        if rule.isolation is Isolation.REQUIRED and not (held and contained):
+        if rule.isolation is Isolation.REQUIRED and not (held and isolated.contained):
             mark = Mark.BAD
             told = (
                 f"every call is denied, since this host cannot enforce what it requires: "
                 f"{isolated.why or isolated.enforcement}.\n{_MEND_REQUIRED}"
             )
-        elif not contained:
+        elif not isolated.contained:
             mark = Mark.WARNING
             told = (
                 f"a command could read and change {state}, with every token, call record and "

@@ -13,7 +13,7 @@ from ebpf.pressure import PressureReader
 from governor.policy import Policy
 from governor.pricing import PriceList
 from memory_store.engine import Durability
-from memory_store.store import Store, open_store
+from memory_store.store import Store, make_private, open_store
 from runtime.adapters import (
     StoreApprovals,
     StoreArchive,
@@ -123,6 +123,7 @@ async def store_of(
         StoreError: the state directory, or the server, cannot be used.
     """
     if seat.worker is not None and seat.worker.store is not None:
+        make_private(state_dir)  # the store is another process's, the directory is its own
         return seat.worker.store
     return await stack.enter_async_context(
         open_store(

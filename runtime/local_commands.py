@@ -180,6 +180,13 @@ class LocalCommands:
         ask = asker.ask if asker is not None and is_asked else None
         return LadderPlan(terms=self._ladder(), ask=ask)
 
+    def reached_by(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """Return an environment whose search path leads nowhere that commands may not enter."""
+        account = self._executor.account
+        if account is None or "PATH" not in environment:
+            return environment
+        return {**environment, "PATH": account.reachable(environment["PATH"])}
+
     async def freeze(self, name: str) -> bool:
         """Let a command that runs stand still; tell whether there is one.
 

@@ -17,7 +17,7 @@ def local_tools(
     """Return what runs `shell_run` and `python_run`, for calls with these priorities."""
     return Shell(
         runner=local,
-        environment=command_environment(),
+        environment=local.reached_by(command_environment()),
         python=python_of(config),
         priority_of=priority_of,
     )

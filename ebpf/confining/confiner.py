@@ -131,7 +131,9 @@ class Held:
             told.append(f"and {len(found) - _REFUSALS_TOLD} places more")
         if at_files:
             told.append(f"{at_files} at files that it withholds")
-        return (f"{total + at_files} attempts were refused by the rule", *told)
+        count = total + at_files
+        tried = "1 attempt was" if count == 1 else f"{count} attempts were"
+        return (f"{tried} refused by the rule", *told)
 
     def close(self) -> None:
         """Forget the domain, whose group is removed next."""

@@ -34,11 +34,12 @@ _UMASK = 0o022
 _OOM_SCORE_MIN = 500
 _RLIMITS = ((resource.RLIMIT_CORE, 0, 0), (resource.RLIMIT_NOFILE, 1024, 65536))
 
-# What the sidecar is told: the step that failed, the error's number, its text.
+# What the sidecar is told: the step that failed, the error's number, its text, what it was about.
 STEP_DOMAIN = "domain"
 STEP_PRIVILEGES = "privileges"
 STEP_DIRECTORY = "directory"
 STEP_EXEC = "exec"
+_SUBJECT_CHARACTERS_MAX = 200
 
 
 class _StepError(Exception):
@@ -69,6 +70,9 @@ def _begin(spec: "LaunchSpec", *, parent_pid: int) -> None:
     is_root = spec["account"] is not None
     try:
         heed_signals()
+        if spec["env"] is None:
+            # The kernel shows it to no process that has changed its identity.
+            spec["env"] = _initial_environment()
         if spec["governed"]:
             if sys.platform == "linux":
                 offer_itself()
@@ -205,8 +209,7 @@ def _change_directory(cwd: str | None) -> None:
 
 def _environment(spec: "LaunchSpec") -> "dict[str, str]":
     env = spec["env"]
-    if env is None:
-        env = _initial_environment()
+    assert env is not None, "it was read before privileges were given up"
     if spec["marker"] is not None:
         name, value = spec["marker"]
         env[name] = value
@@ -221,8 +224,10 @@ def _execute(argv: list[str], env: "dict[str, str]") -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            # As a shell does: a command that may not be run is remembered, the search goes on.
-            refused = refused or error
+            # As a shell does: a command that may not be run is remembered, the search goes on. In
+            # a directory that may not be entered none was found.
+            if path == argv[0] or os.access(path, os.F_OK):
+                refused = refused or error
     last = refused or FileNotFoundError(2, os.strerror(2), argv[0])
     raise _StepError(STEP_EXEC, last)
 
@@ -245,15 +250,17 @@ def _candidates(command: str, path: str) -> "list[str]":
 
 def _report_failure(spec: "LaunchSpec", error: _StepError) -> None:
     if spec["status_fd"] is not None:
-        tell_failure(spec["status_fd"], error.step, error.cause)
+        subject = spec["cwd"] if error.step == STEP_DIRECTORY else spec["argv"][0]
+        tell_failure(spec["status_fd"], error.step, error.cause, subject=subject or "/")
         return
     _, text = _said_of(error.cause)
     os.write(2, f"{spec['argv'][0]}: {error.step}: {text}\n".encode(errors="replace"))
 
 
-def tell_failure(status_fd: int, step: str, cause: Exception) -> None:
-    """Tell the sidecar why the command will never run."""
-    os.write(status_fd, marshal.dumps(("failed", step, *_said_of(cause))))
+def tell_failure(status_fd: int, step: str, cause: Exception, *, subject: str = "") -> None:
+    """Tell the sidecar why the command will never run, and which program or directory it is."""
+    words = ("failed", step, *_said_of(cause), subject[:_SUBJECT_CHARACTERS_MAX])
+    os.write(status_fd, marshal.dumps(words))
 
 
 def _said_of(cause: Exception) -> tuple[int, str]:

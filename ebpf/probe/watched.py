@@ -47,21 +47,31 @@ class Watched:
         found = []
         if counted.refused is not None:
             found.append(
-                f"refused {counted.refused_packets} packets, the first to {counted.refused}"
+                f"refused {_number(counted.refused_packets, 'packet', 'packets')}, the first to "
+                f"{counted.refused}"
             )
         if self.peers:
             found.append(f"connected to {_listed(self.peers, counted.connections)}")
-        if counted.executions or counted.opens:
-            found.append(
-                f"ran {counted.executions} programs, opened {counted.opens} files for writing"
-            )
+        did = []
+        if counted.executions:
+            did.append(f"ran {_number(counted.executions, 'program', 'programs')}")
+        if counted.opens:
+            did.append(f"opened {_number(counted.opens, 'file', 'files')} for writing")
+        if did:
+            found.append(", ".join(did))
         if self.victims:
             found.append(f"the kernel killed {', '.join(self.victims)} for want of memory")
         if counted.lost:
-            found.append(f"{counted.lost} events were lost: the ring was full")
+            lost = _number(counted.lost, "event was", "events were")
+            found.append(f"{lost} lost: the ring was full")
         if counted.untold:
-            found.append(f"{counted.untold} events more than are told of one call")
+            untold = _number(counted.untold, "event", "events")
+            found.append(f"{untold} more than are told of one call")
         return tuple(found)
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _note(seen: Counter[str], what: str) -> None:

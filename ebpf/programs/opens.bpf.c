@@ -27,6 +27,10 @@ static __always_inline int told(const char *path)
 
 	if (!settings)
 		return 0;
+	FOR_EACH_DOMAIN_OF_CURRENT(settings, id, domain, (void)0);
+	/* Until there is a program in it, what is opened is opened to enter the domain. */
+	if (!domain || !domain->execs)
+		return 0;
 	FOR_EACH_DOMAIN_OF_CURRENT(settings, id, domain, add(&domain->opens, 1));
 	if (!domain)
 		return 0;

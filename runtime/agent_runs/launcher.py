@@ -248,10 +248,13 @@ def _send(process: "subprocess.Popen[bytes]", number: int) -> None:
 def _isolation_words(ready: Ready) -> list[str]:
     """Return what whoever starts an agent should know of its fence, where something is missing."""
     found = []
-    if ready.enforcement != "enforced":
+    is_limited = ready.enforcement == "enforced"
+    if not is_limited:
         found.append(f"its limits are only {ready.enforcement}: {ready.why}")
     if not ready.contained:
-        found.append(f"it is not kept from the sidecar's files: {ready.why or ready.by}")
+        # The reasons are those of both, and one reading of them is enough.
+        why = f": {ready.why or ready.by}" if is_limited else ""
+        found.append(f"it is not kept from the sidecar's files{why}")
     if ready.account is None and os.geteuid() == 0:
         found.append("it runs as root and could leave its domain; --user NAME runs it as another")
     return found

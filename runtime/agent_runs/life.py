@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from signal import SIGKILL
 
 import anyio
 
@@ -61,6 +62,7 @@ class Life:
     _is_over: anyio.Event = field(default_factory=anyio.Event)
     _is_gone: anyio.Event = field(default_factory=anyio.Event)
     _why_still: str = ""
+    _kills_told: int = 0
 
     def note_end(self, ended: Ended) -> None:
         """Note that it has ended by itself."""
@@ -168,6 +170,7 @@ class Life:
             while True:
                 await anyio.sleep(_LOOK_SECONDS)
                 if killed:
+                    self._kills_told = max(killed)
                     killed.clear()
                     await self.say(Told(text=_memory_words(limits.memory_bytes)))
 
@@ -211,6 +214,9 @@ class Life:
             await self.agent.kill()
         except EbpfError as error:
             self.stop(Over(why=Why.FAILED, text=str(error)))
+        measured = self._measured()
+        if measured is not None:
+            await self._say_what_was_missed(measured)
         over, ended = self.over, self.ended
         if over is not None:
             status, detail = over.status, f"ended: {over.text}"
@@ -222,12 +228,29 @@ class Life:
             status = CallStatus.TOOL_ERROR if ended.code else CallStatus.OK
             detail = f"exit code {ended.code}"
         return await self.purse.close(
-            self._measured(),
+            measured,
             status=status,
             detail=detail,
             isolated=self.agent.isolated,
             denial=None if over is None else over.denial,
         )
+
+    async def _say_what_was_missed(self, measured: Measured) -> None:
+        """Say which limit the agent met, if it ended before anybody looked.
+
+        The kernel kills and refuses at once, and an agent may be gone with it.
+        """
+        limits = self.purse.terms.limits
+        if self.over is None and self.ended is not None and measured.memory_kills:
+            if self.ended.signal == SIGKILL:
+                cause = measured.killed_by or EndCause.UNKNOWN
+                over = _limit(cause, limits.memory_bytes, limits.pids)
+                self.stop(over)
+                await self.say(Ending(why=over.why, text=over.text, grace_ms=0))
+            elif measured.memory_kills > self._kills_told:
+                await self.say(Told(text=_memory_words(limits.memory_bytes)))
+        if measured.pids_limit_hits:
+            await self.say(Told(text=_refused_words(measured.pids_limit_hits, limits.pids)))
 
     def _measured(self) -> Measured | None:
         try:
@@ -239,6 +262,11 @@ class Life:
 def _memory_words(memory_bytes: int | None) -> str:
     limit = "" if memory_bytes is None else f" of {memory_bytes // _MIB} MiB"
     return f"the kernel killed a process of the agent at its memory limit{limit}"
+
+
+def _refused_words(times: int, pids: int | None) -> str:
+    refused = "1 process start was" if times == 1 else f"{times} process starts were"
+    return f"{refused} refused by a limit on processes; the agent's own is {pids or 'none'}"
 
 
 def _limit(cause: EndCause, memory_bytes: int | None, pids: int | None) -> Over:

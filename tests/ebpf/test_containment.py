@@ -81,6 +81,17 @@ def test_another_user_is_not_contained_where_the_state_directory_is_open(
     assert "is open to user 54321" in found.why
 
 
+def test_another_user_is_contained_before_the_state_directory_is_made(closed_home: Path) -> None:
+    closed_home.chmod(0o777)
+
+    found = containment_for(
+        landlock_abi=ABI, account=STRANGER, state_dir=closed_home / "later", cwd="/"
+    )
+
+    assert found.contained
+    assert found.why == ""
+
+
 def test_the_state_directory_is_not_hidden_beside_a_place_where_the_user_makes_files(
     closed_home: Path,
 ) -> None:
@@ -157,3 +168,17 @@ def test_an_account_may_write_what_its_mode_says(tmp_path: Path) -> None:
     assert not STRANGER.may_write(tmp_path)
     assert STRANGER.is_kept_out_of(tmp_path)
     assert not mine.is_kept_out_of(tmp_path)
+
+
+def test_a_search_path_is_left_with_what_an_account_can_enter(tmp_path: Path) -> None:
+    for name, mode in (("open", 0o755), ("closed", 0o700)):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "link").symlink_to(tmp_path / "closed" / "bin")
+
+    usual = "/usr/local/bin:/usr/bin"
+    mine = Account(uid=os.getuid(), gid=os.getgid())
+    closed = f"{tmp_path}/closed/bin:{tmp_path}/link"
+
+    assert STRANGER.reachable(f"{closed}:{usual}") == usual
+    assert mine.reachable(f"{closed}:{tmp_path}/open/bin") == f"{closed}:{tmp_path}/open/bin"

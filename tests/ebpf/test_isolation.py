@@ -82,7 +82,7 @@ def test_a_host_whose_control_groups_cannot_be_found_falls_back_and_says_why(
     host = probe_host(proc=tmp_path)
 
     assert host.backend is BackendKind.RLIMIT
-    assert "no hierarchy is mounted for memory" in host.capability("memory").why
+    assert "no hierarchy is mounted for memory" in host.capability("groups").why
 
 
 def test_a_control_group_that_cannot_be_made_is_a_reason_to_fall_back(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from ebpf.probe.layout import (
 from ebpf.probe.watched import Watched
 
 INET, INET6 = 2, 10
+EXECS, OPENS = 9, 12
 
 
 def domain(figures: list[int], peer: bytes = bytes(20), over: int = 0) -> bytes:
@@ -110,6 +112,23 @@ def test_what_was_lost_and_what_was_refused_is_told() -> None:
         "3 events were lost: the ring was full",
         "4 events more than are told of one call",
     )
+
+
+@pytest.mark.parametrize(
+    ("programs", "files", "said"),
+    [
+        (1, 0, ("ran 1 program",)),
+        (2, 1, ("ran 2 programs, opened 1 file for writing",)),
+        (0, 2, ("opened 2 files for writing",)),
+    ],
+)
+def test_programs_and_files_are_told_where_there_were_any(
+    programs: int, files: int, said: tuple[str, ...]
+) -> None:
+    figures = [0] * 18
+    figures[EXECS], figures[OPENS] = programs, files
+
+    assert Watched().notes(counted_of(domain(figures))) == said
 
 
 def test_a_tree_of_processes_knows_who_started_whom() -> None:

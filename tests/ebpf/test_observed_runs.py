@@ -118,6 +118,14 @@ async def test_a_missing_command_is_an_error_and_never_an_output(executor: Local
         await executor.run("call", command, limits())
 
     assert caught.value.exit_code == 127
+    assert str(caught.value) == "no program `no-such-command` on PATH"
+
+
+async def test_a_missing_file_is_named(executor: LocalExecutor) -> None:
+    command = Command(argv=("/no/such/command",), cwd=None, env={"PATH": PATH}, stdin=b"")
+
+    with anyio.fail_after(20), pytest.raises(CommandNotFoundError, match="no /no/such/command"):
+        await executor.run("call", command, limits())
 
 
 async def test_a_shell_that_answers_127_itself_has_exited(executor: LocalExecutor) -> None:
@@ -138,8 +146,10 @@ async def test_a_file_that_is_no_program_cannot_be_executed(executor: LocalExecu
 
 
 async def test_a_missing_working_directory_is_an_error(executor: LocalExecutor) -> None:
-    with anyio.fail_after(20), pytest.raises(WorkingDirectoryError):
+    with anyio.fail_after(20), pytest.raises(WorkingDirectoryError) as caught:
         await executor.run("call", shell("true", cwd="/no/such/directory"), limits())
+
+    assert str(caught.value) == "the directory /no/such/directory does not exist"
 
 
 async def test_a_name_can_be_used_again_after_a_failed_launch(executor: LocalExecutor) -> None:

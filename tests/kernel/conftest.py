@@ -25,7 +25,7 @@ def host_with(kind: BackendKind) -> Host:
         return probe_host(force_rlimit=True)
     found = probe_host(only=kind)
     if found.backend is not kind:
-        pytest.skip(f"this machine has no {found.capability('shared_limits').why}")
+        pytest.skip(f"this machine has no {found.capability('groups').why}")
     return found
 
 
@@ -35,7 +35,7 @@ def host() -> Host:
         pytest.skip("needs root: control groups are made and another user is become")
     found = probe_host(only=BackendKind.HYBRID)
     if found.backend is not BackendKind.HYBRID:
-        pytest.skip(f"needs hybrid control groups: {found.capability('memory').why}")
+        pytest.skip(f"needs hybrid control groups: {found.capability('groups').why}")
     return found
 
 

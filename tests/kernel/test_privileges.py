@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import anyio
 import pytest
 
 from ebpf.capability import Host
-from ebpf.executor import LocalExecutor
+from ebpf.domains.domain import Entry
+from ebpf.errors import CommandNotFoundError
+from ebpf.executor import Command, LocalExecutor
+from ebpf.launching import agent_argv
 from tests.ebpf.commands import ROOT, Pipe, limits, shell
-from tests.kernel.other_user import interpreter_for, run_as
+from tests.kernel.other_user import NOBODY, interpreter_for, run_as
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
@@ -140,3 +144,26 @@ def test_the_whole_suite_of_observed_domains_passes_for_a_sidecar_that_is_not_ro
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not kernel"]
 
     assert run_as(65534, [python, "-m", "pytest", *options, str(ROOT / "tests" / "ebpf")]) == 0
+
+
+async def test_a_program_is_missing_also_where_a_directory_to_look_in_is_closed(
+    executor: LocalExecutor, state_dir: Path
+) -> None:
+    command = Command(argv=("nosuchprog",), cwd=None, env={"PATH": f"{state_dir}:/usr/bin"})
+
+    with anyio.fail_after(30), pytest.raises(CommandNotFoundError, match="`nosuchprog` on PATH"):
+        await executor.run("call", command, limits())
+
+
+@pytest.mark.usefixtures("host")
+async def test_an_agent_of_another_user_starts_with_the_environment_that_it_was_given() -> None:
+    argv = agent_argv(
+        ["sh", "-c", 'id -u; echo "$GIVEN"'], Entry(), account=(NOBODY, NOBODY), carve=None
+    )
+    env = {"PATH": "/usr/bin:/bin", "GIVEN": "here"}
+
+    ended = subprocess.run(  # noqa: ASYNC221 - it is this thread's child
+        argv, env=env, cwd="/", capture_output=True, timeout=20, check=False
+    )
+
+    assert ended.stdout == b"65534\nhere\n", ended.stderr

@@ -16,7 +16,7 @@ def test_what_was_refused_is_told_with_what_is_allowed_and_whom_to_ask() -> None
 
     assert said == (
         "2 attempts were refused by the rule: curl tried to connect to 192.0.2.1:80. "
-        "It may reach example.org:443; an administrator can change that in the rule "
+        "It may reach example.org:443. An administrator can change that in the rule "
         "(network, files, devices)"
     )
 
@@ -24,16 +24,30 @@ def test_what_was_refused_is_told_with_what_is_allowed_and_whom_to_ask() -> None
 def test_a_long_list_is_told_in_part() -> None:
     confines = Confines(network=tuple(destination_of(f"h{n}.example:1") for n in range(10)))
 
-    assert "h7.example:1 and 2 more;" in refusal_words((TOTAL,), confines)
+    assert "h7.example:1 and 2 more." in refusal_words((TOTAL,), confines)
 
 
-def test_a_rule_without_any_network_is_told_as_such() -> None:
-    confines = Confines(network=(), devices=Devices.STANDARD, hidden=("/srv/secrets",))
+def test_each_thing_that_a_rule_withholds_is_a_sentence_of_its_own() -> None:
+    confines = Confines(
+        network=(),
+        devices=Devices.STANDARD,
+        hidden=("/srv",),
+        read_only=("/etc/apt",),
+        no_exec_from=("/tmp", "/var/tmp"),
+    )
 
     assert (
-        "may reach nothing of the network and open the standard devices alone and not have all "
-        "of /srv/secrets;"
+        ". It may reach nothing of the network. It may open the standard devices alone. "
+        "It may not read or change /srv. It may read and not change /etc/apt. "
+        "It may start no program in /tmp, /var/tmp. An administrator can change that"
     ) in refusal_words((TOTAL,), confines)
+
+
+def test_a_single_address_is_told_without_the_size_of_its_network() -> None:
+    listed = ("127.0.0.1:8791", "10.0.0.0/8:53", "[2001:db8::1]:443", "1.1.1.1:*")
+    confines = Confines(network=tuple(map(destination_of, listed)))
+
+    assert f"It may reach {', '.join(listed)}." in refusal_words((TOTAL,), confines)
 
 
 def test_nothing_is_told_where_nothing_was_refused() -> None:

@@ -46,6 +46,12 @@ def test_processes_that_the_kernel_refused_are_told_however_it_ended(
     )
 
 
+def test_one_process_that_was_refused_is_told_as_one() -> None:
+    refused = replace(ended(exit_code=0, pids_limit_hits=1), pids_refused_by=Level.CALL)
+
+    assert explanation_of(refused, LIMITS) == "1 process start was refused by the limit of 7"
+
+
 @pytest.mark.parametrize(
     ("level", "words"),
     [
@@ -85,7 +91,7 @@ def test_how_a_command_went_up_the_ladder_is_told_with_two_ways_on() -> None:
         "memory limit of 128 MiB",
         "cc1plus (process 7) held 100 MiB",
         "it was slowed down",
-        "it was given more memory, times 1",
+        "it was given more memory once",
         "a person refused it more: enough",
         "Work on less at a time",
         "more was not granted",

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ebpf.command import Command as DomainCommand
 from ebpf.command import CommandResult, EndCause, Level
+from ebpf.containment import Account
 from ebpf.errors import CapabilityMissingError, DomainError, EbpfError, LaunchError
 from ebpf.executor import Measured
 from ebpf.ladder import LadderPlan
@@ -145,6 +147,7 @@ class Executor:
         self.server_limits: list[SharedLimits] = []
         self.measured: tuple[int, Measured] | None = None
         self.short = ""
+        self.account: Account | None = None
 
     async def run(
         self,
@@ -347,6 +350,18 @@ async def test_a_command_that_names_no_directory_runs_in_the_configured_one(
     # What is promised before the run is promised for the directory of the run.
     assert executor.asked_cwd == [ran_in]
     assert isolated == FENCED
+
+
+def test_the_search_path_of_commands_leads_nowhere_that_they_may_not_enter(tmp_path: Path) -> None:
+    local, executor = commands(LaunchError())
+    tmp_path.chmod(0o700)
+    environment = {"PATH": f"{tmp_path}:/usr/bin", "LANG": "C"}
+
+    same_user = local.reached_by(environment)
+    executor.account = Account(uid=54_321, gid=54_321)
+
+    assert same_user == environment
+    assert local.reached_by(environment) == {"PATH": "/usr/bin", "LANG": "C"}
 
 
 @pytest.mark.anyio

@@ -15,7 +15,7 @@ from scenarios.process import SidecarProcess, is_alive
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
-EXIT_BUDGET, EXIT_SESSION, EXIT_SIDECAR = 120, 121, 123
+EXIT_BUDGET, EXIT_SESSION, EXIT_LIMIT, EXIT_SIDECAR = 120, 121, 122, 123
 
 AGENT = """
 import os, anyio, httpx2
@@ -218,6 +218,36 @@ async def test_an_agent_for_which_nothing_is_left_is_not_started(visitor: Sideca
     assert ended.status == 2
     assert "the agent was not started" in ended.told
     assert not (workplace(visitor) / "started").exists()
+
+
+async def test_an_agent_that_dies_of_its_memory_limit_is_told_as_such(
+    visitor: SidecarProcess,
+) -> None:
+    # It stays for a moment, for hosts where its memory is only looked at now and then.
+    grow = program(
+        visitor,
+        "grow",
+        "import time\nkept = [b'x' * 2**20 for _ in range(200)]\ntime.sleep(5)",
+    )
+
+    ended = await run(visitor, "--json", "--limits", "memory_mib=64", "--", PYTHON, grow)
+
+    assert ended.status == EXIT_LIMIT, ended.told
+    assert ended.shape["ended_by"] == "limit"
+    assert "it went over its memory limit of 64 MiB" in ended.told
+    (record, *_) = await records_of(visitor, ended.shape["session_id"])
+    assert "memory limit of 64 MiB" in record["detail"]
+
+
+async def test_an_agent_that_ends_for_want_of_processes_is_told_as_such(
+    visitor: SidecarProcess,
+) -> None:
+    shell = "for each in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait"
+
+    ended = await run(visitor, "--limits", "pids=4", "--", "sh", "-c", shell)
+
+    assert ended.status != 0
+    assert "processes" in ended.told
 
 
 @pytest.mark.requirement("run.administrators-reach-agents")

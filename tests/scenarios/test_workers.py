@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +21,7 @@ from scenarios.process import SidecarProcess, appears, descendants, is_alive, te
 
 from governor.ids import PrincipalId
 from runtime.clock import SystemClock
-from runtime.workers.places import worker_socket
+from runtime.workers.places import worker_folder, worker_socket
 from tests.tool_gateway.protocol.everything import Everything
 from tests.tool_gateway.protocol.stage import SESSIONS as SESSIONS_ERA
 from tests.tool_gateway.protocol.stage import upstream
@@ -136,6 +137,12 @@ def processes_of(crew: SidecarProcess, role: str) -> list[int]:
             if b"runtime.workers.child" in words and role.encode() in words and is_alive(pid):
                 found.append(pid)
     return found
+
+
+def test_each_worker_has_a_state_directory_that_no_command_can_enter(crew: SidecarProcess) -> None:
+    folders = [worker_folder(crew.state, worker + 1) for worker in range(WORKERS)]
+
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * WORKERS
 
 
 @pytest.mark.requirement("workers.one-ledger")

@@ -66,7 +66,7 @@ def test_neither_names_nor_attributes_of_what_is_hidden_are_told(
         assert in_group(group, script).returncode != 0, script
     assert in_group(group, f"cat {tmp_path}/hidden-not").stdout == "open"
     assert subprocess.run(["cat", hidden / "secret"], check=True, capture_output=True).stdout
-    assert holding.refused()[0].endswith("attempts were refused by the rule")
+    assert holding.refused()[0].endswith("refused by the rule")
     holding.close()
 
 
