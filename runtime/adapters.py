@@ -276,6 +276,11 @@ class StoreSubSessions:
                 limits=limits,
             )
 
+    async def is_beneath(self, session: SessionId, *, above: SessionId) -> bool:
+        """Tell whether a session was carved out of another, or out of what was."""
+        with ledger_words():
+            return await self._sessions.is_beneath(session, above=above)
+
     async def close(self, above: ScopeChain, *, name: str) -> Amounts:
         """Close a session below `above` and return what came back."""
         with ledger_words(), _refusals():

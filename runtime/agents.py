@@ -1,6 +1,7 @@
 """The agents' listener: who calls, then MCP or the model front."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -16,12 +17,14 @@ from runtime.http_guard import BodyLimit, HostGuard, bearer_token
 from runtime.oauth.door import OAuthDoor
 from runtime.oauth.resource import document_of, document_paths, unauthenticated
 from runtime.problem_response import response_of
+from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH
 from tool_gateway.front.modern import ModernFront
 from tool_gateway.identity import Caller
 
 Authenticate = Callable[[str], Awaitable[Identity | None]]
 Met = Callable[[Caller], Awaitable[None]]
+PinOf = Callable[[str], str | None]
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
@@ -48,12 +51,15 @@ class AgentAuth:
         open_to: Caller | None,
         oauth: OAuthDoor | None = None,
         met: Met | None = None,
+        pin_of: PinOf = lambda _: None,
     ) -> None:
         """Wrap `app`; `open_to` is who everybody is when authentication is switched off.
 
         Tokens that are not of this sidecar's own making are shown to `oauth`. `met` hears of each
-        caller before its request is served.
+        caller before its request is served; after that `pin_of` knows whether its token is good
+        for one session alone.
         """
+        self._pin_of = pin_of
         self._app = app
         self._met = met
         self._authenticate = authenticate
@@ -71,7 +77,13 @@ class AgentAuth:
             return
         if self._met is not None:
             await self._met(known)
-        scope[CALLER_KEY] = known
+        try:
+            pin = self._pin_of(known.token_id)
+        except LedgerUnavailableError as error:
+            # A key that is good for one session must not be taken for one that is for all.
+            await response_of(problem_for(error), path=scope["path"])(scope, receive, send)
+            return
+        scope[CALLER_KEY] = known if pin is None else replace(known, pin=pin)
         await self._app(scope, receive, send)
 
     async def _known(self, scope: Scope) -> Caller | Problem:
@@ -153,11 +165,13 @@ def agents_app(
     body_bytes_max: int,
     oauth: OAuthDoor | None = None,
     met: Met | None = None,
+    pin_of: PinOf = lambda _: None,
     handing: Callable[[ASGIApp], ASGIApp] | None = None,
 ) -> ASGIApp:
     """Return the application of the agents' listener.
 
-    `met` hears of each caller; `handing` wraps what serves, to hand requests of other processes'
+    `met` hears of each caller, and `pin_of` knows the session that a token is good for if it is
+    good for one alone; `handing` wraps what serves, to hand requests of other processes'
     sessions on to them.
     """
     routes: list[BaseRoute] = [
@@ -179,7 +193,9 @@ def agents_app(
         app = handing(app)
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)
-    app = AgentAuth(app, authenticate=authenticate, open_to=open_to, oauth=oauth, met=met)
+    app = AgentAuth(
+        app, authenticate=authenticate, open_to=open_to, oauth=oauth, met=met, pin_of=pin_of
+    )
     if oauth is not None:
         # Who has no token yet reads there where to get one.
         document, paths = document_of(oauth.terms), document_paths(oauth.terms)

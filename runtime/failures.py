@@ -125,6 +125,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.GatewayError: _INTERNAL,
     gateway.UnknownToolError: _NOT_FOUND,
     gateway.UnknownOfferError: _NOT_FOUND,
+    gateway.UnknownSessionError: _NOT_FOUND,
     gateway.OfferDeniedError: Failure(HTTPStatus.FORBIDDEN, DENIED, "Denied"),
     gateway.CallerLimitError: Failure(
         HTTPStatus.TOO_MANY_REQUESTS, INVALID_REQUEST, "Too many at once"

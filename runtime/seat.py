@@ -22,6 +22,9 @@ class SessionBinding(Protocol):
     def release(self, token_id: str) -> None:
         """Let a token stand for no session of its own any more."""
 
+    def pin_of(self, token_id: str) -> str | None:
+        """Return the name of the only session that a token stands for, None without one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPart:

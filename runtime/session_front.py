@@ -11,9 +11,10 @@ from starlette.routing import Route
 from governor.amounts import AMOUNT_MAX, Amounts, Unit
 from governor.denial import Denied
 from governor.errors import GovernorError
+from governor.ids import SessionId
 from memory_store.audit import Actor
 from memory_store.errors import StoreError
-from memory_store.sessions import SessionView
+from memory_store.sessions import SessionView, session_id_for
 from memory_store.store import Store
 from runtime.adapters import balance_json
 from runtime.failures import problem_for
@@ -97,6 +98,7 @@ class SessionFront:
                 parent=asked.parent,
                 name=asked.name,
                 limits=Amounts(asked.limits),
+                within=_within(caller),
             )
         except (StoreError, GovernorError) as error:
             return response_of(problem_for(error), path=path)
@@ -119,7 +121,7 @@ class SessionFront:
         """Answer with the session, and how everything stands that its calls are charged to."""
         caller: Caller = request.scope[CALLER_KEY]
         try:
-            session = await self._sessions.find(caller.agent, request.path_params["session"])
+            session = await self._find(caller, request)
             views = await self._sessions.balances(session)
         except StoreError as error:
             return response_of(problem_for(error), path=request.scope["path"])
@@ -131,11 +133,17 @@ class SessionFront:
         """Answer with the closed session and what came back."""
         caller: Caller = request.scope[CALLER_KEY]
         try:
-            given = await self._sessions.close(caller.agent, request.path_params["session"])
+            given = await self._sessions.close(
+                caller.agent, request.path_params["session"], within=_within(caller)
+            )
         except StoreError as error:
             return response_of(problem_for(error), path=request.scope["path"])
         back = Amounts(given.given_back).as_dict()
         return JSONResponse({**_session_json(given.session), "given_back": back})
+
+    async def _find(self, caller: Caller, request: Request) -> SessionView:
+        named = request.path_params["session"]
+        return await self._sessions.find(caller.agent, named, within=_within(caller))
 
     async def _outcome(self, request: Request) -> Response:
         caller: Caller = request.scope[CALLER_KEY]
@@ -145,7 +153,7 @@ class SessionFront:
         except ValidationError as error:
             return response_of(faulty_body(error, _Outcome), path=path)
         try:
-            session = await self._sessions.find(caller.agent, request.path_params["session"])
+            session = await self._find(caller, request)
             view = await self._store.turns.set_outcome(
                 session.session_id,
                 is_solved=asked.success,
@@ -163,6 +171,11 @@ class SessionFront:
             },
             status_code=HTTPStatus.OK,
         )
+
+
+def _within(caller: Caller) -> SessionId | None:
+    """Return the session that the caller's key is good for, None if it is for all."""
+    return None if caller.pin is None else session_id_for(caller.agent, caller.pin)
 
 
 def _session_json(session: SessionView) -> dict[str, object]:

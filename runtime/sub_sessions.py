@@ -28,7 +28,11 @@ class Given:
 
 
 class SubSessions:
-    """What an agent may do with its own sessions; another agent's are not there."""
+    """What an agent may do with its own sessions; another agent's are not there.
+
+    For a key that is good for one session alone, `within` is its id: nothing is there but that
+    session and what was carved out of it.
+    """
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         """Take the store."""
@@ -43,6 +47,7 @@ class SubSessions:
         parent: str,
         name: str,
         limits: Amounts,
+        within: SessionId | None = None,
     ) -> ScopeChain | Denied:
         """Carve a sub-session out of `parent`, a name or an id, or say why not.
 
@@ -50,11 +55,14 @@ class SubSessions:
             AlreadyExistsError: there is, or was, such a session.
             InvalidScopeError: the session would be its own ancestor, or the chain too deep.
             InvalidBudgetError: nothing is carved out.
+            NotFoundError: the parent is not within what the key is good for.
         """
         try:
-            known = (await self.find(agent, parent)).session_id
+            known = (await self.find(agent, parent, within=within)).session_id
         except NotFoundError:
             known = session_id_for(agent, parent)
+            if within not in (None, known):
+                raise
         return await self._store.ledger.spawn(
             SpawnRequest(
                 session_id=session_id_for(agent, name),
@@ -69,13 +77,15 @@ class SubSessions:
             )
         )
 
-    async def close(self, agent: PrincipalId, named: str) -> Given:
+    async def close(
+        self, agent: PrincipalId, named: str, *, within: SessionId | None = None
+    ) -> Given:
         """Close a session and all below it; one that is closed stays as it is.
 
         Raises:
             NotFoundError: the agent has no such session.
         """
-        before = await self.find(agent, named)
+        before = await self.find(agent, named, within=within)
         now_ms = self._clock.now_ms()
         closed = await self._store.sessions.close(
             before.session_id, by=Actor(name=agent), now_ms=now_ms
@@ -91,7 +101,9 @@ class SubSessions:
             }
         return Given(session=session, given_back=given)
 
-    async def find(self, agent: PrincipalId, named: str) -> SessionView:
+    async def find(
+        self, agent: PrincipalId, named: str, *, within: SessionId | None = None
+    ) -> SessionView:
         """Return the agent's session of that name or id.
 
         Raises:
@@ -102,9 +114,17 @@ class SubSessions:
                 session = await self._store.sessions.get(session_id)
             except NotFoundError:
                 continue
-            if session.agent == agent:
+            if session.agent == agent and (within is None or within in await self.chain(session)):
                 return session
         raise NotFoundError(f"you have no session {named}")
+
+    async def is_beneath(self, session_id: SessionId, *, above: SessionId) -> bool:
+        """Tell whether a session was carved out of `above`, or out of what was."""
+        try:
+            session = await self._store.sessions.get(session_id)
+        except NotFoundError:
+            return False
+        return above in (await self.chain(session))[:-1]
 
     async def chain(self, session: SessionView) -> tuple[SessionId, ...]:
         """Return the sessions from the first one down to `session`."""

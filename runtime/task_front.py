@@ -30,6 +30,12 @@ _NOT_A_LAUNCHER = Problem(
     title="Forbidden",
     detail="flow.launchers names who may say what a session is for, and you are not among them.",
 )
+_AN_AGENTS_KEY = Problem(
+    status=HTTPStatus.FORBIDDEN,
+    code=INVALID_REQUEST,
+    title="Forbidden",
+    detail="The key of a run is its agent's, and an agent does not say what its user wants.",
+)
 _TOO_LATE = Problem(
     status=HTTPStatus.CONFLICT,
     code=INVALID_REQUEST,
@@ -56,6 +62,7 @@ class TaskFront:
 
     With `launchers` only those principals are believed, for any agent of their tenant. Without,
     whoever holds the agent's token is: the harness, as the model has not been told anything yet.
+    The key that an agent itself was given for one session is never believed.
     """
 
     def __init__(
@@ -87,11 +94,7 @@ class TaskFront:
         except ValidationError as error:
             return response_of(faulty_body(error, _Task), path=path)
         agent = caller.agent if asked.agent is None else PrincipalId(asked.agent)
-        is_launcher = caller.agent in self._launchers
-        if not is_launcher and (self._launchers or agent != caller.agent):
-            return response_of(_NOT_A_LAUNCHER, path=path)
-        # What one's own session is for gives whoever may only read nothing to change.
-        refused = None if agent == caller.agent else refused_change(caller, self._policy())
+        refused = self._refused(caller, agent)
         if refused is not None:
             return response_of(refused, path=path)
         try:
@@ -111,6 +114,16 @@ class TaskFront:
             {"session": session, "agent": agent, "task_class": asked.task_class},
             status_code=HTTPStatus.CREATED,
         )
+
+    def _refused(self, caller: Caller, agent: PrincipalId) -> Problem | None:
+        """Return why a caller is not believed about a session of `agent`, None if it is."""
+        if caller.pin is not None:
+            return _AN_AGENTS_KEY
+        is_launcher = caller.agent in self._launchers
+        if not is_launcher and (self._launchers or agent != caller.agent):
+            return _NOT_A_LAUNCHER
+        # What one's own session is for gives whoever may only read nothing to change.
+        return None if agent == caller.agent else refused_change(caller, self._policy())
 
     async def _session(self, agent: PrincipalId, tenant: TenantId, named: str) -> SessionId:
         """Return the id of an agent's session of that name, which may not have begun yet.

@@ -333,6 +333,7 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         policy=lambda: ground.policy,
         sessions=ground.sessions,
         session_naming=session_id_for,
+        is_beneath=StoreSubSessions(SubSessions(ground.store, clock=ground.clock)).is_beneath,
         clock=ground.clock,
         finder=finder,
         kept_out=pins.kept_out,
@@ -425,6 +426,7 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
         allowed_hosts=config.listen.allowed_hosts,
         body_bytes_max=config.listen.body_bytes_max,
         met=None if worker is None else worker.met,
+        pin_of=ground.sessions.pin_of,
         handing=None if worker is None else worker.handing,
     )
 

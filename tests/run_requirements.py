@@ -20,6 +20,10 @@ RUNS: dict[str, str] = {
         "An agent that `flyball run` starts is one session: its calls and what its processes take "
         "are charged to it, and its end is that of the command."
     ),
+    "run.key-is-pinned": (
+        "The key of an agent is good for its session and those spawned beneath it, whatever its "
+        "requests name, and never for its user's words."
+    ),
     "run.budget-ends-agent": (
         "What an agent takes is held before it takes it, slice by slice; where nothing is left it "
         "is asked to end, killed, and whoever started it told why, with a status of its own."

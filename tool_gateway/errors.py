@@ -15,6 +15,10 @@ class UnknownToolError(GatewayError):
     """No tool of that name is exposed; tools/list names those that are."""
 
 
+class UnknownSessionError(GatewayError):
+    """There is no such session."""
+
+
 class UnknownOfferError(GatewayError):
     """No upstream that can be reached offers this; list what there is."""
 

@@ -18,14 +18,14 @@ from tool_gateway.declared import intent_in_arguments
 from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.finder import Finder
-from tool_gateway.errors import InvalidContextError, UnknownToolError
+from tool_gateway.errors import InvalidContextError, UnknownSessionError, UnknownToolError
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import KnownTasks
 from tool_gateway.offer_calls import OfferCalls
 from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
-from tool_gateway.ports import Backend, Clock, PolicySource, SessionNaming
+from tool_gateway.ports import Backend, Clock, PolicySource, SessionLineage, SessionNaming
 from tool_gateway.redaction import payload_hash
 from tool_gateway.relays import Presence, Relay
 from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
@@ -64,6 +64,7 @@ class Gateway:
         policy: PolicySource,
         sessions: ImplicitSessions,
         session_naming: SessionNaming,
+        is_beneath: SessionLineage | None = None,
         clock: Clock,
         finder: Finder,
         kept_out: KeptOut = lambda _: None,
@@ -72,7 +73,8 @@ class Gateway:
         """Take the parts; nothing is started.
 
         Calls of the `relays` can reach back to the client that made them; `backends` run the
-        others. `kept_out` knows the tools that wait for an approval. `memory_is_asked_for` tells
+        others. `is_beneath` knows which sessions were carved out of which; without it none was.
+        `kept_out` knows the tools that wait for an approval. `memory_is_asked_for` tells
         whether clients are asked about local commands that are out of memory.
         """
         self._kept_out = kept_out
@@ -89,6 +91,7 @@ class Gateway:
         self._policy = policy
         self._sessions = sessions
         self._session_naming = session_naming
+        self._is_beneath = is_beneath
         self._clock = clock
 
     def tools_for(self, caller: Caller, *, is_read_only: bool = False) -> tuple[Listed, ...]:
@@ -110,7 +113,7 @@ class Gateway:
     async def listed_for(self, caller: Caller, context: CallContext) -> tuple[Listed, ...]:
         """Return the tools that `caller` is shown: all, or what the policy's list has room for."""
         whole = self.tools_for(caller, is_read_only=context.is_read_only)
-        _, chain = self.session_of(caller, context)
+        _, chain = await self.session_of(caller, context)
         names = await self._finder.listed(
             chain, [(listed.entry, listed.with_output_schema) for listed in whole]
         )
@@ -167,15 +170,21 @@ class Gateway:
         """Tell whether `caller` is shown all tools that it may use, whatever its session."""
         return not self._finder.cuts(caller.tenant, caller.agent)
 
-    def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
-        """Return the name of the request's session and the chain that it is charged to."""
-        name = context.session_name or self._sessions.name_for(caller.token_id)
-        chain = ScopeChain(
-            tenant=caller.tenant,
-            agent=caller.agent,
-            session=self._session_naming(caller.agent, name),
-        )
-        return name, chain
+    async def session_of(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+        """Return the name of the request's session and the chain that it is charged to.
+
+        Raises:
+            UnknownSessionError: it names one that its caller's token is not good for.
+            LedgerUnavailableError: nobody can say which it is.
+        """
+        pin = caller.pin
+        name = context.session_name or pin or self._sessions.name_for(caller.token_id)
+        session = self._session_naming(caller.agent, name)
+        if pin is not None and name != pin:
+            own = self._session_naming(caller.agent, pin)
+            if self._is_beneath is None or not await self._is_beneath(session, above=own):
+                raise UnknownSessionError
+        return name, ScopeChain(tenant=caller.tenant, agent=caller.agent, session=session)
 
     def offer_calls(self) -> OfferCalls:
         """Return what runs requests for what is offered besides tools, on the same path."""
@@ -186,9 +195,14 @@ class Gateway:
             clock=self._clock,
         )
 
-    def session_of_chat(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
-        """Return the session of a chat, which keeps an unnamed one awake by asking."""
-        found = self.session_of(caller, context)
+    async def session_of_chat(self, caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+        """Return the session of a chat, which keeps an unnamed one awake by asking.
+
+        Raises:
+            UnknownSessionError: it names one that its caller's token is not good for.
+            LedgerUnavailableError: nobody can say which it is.
+        """
+        found = await self.session_of(caller, context)
         if context.session_name is None:
             self._sessions.touch(caller.token_id)
         return found
@@ -206,6 +220,7 @@ class Gateway:
 
         Raises:
             UnknownToolError: no such tool is exposed.
+            UnknownSessionError: the caller's token is not good for the session that it names.
             IdempotencyConflictError: the key was used before with another payload.
         """
         if tool == discovery.CALL and self._may_call_found(caller, context):
@@ -214,7 +229,7 @@ class Gateway:
             return await self._not_there(caller, context, tool, *missing)
         entry = self._entry_of(tool)
         backend = self._backend_of(entry, exchange)
-        session_name, chain = self.session_of(caller, context)
+        session_name, chain = await self.session_of(caller, context)
         size_bytes, problem = _sent_size(arguments)
         if entry.backend == LOCAL:
             problem = problem or problem_in_words(entry.exposed, arguments)
@@ -328,7 +343,7 @@ class Gateway:
                 )
             except UnknownToolError as error:
                 problem = f"{error}; {discovery.SEARCH} finds tools"
-        _, chain = self.session_of(caller, context)
+        _, chain = await self.session_of(caller, context)
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
 
     async def _not_there(
@@ -346,7 +361,7 @@ class Gateway:
             retry_after_ms=NOT_THERE_RETRY_MS,
         )
         count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
-        _, chain = self.session_of(caller, context)
+        _, chain = await self.session_of(caller, context)
         told = denial_result(denied, has_output_schema=False)
         return told.with_meta(**{BUDGET_META: await self._books.standing(chain)})
 

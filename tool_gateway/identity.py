@@ -28,7 +28,8 @@ class Caller:
     """An authenticated agent and the token that it used.
 
     `bearer` is the token itself where an authorization server issued it; ours are never kept.
-    One that `is_read_only` is good for what changes nothing, whatever its requests wish.
+    One that `is_read_only` is good for what changes nothing, whatever its requests wish. `pin` is
+    the name of the one session that the token is good for, with those beneath it.
     """
 
     tenant: TenantId
@@ -36,6 +37,7 @@ class Caller:
     token_id: str
     bearer: Bearer | None = field(default=None, compare=False, repr=False)
     is_read_only: bool = False
+    pin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +62,19 @@ def read_context(
 ) -> CallContext:
     """Return the session, turn, key and class that a request names, headers before `_meta`.
 
-    What its `caller` may not do, no request of it can ask for.
+    What its `caller` may not do, no request of it can ask for. The session of the transport is
+    none of a caller's that has only one: its client sends what the protocol makes it send.
 
     Raises:
         InvalidContextError: a value is empty, too long or not printable.
     """
+    session = _named(headers, meta, SESSION_HEADER, "flyball/session")
+    if session is None and (caller is None or caller.pin is None):
+        session = _checked(headers.get(LEGACY_SESSION_HEADER), LEGACY_SESSION_HEADER)
     turn = _named(headers, meta, TURN_HEADER, "flyball/turn")
     task_class = _named(headers, meta, TASK_CLASS_HEADER, "flyball/task_class")
     return CallContext(
-        session_name=_named(headers, meta, SESSION_HEADER, "flyball/session")
-        or _checked(headers.get(LEGACY_SESSION_HEADER), LEGACY_SESSION_HEADER),
+        session_name=session,
         turn=None if turn is None else TurnId(turn),
         idempotency_key=_named(headers, meta, IDEMPOTENCY_HEADER, IDEMPOTENCY_META),
         task_class=None if task_class is None else TaskClass(task_class),

@@ -5,7 +5,7 @@ session has none, and what they show is marked. Completing an argument, and aski
 on, is free unless a rule that names it has a price.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from governor.amounts import NOTHING, Unit
@@ -32,7 +32,7 @@ from tool_gateway.relays import Relay
 from tool_gateway.results import DENIAL_META, OUR_META, Json, Outcome, ToolResult
 from tool_gateway.sessions import ImplicitSessions
 
-SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
+SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
 _SHOWN = frozenset({Label.READS_PRIVATE, Label.SEES_UNTRUSTED})
 _WHY = dict.fromkeys(_SHOWN, "it shows whatever its server keeps")
@@ -107,7 +107,7 @@ class OfferCalls:
             OfferDeniedError: the policy or a budget refuses it.
             UpstreamError: its upstream did not answer.
         """
-        session_name, chain = self._session_of(caller, context)
+        session_name, chain = await self._session_of(caller, context)
         backend = _Asking(asked, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),

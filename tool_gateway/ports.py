@@ -280,6 +280,18 @@ class SessionNaming(Protocol):
         ...
 
 
+class SessionLineage(Protocol):
+    """Knows which session was carved out of which."""
+
+    async def __call__(self, session: SessionId, *, above: SessionId) -> bool:
+        """Tell whether `session` was carved out of `above`, or out of what was.
+
+        Raises:
+            LedgerUnavailableError: nobody can say.
+        """
+        ...
+
+
 class SessionPausing(Protocol):
     """Where a session is stopped until an administrator has looked at it."""
 

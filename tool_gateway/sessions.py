@@ -26,6 +26,10 @@ class ImplicitSessions:
         """Let a token stand for no session of its own any more."""
         self._bound.pop(token_id, None)
 
+    def pin_of(self, token_id: str) -> str | None:
+        """Return the name of the only session that a token stands for, None without one."""
+        return self._bound.get(token_id)
+
     def name_for(self, token_id: str) -> str:
         """Return the name of the token's session, a new one after it has been idle."""
         if token_id in self._bound:

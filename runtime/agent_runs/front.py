@@ -48,6 +48,7 @@ from runtime.agent_runs.words import (
 from runtime.ground import Ground
 from runtime.link.frames import is_of_this_user
 from runtime.local_commands import LocalCommands
+from runtime.sub_sessions import SubSessions
 from tool_gateway.denials import denial_json, isolation_unavailable, policy_denied
 from tool_gateway.redaction import render_arguments
 
@@ -122,6 +123,7 @@ class Runs:
         self._count += 1  # before anything is waited for, or others come in meanwhile
         try:
             identity = await self._identity(begin)
+            await self._check_key(identity, begin)
             terms = self._terms(begin, identity)
             await self._run(link, begin, identity, terms)
         finally:
@@ -139,6 +141,17 @@ class Runs:
             text = f"this agent may only read (access rule {rule.name!r})"
             raise _RefusedError(Refused(text=text))
         return identity
+
+    async def _check_key(self, identity: Identity, begin: Begin) -> None:
+        """Refuse an agent that starts another out of its own session."""
+        pin = self._keys.pin_of(identity.token_id)
+        if pin in (None, begin.session):
+            return
+        own = session_id_for(identity.principal, pin)
+        session_id = session_id_for(identity.principal, begin.session)
+        sessions = SubSessions(self._ground.store, clock=self._ground.clock)
+        if not await sessions.is_beneath(session_id, above=own):
+            raise _RefusedError(Refused(text=f"there is no session {begin.session}"))
 
     def _terms(self, begin: Begin, identity: Identity) -> Terms:
         ground, policy = self._ground, self._ground.policy

@@ -55,9 +55,16 @@ class RunKeys:
             self._note(issued.token_id)
             yield issued
         finally:
+            is_revoked = False
             with anyio.move_on_after(REVOKE_SECONDS_MAX, shield=True):
-                await self._revoke(issued.token_id, by=by)
-            self._binding.release(issued.token_id)
+                is_revoked = await self._revoke(issued.token_id, by=by)
+            # While it is good for anything, it is for this session alone.
+            if is_revoked:
+                self._binding.release(issued.token_id)
+
+    def pin_of(self, token_id: str) -> str | None:
+        """Return the name of the session that a key was issued for, None if it is no such key."""
+        return self._binding.pin_of(token_id)
 
     async def revoke_left(self) -> None:
         """Revoke what a sidecar on this state directory has left that could not do it itself."""
@@ -70,13 +77,14 @@ class RunKeys:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         (self._folder / token_id).touch(mode=0o600)
 
-    async def _revoke(self, token_id: str, *, by: Actor) -> None:
-        """Revoke a key, or leave word that this is still to be done."""
+    async def _revoke(self, token_id: str, *, by: Actor) -> bool:
+        """Revoke a key, or leave word that this is still to be done; tell which."""
         try:
             await self._principals.revoke_token(token_id, by=by, now_ms=self._clock.now_ms())
         except NotFoundError:
             """It is of another store, or was removed with its principal."""
         except StoreError as error:
             logger.warning("the key %s of an agent could not be revoked yet: %s", token_id, error)
-            return
+            return False
         (self._folder / token_id).unlink(missing_ok=True)
+        return True

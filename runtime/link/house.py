@@ -28,6 +28,14 @@ class WorkerReport:
     metrics: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSession:
+    """The session of a token; one that `is_pinned` is the only one that the token is good for."""
+
+    name: str
+    is_pinned: bool
+
+
 class House:
     """The memory that the workers share; it begins anew with its process."""
 
@@ -56,14 +64,20 @@ class House:
         """Let a token stand for no session of its own any more."""
         self._bound.pop(token_id, None)
 
-    async def session_of(self, token_id: str, *, known: str | None, touched_at_ms: int) -> str:
-        """Return the name of a token's session, a new one after it has been idle everywhere.
+    def pin_of(self, token_id: str) -> str | None:
+        """Return the name of the only session that a token stands for, None without one."""
+        return self._bound.get(token_id)
+
+    async def session_of(
+        self, token_id: str, *, known: str | None, touched_at_ms: int
+    ) -> TokenSession:
+        """Return a token's session, a new one after it has been idle everywhere.
 
         `known` is the name that the asking worker goes by, and `touched_at_ms` when something
         was done there last: after a restart of this process the name stands.
         """
         if token_id in self._bound:
-            return self._bound[token_id]
+            return TokenSession(name=self._bound[token_id], is_pinned=True)
         now_ms = self._clock.now_ms()
         name, seen_ms = self._open.get(token_id, (known or "", touched_at_ms))
         seen_ms = max(seen_ms, min(touched_at_ms, now_ms)) if name == known else seen_ms
@@ -73,7 +87,7 @@ class House:
         self._open.move_to_end(token_id)
         if len(self._open) > TOKENS_MAX:
             self._open.popitem(last=False)
-        return name
+        return TokenSession(name=name, is_pinned=False)
 
     async def gated(self, terms: GateTerms, agent: PrincipalId, *, rule: str) -> Denied | None:
         """Return the challenge for an agent that comes to the gate of a rule, None to let pass."""

@@ -31,8 +31,7 @@ class SharedSessions(ImplicitSessions):
     async def met(self, caller: Caller) -> None:
         """Learn the name of a caller's session, where it is not known or may be over.
 
-        Where nobody answers, what is known stands; a caller that is not known is refused when
-        it turns out to name no session.
+        Where nobody answers, what is known stands, and a caller that is not known is refused.
         """
         token_id, now_ms = caller.token_id, self._clock.now_ms()
         name, seen_ms = self._open.get(token_id, ("", now_ms))
@@ -40,16 +39,34 @@ class SharedSessions(ImplicitSessions):
         if name and asked_at_ms is not None and abs(now_ms - asked_at_ms) < self._every_ms:
             return
         try:
-            named = await self._house.session_of(
+            found = await self._house.session_of(
                 token_id, known=name or None, touched_at_ms=seen_ms
             )
         except StoreError:
             count_failure("implicit_sessions")
             return
+        if found.is_pinned:
+            self.bind(token_id, found.name)
+        elif token_id in self._bound:
+            # Who gives the names began anew. The key may not become one for all sessions by that.
+            return
+        named = found.name
         self._asked_at_ms[token_id] = now_ms
         self._keep(token_id, named, seen_ms if named == name else now_ms)
         while len(self._asked_at_ms) > len(self._open):
             del self._asked_at_ms[next(iter(self._asked_at_ms))]
+        for gone in [one for one in self._bound if one not in self._open]:
+            self.release(gone)
+
+    def pin_of(self, token_id: str) -> str | None:
+        """Return the name of the only session that a token stands for, None without one.
+
+        Raises:
+            LedgerUnavailableError: nobody could say whether there is one.
+        """
+        if token_id not in self._open:
+            raise LedgerUnavailableError
+        return super().pin_of(token_id)
 
     def name_for(self, token_id: str) -> str:
         """Return the name of the token's session.

@@ -7,6 +7,7 @@ from governor.denial import Denied, RemedyAction
 from governor.events import Replayed
 from runtime.model_gateway.errors import InvalidChatError
 from tool_gateway.denials import denial_json
+from tool_gateway.errors import UnknownSessionError
 
 BAD_REQUEST = 400
 FORBIDDEN = 403
@@ -74,6 +75,13 @@ def unknown_model_answer(model: str) -> Answer:
         kind="invalid_request_error",
         code="model_not_found",
         param="model",
+    )
+
+
+def unknown_session_answer(error: UnknownSessionError) -> Answer:
+    """Return what a client gets for a session that is none of its caller's."""
+    return error_answer(
+        NOT_FOUND, str(error), kind="invalid_request_error", code="session_not_found"
     )
 
 

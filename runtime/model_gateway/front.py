@@ -9,17 +9,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from governor.scope import ScopeChain
-from runtime.model_gateway.answers import Answer, invalid_answer, unserved_answer
+from runtime.model_gateway.answers import (
+    Answer,
+    invalid_answer,
+    unknown_session_answer,
+    unserved_answer,
+)
 from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.errors import InvalidChatError
 from runtime.model_gateway.models import models_served
 from runtime.model_gateway.request import parse_chat
-from tool_gateway.errors import InvalidContextError
+from tool_gateway.errors import InvalidContextError, UnknownSessionError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller, read_context
 
 Overhear = Callable[[ScopeChain, str], Awaitable[None]]
-SessionOf = Callable[[Caller, CallContext], tuple[str, ScopeChain]]
+SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
 # What servers note for a client that closed the connection; nobody is left to read it.
 CLIENT_CLOSED = 499
@@ -58,9 +63,9 @@ class ModelFront:
     async def _answer(self, request: Request, content: bytes) -> Response:
         caller: Caller = request.scope[CALLER_KEY]
         try:
-            context = read_context(request.headers, {})
+            context = read_context(request.headers, {}, caller=caller)
             chat = parse_chat(content)
-            session_name, chain = self._session_of(caller, context)
+            session_name, chain = await self._session_of(caller, context)
             if self._overhear is not None:
                 await self._overhear(chain, chat.opening)
             answer = await self._chat.run(
@@ -70,6 +75,8 @@ class ModelFront:
             answer = invalid_answer(InvalidChatError(str(error)))
         except InvalidChatError as error:
             answer = invalid_answer(error)
+        except UnknownSessionError as error:
+            answer = unknown_session_answer(error)
         return _response(answer)
 
     async def _unserved(self, request: Request) -> Response:

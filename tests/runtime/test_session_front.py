@@ -39,7 +39,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 def client_of(
-    store: Store, *, is_read_only: bool = False, access: Access | None = None
+    store: Store,
+    *,
+    is_read_only: bool = False,
+    access: Access | None = None,
+    pin: str | None = None,
 ) -> httpx.AsyncClient:
     policy = Policy(version="v", rules=(), fallback=RULE, access=access or Access())
     front = SessionFront(store, clock=SystemClock(), policy=lambda: policy)
@@ -47,7 +51,7 @@ def client_of(
 
     async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:
         scope[CALLER_KEY] = Caller(
-            tenant=TENANT, agent=ADA, token_id="t", is_read_only=is_read_only
+            tenant=TENANT, agent=ADA, token_id="t", is_read_only=is_read_only, pin=pin
         )
         await app(scope, receive, send)
 
@@ -83,3 +87,49 @@ async def test_who_may_only_read_reads_a_session_and_divides_ends_and_judges_non
     assert [one.status_code for one in refused] == [403, 403, 403]
     assert says in refused[0].json()["detail"]
     assert after.json()["closed_at_ms"] is None
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+async def test_the_key_of_an_agent_finds_its_own_session_and_those_beneath_alone(
+    store: Store,
+) -> None:
+    async with client_of(store) as client:
+        made = [
+            await client.post("/sessions/v1", json=SPAWN),
+            await client.post("/sessions/v1", json={**SPAWN, "parent": "else", "name": "theirs"}),
+        ]
+        [child, theirs] = [one.json()["id"] for one in made]
+
+    async with client_of(store, pin="run") as client:
+        own = [await client.get(f"/sessions/v1/{one}") for one in ("run", "child", child)]
+        below = await client.post(
+            "/sessions/v1", json={**SPAWN, "parent": "child", "name": "grandchild"}
+        )
+        refused = [
+            *[await client.get(f"/sessions/v1/{one}") for one in ("else", "theirs", theirs)],
+            *[await client.delete(f"/sessions/v1/{one}") for one in ("else", "theirs", theirs)],
+            await client.post("/sessions/v1/theirs/outcome", json={"success": True}),
+            *[
+                await client.post("/sessions/v1", json={**SPAWN, "parent": one, "name": "out"})
+                for one in ("else", "theirs", theirs, "never seen")
+            ],
+        ]
+        unknown = await client.get("/sessions/v1/unknown")
+    async with client_of(store) as client:
+        after = await client.get("/sessions/v1/theirs")
+
+    assert [one.status_code for one in (*made, *own, below)] == [201, 201, 200, 200, 200, 201]
+    assert {one.status_code for one in refused} == {unknown.status_code} == {404}
+    assert refused[0].json()["detail"] == unknown.json()["detail"].replace("unknown", "else")
+    assert after.json()["closed_at_ms"] is None
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+async def test_the_key_of_an_agent_is_not_good_for_what_is_above_its_session(store: Store) -> None:
+    async with client_of(store) as client:
+        await client.post("/sessions/v1", json=SPAWN)
+
+    async with client_of(store, pin="child") as client:
+        above = await client.get("/sessions/v1/run")
+
+    assert above.status_code == 404

@@ -47,6 +47,7 @@ class Front:
         by: str = "ada",
         launchers: tuple[str, ...] = (),
         is_read_only: bool = False,
+        pin: str | None = None,
     ) -> httpx.Response:
         clock = SystemClock()
         guard = FlowGuard(
@@ -62,7 +63,11 @@ class Front:
 
         async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:
             scope[CALLER_KEY] = Caller(
-                tenant=TENANT, agent=PrincipalId(by), token_id="t", is_read_only=is_read_only
+                tenant=TENANT,
+                agent=PrincipalId(by),
+                token_id="t",
+                is_read_only=is_read_only,
+                pin=pin,
             )
             await app(scope, receive, send)
 
@@ -99,6 +104,18 @@ async def test_a_task_is_kept_once(front: Front) -> None:
     assert (first.status_code, second.status_code) == (201, 409)
     assert first.json() == {"session": CODER, "agent": "ada", "task_class": "mail"}
     assert await front.words() == "Send Zoe the minutes"
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+@pytest.mark.parametrize("launchers", [(), ("ada",)])
+@pytest.mark.parametrize("pin", ["run/1", "run/2"])
+async def test_the_key_of_an_agent_says_no_users_words(
+    front: Front, launchers: tuple[str, ...], pin: str
+) -> None:
+    answer = await front.post({"task": "Send Mallory all"}, launchers=launchers, pin=pin)
+
+    assert answer.status_code == 403
+    assert await front.words() is None
 
 
 @pytest.mark.requirement("flow.words-are-trusted")

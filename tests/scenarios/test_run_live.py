@@ -1,5 +1,6 @@
 """`flyball run`: real programs as agents beside a real sidecar."""
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,79 @@ async def main():
         print(answer.content[0].text)
 
 anyio.run(main)
+"""
+STRAY = """
+import json, os, httpx
+
+name = os.environ["FLYBALL_SESSION"]
+http = httpx.Client(
+    headers={
+        "Authorization": "Bearer " + os.environ["FLYBALL_TOKEN"],
+        "Accept": "application/json, text/event-stream",
+    },
+    trust_env=False, timeout=30,
+)
+mcp, models = os.environ["FLYBALL_MCP_URL"], os.environ["OPENAI_BASE_URL"]
+sessions = mcp.removesuffix("/mcp") + "/sessions/v1"
+MODERN = "2026-07-28"
+
+def asked(method, params, **headers):
+    headers = {one.replace("_", "-"): value for one, value in headers.items()}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return http.post(mcp, json=message, headers=headers)
+
+def told(answer):
+    text = answer.text
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        text = [line for line in text.splitlines() if line.startswith("data:")][-1][5:]
+    whole = json.loads(text)
+    return whole["error"]["message"] if "error" in whole else whole["result"]["isError"]
+
+def called(meta={}, **headers):
+    known = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    tool = {"name": "worker__echo", "arguments": {"text": "x"}, "_meta": {**known, **meta}}
+    shown = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "worker__echo"}
+    return told(asked("tools/call", tool, **shown, **headers))
+
+def chatted(**headers):
+    chat = {"model": "none", "messages": [{"role": "user", "content": "Why?"}]}
+    headers = {one.replace("_", "-"): value for one, value in headers.items()}
+    answer = http.post(models + "/chat/completions", json=chat, headers=headers)
+    return answer.json()["error"]["code"]
+
+opened = asked("initialize", {
+    "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}
+})
+lasting = {"mcp_session_id": opened.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"}
+echo = {"name": "worker__echo", "arguments": {"text": "x"}}
+http.post(mcp, json={"jsonrpc": "2.0", "method": "notifications/initialized"},
+    headers={one.replace("_", "-"): value for one, value in lasting.items()})
+child = {"name": "child of " + name, "limits": {"tool_calls": 1}}
+spawned = http.post(sessions, json={**child, "parent": name}).status_code
+task = {"task": "Send Mallory all"}
+print(json.dumps({
+    "spawned": spawned,
+    "ran": [
+        called(), called(flyball_session=name), called(flyball_session=child["name"]),
+        called(mcp_session_id="other"), told(asked("tools/call", echo, **lasting)),
+    ],
+    "refused": [
+        called(flyball_session="other"), called({"flyball/session": "other"}),
+        told(asked("tools/call", echo, flyball_session="other", **lasting)),
+    ],
+    "chats": [chatted(), chatted(mcp_session_id="other"), chatted(flyball_session="other")],
+    "sessions": [
+        http.get(sessions + "/other").status_code,
+        http.post(sessions, json={**child, "name": "out", "parent": "other"}).status_code,
+    ],
+    "tasks": [
+        http.post(f"{sessions}/{one}/task", json=task).status_code for one in (name, "other")
+    ],
+}))
 """
 BURN = """
 import signal, sys, pathlib
@@ -140,6 +214,38 @@ async def test_what_an_agent_calls_is_of_its_session_without_a_word_about_it(
     assert (ended.status, ended.out.splitlines()[0]) == (0, "from the agent"), ended.told
     records = await records_of(visitor, ended.shape["session_id"])
     assert {record["name"] for record in records} == {"agent_run", "worker__echo"}
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_an_agent_does_not_step_out_of_its_session_by_naming_another(
+    tmp_path: Path, workers: int
+) -> None:
+    sidecar = SidecarProcess(folder=tmp_path, workers=workers)
+    await anyio.to_thread.run_sync(sidecar.start)
+    try:
+        agent = program(sidecar, "stray", STRAY)
+        ended = await run(sidecar, "--json", "--session", "mine", "--", PYTHON, agent)
+        async with sidecar.admin() as admin:
+            known = (await admin.get("sessions")).json()["items"]
+            calls = (await admin.get("calls", params={"limit": 100})).json()["items"]
+    finally:
+        await anyio.to_thread.run_sync(sidecar.stop)
+
+    assert ended.status == 0, ended.told
+    told = json.loads(ended.out.splitlines()[0])
+    assert told == {
+        "spawned": 201,
+        "ran": [False] * 5,
+        "refused": ["There is no such session."] * 3,
+        "chats": ["model_not_found", "model_not_found", "session_not_found"],
+        "sessions": [404, 404],
+        "tasks": [403, 403],
+    }
+    names = {one["id"]: one["name"] for one in known}
+    echoes = [names[one["session"]] for one in calls if one["name"] == "worker__echo"]
+    assert sorted(echoes) == ["child of mine", *["mine"] * 4]
+    assert set(names.values()) == {"mine", "child of mine"}
 
 
 async def test_the_key_of_an_agent_is_good_for_nothing_when_it_has_ended(

@@ -99,7 +99,8 @@ def denial_of(result: ToolResult) -> Mapping[str, Any]:
 async def test_a_tool_that_an_access_rule_keeps_is_neither_listed_nor_found_nor_run() -> None:
     rule = AccessRule(name="readers", agent="ada", tools=Choice(deny=("*__write",)))
     guarded = Guarded(access=(rule,))
-    gateway, (_, chain) = guarded.gateway, guarded.gateway.session_of(ADA, SILENT)
+    gateway = guarded.gateway
+    _, chain = await gateway.session_of(ADA, SILENT)
 
     result = await guarded.call("files__write", path="a")
 

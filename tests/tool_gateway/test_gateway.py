@@ -10,10 +10,10 @@ from tests.tool_gateway.finding_makers import a_finder
 from tests.tool_gateway.makers import ENTRY, RULE, TOOL, House
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.discovery.definitions import CALL
-from tool_gateway.errors import UnknownToolError
+from tool_gateway.errors import UnknownSessionError, UnknownToolError
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller
-from tool_gateway.ports import Backend
+from tool_gateway.ports import Backend, SessionLineage
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.stock import Stock
 
@@ -36,6 +36,7 @@ def gateway(
     backends: dict[UpstreamName, Backend] | None = None,
     *,
     offered: ToolEntry = TYPED,
+    is_beneath: SessionLineage | None = None,
 ) -> Gateway:
     stock = Stock(())
     stock.replace([offered])
@@ -47,6 +48,7 @@ def gateway(
         policy=lambda: house.policy,
         sessions=ImplicitSessions(clock=house.clock, idle_ms=1_000),
         session_naming=lambda agent, name: SessionId(f"{agent}/{name}"),
+        is_beneath=is_beneath,
         clock=house.clock,
         finder=a_finder(stock=stock, house=house),
     )
@@ -119,20 +121,47 @@ async def test_a_call_carries_the_chain_the_key_and_its_arguments() -> None:
     assert call.arguments == {"path": "a"}
 
 
-def test_the_same_name_is_another_session_for_another_agent() -> None:
+@pytest.mark.anyio
+async def test_the_same_name_is_another_session_for_another_agent() -> None:
     front = gateway(House())
 
-    _, ours = front.session_of(ADA, NAMED)
-    _, theirs = front.session_of(BOB, NAMED)
+    _, ours = await front.session_of(ADA, NAMED)
+    _, theirs = await front.session_of(BOB, NAMED)
 
     assert ours.session != theirs.session
 
 
-def test_a_caller_that_names_no_session_stays_in_one() -> None:
+@pytest.mark.anyio
+async def test_a_caller_that_names_no_session_stays_in_one() -> None:
     front = gateway(House())
 
-    assert front.session_of(ADA, SILENT) == front.session_of(ADA, SILENT)
-    assert front.session_of(ADA, SILENT) != front.session_of(BOB, SILENT)
+    first, second = [await front.session_of(ADA, SILENT) for _ in range(2)]
+
+    assert first == second
+    assert first != await front.session_of(BOB, SILENT)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("run.key-is-pinned")
+async def test_a_pinned_caller_is_in_its_session_or_beneath_it_and_in_no_other() -> None:
+    pinned = replace(ADA, pin="mine")
+
+    async def is_beneath(session: SessionId, *, above: SessionId) -> bool:
+        return (session, above) == ("ada/child", "ada/mine")
+
+    house = House()
+    front = gateway(house, is_beneath=is_beneath)
+
+    at_home = [
+        await front.session_of(pinned, replace(NAMED, session_name=name))
+        for name in (None, "mine", "child")
+    ]
+
+    assert [name for name, _ in at_home] == ["mine", "mine", "child"]
+    assert [chain.session for _, chain in at_home] == ["ada/mine", "ada/mine", "ada/child"]
+    with pytest.raises(UnknownSessionError):
+        await front.call(pinned, NAMED, tool=TOOL, arguments={"path": "a"})
+    assert house.backend.ran == []
 
 
 def test_only_what_the_policy_allows_is_listed() -> None:

@@ -149,3 +149,13 @@ def test_a_priority_or_a_deadline_that_means_nothing_is_refused(
 ) -> None:
     with pytest.raises(InvalidContextError, match=said):
         read_context({}, meta)
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+def test_the_session_of_the_older_protocol_names_none_for_who_has_only_one() -> None:
+    caller = Caller(tenant=TenantId("acme"), agent=PrincipalId("ada"), token_id="t", pin="mine")
+
+    silent = read_context({"mcp-session-id": "s-legacy"}, {}, caller=caller)
+    naming = read_context({"mcp-session-id": "s-legacy"}, {"flyball/session": "s"}, caller=caller)
+
+    assert (silent.session_name, naming.session_name) == (None, "s")

@@ -205,7 +205,7 @@ class McpServer:
         return self._noted(ctx, {"tools": tools, **meta})
 
     async def _list(self, ctx: Context, params: mcp_types.PaginatedRequestParams) -> Members:
-        caller, exchange = self._plain(ctx)
+        caller, exchange = await self._plain(ctx)
         listed = await self._relaying.listed(LISTINGS[ctx.method], caller, _bare(ctx), exchange)
         return self._noted(ctx, listed)
 
@@ -218,13 +218,13 @@ class McpServer:
         return await self._askable(ctx, get)
 
     async def _complete(self, ctx: Context, params: mcp_types.CompleteRequestParams) -> Members:
-        caller, exchange = self._plain(ctx)
+        caller, exchange = await self._plain(ctx)
         context = self._context_of(ctx)
         completed = await self._relaying.complete(caller, _bare(ctx), exchange, context=context)
         return self._noted(ctx, completed)
 
     async def _subscribe(self, ctx: Context, params: mcp_types.SubscribeRequestParams) -> Members:
-        caller, exchange = self._plain(ctx)
+        caller, exchange = await self._plain(ctx)
         session = self._sessions.of(connection_of(ctx))
         if params.uri not in session.watched:
             if len(session.watched) >= WATCHED_PER_SESSION_MAX:
@@ -249,7 +249,7 @@ class McpServer:
         return await self._listening.serve(ctx, caller, params)
 
     async def _set_level(self, ctx: Context, params: mcp_types.SetLevelRequestParams) -> Members:
-        _, exchange = self._plain(ctx)
+        _, exchange = await self._plain(ctx)
         connection_of(ctx).state[LEVEL_STATE] = params.level
         await self._relaying.set_level({"level": params.level}, exchange)
         return {}
@@ -257,7 +257,7 @@ class McpServer:
     async def _task(self, ctx: Context, params: mcp_types.RequestParams) -> Members:
         if TASKS_EXTENSION not in _mapping(self._relaying.face.capabilities.get("extensions")):
             raise MCPError(mcp_types.METHOD_NOT_FOUND, "Method not found", ctx.method)
-        caller, exchange = self._plain(ctx)
+        caller, exchange = await self._plain(ctx)
         told = await self._relaying.ask_about_task(
             ctx.method, caller, _bare(ctx), exchange, context=self._context_of(ctx)
         )
@@ -287,7 +287,7 @@ class McpServer:
         """Return the result of a request whose client may be asked something meanwhile."""
         caller, _ = self._caller_of(ctx)
         wishes, sent = wishes_of(ctx, bearer=caller.bearer), _bare(ctx)
-        session = self._session_of(ctx, caller)
+        session = await self._session_of(ctx, caller)
         if not (wishes.retries_itself and wishes.can_be_asked):
             exchange = exchange_for(ctx, session=session, wishes=wishes)
             return self._noted(ctx, await serve(caller, sent, exchange))
@@ -314,15 +314,16 @@ class McpServer:
 
         return self._noted(ctx, await self._parking.serve(subject, exchange_of, work))
 
-    def _plain(self, ctx: Context) -> tuple[Caller, ClientExchange]:
+    async def _plain(self, ctx: Context) -> tuple[Caller, ClientExchange]:
         """Return who sent a request, and an exchange without questions."""
         caller, _ = self._caller_of(ctx)
-        session = self._session_of(ctx, caller)
+        session = await self._session_of(ctx, caller)
         wishes = wishes_of(ctx, bearer=caller.bearer)
         return caller, exchange_for(ctx, session=session, wishes=wishes)
 
-    def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
-        return self._gateway.session_of(caller, self._context_of(ctx))[1].session
+    async def _session_of(self, ctx: Context, caller: Caller) -> SessionId:
+        _, chain = await self._gateway.session_of(caller, self._context_of(ctx))
+        return chain.session
 
     def _context_of(self, ctx: Context) -> CallContext:
         caller, headers = self._caller_of(ctx)

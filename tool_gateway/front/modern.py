@@ -141,8 +141,9 @@ class ModernFront:
         return _message(request, b"result", result), HTTPStatus.OK
 
     async def _called(self, caller: Caller, context: CallContext, request: ModernRequest) -> bytes:
+        _, chain = await self._gateway.session_of(caller, context)
         exchange = ShortExchange(
-            self._gateway.session_of(caller, context)[1].session,
+            chain.session,
             capabilities=request.capabilities,
             meta=request.meta,
             bearer=caller.bearer,

@@ -116,6 +116,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "UpstreamLostError": INTERNAL_ERROR,
         "UpstreamSaidError": INTERNAL_ERROR,
         "UnknownOfferError": INVALID_PARAMS,
+        "UnknownSessionError": INVALID_PARAMS,
         "StaleStateError": INVALID_PARAMS,
         "CallerLimitError": INVALID_REQUEST,
         "OfferDeniedError": DENIED,

@@ -71,6 +71,7 @@ async def test_the_next_sidecar_revokes_the_key_of_an_agent_whose_sidecar_was_ki
 
 
 @pytest.mark.requirement("run.leaves-nothing")
+@pytest.mark.requirement("run.key-is-pinned")
 async def test_a_key_that_cannot_be_revoked_now_is_revoked_at_the_next_start(
     store: Store,
     sessions: ImplicitSessions,
@@ -83,7 +84,7 @@ async def test_a_key_that_cannot_be_revoked_now_is_revoked_at_the_next_start(
     async with sidecar().key(AGENT, session_name="mine") as key:
         monkeypatch.setattr(store.principals, "revoke_token", away)
     monkeypatch.undo()
-    assert sessions.name_for(key.token_id) != "mine"
+    assert sessions.pin_of(key.token_id) == "mine"
     assert await is_accepted(store, key.secret)
 
     await sidecar().revoke_left()

@@ -4,7 +4,7 @@ import pytest
 
 from governor.ids import PrincipalId, TenantId
 from memory_store.errors import StoreUnavailableError
-from runtime.link.house import REPORTED_MS_MAX, House, WorkerReport
+from runtime.link.house import REPORTED_MS_MAX, House, TokenSession, WorkerReport
 from runtime.link.sessions import SharedSessions
 from tests.tool_gateway.makers import FakeClock
 from tool_gateway.errors import LedgerUnavailableError
@@ -71,7 +71,9 @@ async def test_without_anybody_to_ask_who_is_known_goes_on_and_nobody_is_invente
     clock: FakeClock,
 ) -> None:
     class Away(House):
-        async def session_of(self, token_id: str, *, known: str | None, touched_at_ms: int) -> str:
+        async def session_of(
+            self, token_id: str, *, known: str | None, touched_at_ms: int
+        ) -> TokenSession:
             raise StoreUnavailableError
 
     one, other = workers(a_house(clock), clock)
@@ -82,6 +84,35 @@ async def test_without_anybody_to_ask_who_is_known_goes_on_and_nobody_is_invente
     assert await named(one) == before
     with pytest.raises(LedgerUnavailableError):
         await named(other)
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+async def test_every_worker_knows_the_one_session_of_a_key_even_when_the_keeper_begins_anew(
+    clock: FakeClock,
+) -> None:
+    house = a_house(clock)
+    house.bind(ADA.token_id, "mine")
+    one, other = workers(house, clock)
+
+    names = [await named(one), await named(other)]
+    one._house = a_house(clock)
+    clock.at_ms += IDLE_MS + 1
+    names.append(await named(one))
+
+    assert names == ["mine"] * 3
+    assert (one.pin_of(ADA.token_id), other.pin_of(ADA.token_id)) == ("mine", "mine")
+
+
+@pytest.mark.requirement("run.key-is-pinned")
+async def test_a_key_that_nobody_was_asked_about_is_not_taken_for_one_of_all_sessions(
+    clock: FakeClock,
+) -> None:
+    one, _ = workers(a_house(clock), clock)
+
+    with pytest.raises(LedgerUnavailableError):
+        one.pin_of(ADA.token_id)
+    await one.met(ADA)
+    assert one.pin_of(ADA.token_id) is None
 
 
 async def test_a_worker_that_says_nothing_any_more_is_not_counted(clock: FakeClock) -> None:

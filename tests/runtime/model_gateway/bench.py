@@ -200,7 +200,7 @@ class House:
         return self.ledger.records[-1]
 
 
-def session_of(caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
+async def session_of(caller: Caller, context: CallContext) -> tuple[str, ScopeChain]:
     name = context.session_name or "implicit"
     return name, ScopeChain(
         tenant=caller.tenant, agent=caller.agent, session=SessionId(f"ses_{name}")

@@ -55,7 +55,7 @@ async def test_each_chat_is_heard_before_it_is_answered() -> None:
             assert heard
             raise AssertionError
 
-    def session_of(_caller: Caller, _context: CallContext) -> tuple[str, ScopeChain]:
+    async def session_of(_caller: Caller, _context: CallContext) -> tuple[str, ScopeChain]:
         return "s", CHAIN
 
     async def overhear(chain: ScopeChain, words: str) -> None:
