@@ -177,8 +177,13 @@ def descendants(pid: int) -> set[int]:
 
 
 def servers_below(pid: int) -> set[int]:
-    """Return every process below a sidecar but its warden, which stays as long as it."""
-    return {one for one in descendants(pid) if b"launcher.warden" not in command_line_of(one)}
+    """Return every process below a sidecar but those that stay as long as it."""
+    lasting = (b"launcher.warden", b"launcher.spawner")
+    return {
+        one
+        for one in descendants(pid)
+        if not any(module in command_line_of(one) for module in lasting)
+    }
 
 
 def command_line_of(pid: int) -> bytes:
