@@ -62,6 +62,7 @@ from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import ApprovalDesk, Archived, Clock, FlowKnown, Ledger, Meter, Slice
 from tool_gateway.raising import MemoryDesk
 from tool_gateway.redaction import ArgumentsKept, payload_hash
+from tool_gateway.refusals import Refusals
 from tool_gateway.results import Outcome, ToolResult, text_result
 from tool_gateway.running import RunningCalls
 from tool_gateway.schemas import ToolSchemas
@@ -404,6 +405,7 @@ class House:
             clock=self.clock,
             arguments_kept=kept,
             terms=lambda: terms,
+            refusals=Refusals(),
         )
 
     def _approver(self, desk: ApprovalDesk | None, kept: ArgumentsKept) -> Approver:

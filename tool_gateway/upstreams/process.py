@@ -78,7 +78,7 @@ async def server_process(
         finally:
             with anyio.CancelScope(shield=True):
                 await server.ask_to_end()
-                server.note_refusals()
+                await server.note_refusals()
     finally:
         try:
             with anyio.move_on_after(END_SECONDS_MAX, shield=True):
@@ -207,13 +207,17 @@ class _Server:
         if words:
             self._vitals.blame(EndCause.MEMORY, words)
 
-    def note_refusals(self) -> None:
+    async def note_refusals(self) -> None:
         """Note of a server that gave up which limit kept it from starting processes.
 
         All that it says itself is in a traceback, which names no limit.
         """
         words = self._placement.server_refused(self._placed_as)
-        if words and (self._process.returncode or 0) > 0:
+        if not words:
+            return
+        # It is gone, but how it ended may be known only a moment later.
+        await exited(self._process, within_s=ASKED_SECONDS_MAX)
+        if (self._process.returncode or 0) > 0:
             self._vitals.blame(EndCause.LIMIT, words)
 
     async def _shorten_at_exit(self, hearing: anyio.CancelScope) -> None:
