@@ -291,7 +291,9 @@ def test_probes_are_added_listed_and_removed_by_command(
         "probes": [{"name": "my_opens", "session": "ses_1", "headers": None, "unit": None}]
     }
     assert said("remove", "my_opens") == (0, {"removed": True})
-    assert said("remove", "my_opens") == (1, {"removed": False})
+    status, refused = said("remove", "my_opens")
+    assert (status, refused["ok"]) == (2, False)
+    assert refused["error"] == "my_opens is no probe here; there are: none"
     assert said("list")[1] == {"probes": []}
     source = str(tmp_path / "My-Opens.c")
     assert said("add", source, "--unit", "probe_2")[1]["unit"] == "probe_2"
