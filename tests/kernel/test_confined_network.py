@@ -1,5 +1,6 @@
 """Where a command may connect, send and listen: held by programs on its control group."""
 
+import gc
 import json
 import os
 import signal
@@ -265,11 +266,13 @@ async def test_a_command_that_is_given_up_before_its_names_are_known_leaves_noth
 
 def test_finding_out_what_this_host_can_do_keeps_nothing_open() -> None:
     host_with_groups()
+    gc.collect()  # else what earlier tests left to be collected counts among them
     before = psutil.Process().num_fds()
 
     host_with_groups()
 
-    assert psutil.Process().num_fds() == before
+    # Fewer where something of another test's went meanwhile.
+    assert psutil.Process().num_fds() <= before
 
 
 OWNER = """
