@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO
@@ -45,25 +45,7 @@ def server_argv(argv: Sequence[str], entry: Entry) -> tuple[str, ...]:
 
     It is for this process to start: the server ends with it.
     """
-    doors = _doors(entry)
-    spec = LaunchSpec(
-        argv=list(argv),
-        cwd=None,
-        env=None,
-        marker=entry.marker,
-        join=list(doors.join),
-        born_in=doors.born_in,
-        join_unless_born=list(doors.join_unless_born),
-        rlimits=list(entry.rlimits),
-        account=None,
-        carve=None,
-        filter=None,
-        status_fd=None,
-        parent_pid=os.getpid(),
-        governed=False,
-        keeper=entry.keeper,
-    )
-    return launcher_argv(json.dumps(spec))
+    return _ungoverned_argv(argv, entry, account=None, carve=None)
 
 
 def agent_argv(
@@ -74,6 +56,13 @@ def agent_argv(
     It is for this process to start: the agent ends with it. It keeps the caller's session and
     process group, so that the terminal is its own.
     """
+    # Above an agent there is its launcher, which keeps the terminal.
+    return _ungoverned_argv(argv, replace(entry, keeper=False), account=account, carve=carve)
+
+
+def _ungoverned_argv(
+    argv: Sequence[str], entry: Entry, *, account: tuple[int, int] | None, carve: CarveSpec | None
+) -> tuple[str, ...]:
     doors = _doors(entry)
     spec = LaunchSpec(
         argv=list(argv),
@@ -90,7 +79,7 @@ def agent_argv(
         status_fd=None,
         parent_pid=os.getpid(),
         governed=False,
-        keeper=False,
+        keeper=entry.keeper,
     )
     return launcher_argv(json.dumps(spec))
 
