@@ -239,6 +239,19 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
     assert not faults, tell(faults)
 
 
+def test_no_object_names_a_folder_of_the_machine_it_was_compiled_on() -> None:
+    source = re.compile(rb"\0(/[^\0]*\.(?:c|h))\0")
+    faults = [
+        f"{place(path)}: names {found[1].decode()}; compile it with build.sh"
+        for path in repository_files()
+        if path.suffix == ".o"
+        for found in source.finditer(path.read_bytes())
+        if not found[1].startswith(b"/usr/include/")
+    ]
+
+    assert not faults, tell(faults)
+
+
 def test_migrations_are_named_by_date_number_and_phase() -> None:
     names = sorted(path.name for path in (ROOT / "migrations" / "versions").glob("*.py"))
     matches = {name: MIGRATION_NAME.match(name) for name in names}
