@@ -316,6 +316,9 @@ async def test_neither_spawner_nor_command_is_left_of_a_killed_sidecar(
     async with await start_owner(state_dir, f"echo $$ > {pipe.path}", backend="rlimit") as owner:
         with anyio.fail_after(60):
             command = int(await pipe.receive())
+            # The shell speaks before it starts what it waits for.
+            while not psutil.Process(command).children():
+                await anyio.sleep(0.01)
         below = psutil.Process(owner.pid).children(recursive=True)
         owner.kill()
 
