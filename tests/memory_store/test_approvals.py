@@ -71,7 +71,7 @@ async def test_of_two_people_the_first_one_decides_and_the_second_is_told(store:
         except InvalidTransitionError:
             told.append(by.name)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(decide, ApprovalEvent.REJECT, EVE)
             tasks.start_soon(decide, ApprovalEvent.APPROVE, MALLORY)
@@ -126,7 +126,7 @@ async def test_a_yes_and_the_end_of_its_time_are_served_one_after_the_other(
         await store.approvals.expire_due(now_ms=DUE_MS)
 
     order = [expire, approve] if is_expiry_first else [approve, expire]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             for work in order:
                 tasks.start_soon(work)

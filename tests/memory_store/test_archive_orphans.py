@@ -85,7 +85,7 @@ async def test_a_file_whose_row_is_still_to_come_is_no_orphan(
     async def put() -> None:
         entries.append(await _put(store, now_ms=FAR_MS))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(put)
             await written.wait()
@@ -106,7 +106,7 @@ async def test_a_file_whose_row_waits_in_the_queue_is_no_orphan(
         started.set()
         assert go_on.wait(5)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         blocked = store.writer.submit(busy)
         await anyio.to_thread.run_sync(started.wait, 5)
         async with anyio.create_task_group() as callers:

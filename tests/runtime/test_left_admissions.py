@@ -32,7 +32,7 @@ async def test_what_commits_for_a_client_that_has_gone_is_held_and_charged_no_lo
             is_committing.set()
             assert may_commit.wait(5)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with opener(tmp_path / "state")() as office:
             asks_nobody(office)
             monkeypatch.setattr(writer, "reached", stand_before_commit)

@@ -51,7 +51,7 @@ class Receiver:
             self.arrived.notify_all()
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with self.arrived:
                 await self.arrived.wait_for(lambda: len(self.got) >= count)
 
@@ -100,7 +100,7 @@ async def cross(store: Store, *, of: int = 10) -> None:
 
 
 async def taken(store: Store) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while await store.notices.undelivered():
             await anyio.lowlevel.checkpoint()
 

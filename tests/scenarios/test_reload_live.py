@@ -82,7 +82,7 @@ async def test_a_call_at_an_upstream_that_is_replaced_is_answered_and_the_next_g
         rewrite(sidecar, ('name = "worker"', 'name = "worker"\nenv = { NEW = "1" }'))
         told = await reload(sidecar)
         async with sidecar.agent() as client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 again = await client.call_tool("worker__echo", {"text": "at once"})
 
     assert told["upstreams"]["replaced"] == ["worker"]
@@ -125,7 +125,7 @@ async def test_clients_are_told_and_rules_hold_at_once(sidecar: SidecarProcess) 
         fine = await client.call_tool("worker__echo", {"text": "fine"})
         rewrite(sidecar, more=HIDING)
         reloaded = await reload(sidecar)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await told.wait()
         tools = {tool.name for tool in (await client.list_tools()).tools}
         denied = await client.call_tool("worker__echo", {"text": "no more"})

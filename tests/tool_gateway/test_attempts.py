@@ -408,5 +408,5 @@ async def test_a_call_does_not_wait_for_a_server_beyond_its_own_time() -> None:
     relay = UpstreamRelay(connection, placement=Placement(), publish=lambda _: None)
     limits = replace(LIMITS, wall_ms=20)
 
-    with anyio.fail_after(5), pytest.raises(UpstreamDownError, match="in the time of the call"):
+    with anyio.fail_after(30), pytest.raises(UpstreamDownError, match="in the time of the call"):
         await relay.backend_for(NOBODY).run(a_call(), limits, Meter())

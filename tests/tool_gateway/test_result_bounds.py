@@ -122,7 +122,7 @@ async def test_an_ordinary_answer_is_read_so_that_its_connection_is_kept() -> No
             except anyio.EndOfStream:
                 pass
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with (
             await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
             anyio.create_task_group() as tasks,

@@ -108,7 +108,7 @@ async def test_a_stop_with_calls_running_says_what_is_waited_for_and_a_second_on
     listeners = SimpleNamespace(hurry=lambda: hurried.append(True))
     signals.note(signal.SIGTERM)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await _until_stopped(signals, SimpleNamespace(running=[1, 2]), listeners)
     before = list(hurried)
     signals.note(signal.SIGINT)

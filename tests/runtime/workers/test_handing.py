@@ -53,7 +53,7 @@ async def served(app: ASGIApp, path: Path) -> AsyncIterator[None]:
     listening = bound(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [listening])
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not server.started:
                 await anyio.sleep(0.01)
         yield
@@ -147,7 +147,7 @@ async def test_a_stream_is_handed_back_part_by_part_and_ends_when_its_client_goe
             """It never ends by itself."""
         gone.set()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with two(tmp_path, endless) as client:
             async with client.stream("GET", "/mcp", headers={"mcp-session-id": "a-w2"}) as answer:
                 parts = answer.aiter_raw()

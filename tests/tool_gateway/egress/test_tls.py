@@ -74,7 +74,7 @@ async def server(
         writer.close()
 
     listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         try:
             yield listening.sockets[0].getsockname()[1], asked
         finally:

@@ -61,7 +61,7 @@ class Server:
 
 @asynccontextmanager
 async def server() -> AsyncIterator[Server]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with (
             await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
             anyio.create_task_group() as tasks,

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_limit_stands_still_while_a_client_is_asked() -> None:
     patience = Patience(50)
 
-    with anyio.fail_after(5), patience.limited(), patience.asking():
+    with anyio.fail_after(30), patience.limited(), patience.asking():
         with patience.asking():
             await anyio.sleep(0.06)
         await anyio.sleep(0.06)
@@ -22,7 +22,7 @@ async def test_the_limit_goes_on_where_it_stood() -> None:
     patience = Patience(50)
 
     async def work() -> None:
-        with anyio.fail_after(5), patience.limited():
+        with anyio.fail_after(30), patience.limited():
             with patience.asking():
                 await anyio.sleep(0.01)
             await anyio.sleep_forever()
