@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from governor.denial import Denied, RemedyAction
 from governor.events import Replayed
-from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.errors import InvalidRequestError
 from tool_gateway.denials import denial_json
 from tool_gateway.errors import UnknownSessionError
 
@@ -56,7 +56,7 @@ def error_answer(
     return Answer(status=status, body={"error": error}, headers=headers or {})
 
 
-def invalid_answer(error: InvalidChatError) -> Answer:
+def invalid_answer(error: InvalidRequestError) -> Answer:
     """Return what a client gets for a request that cannot be served."""
     return error_answer(
         BAD_REQUEST,

@@ -106,7 +106,7 @@ class ChatGateway:
         """Answer `request` if every budget allows it; a denial is an answer too.
 
         Raises:
-            InvalidChatError: the request cannot be written as the provider's JSON.
+            InvalidRequestError: the request cannot be written as the provider's JSON.
         """
         choice = choose_tier(request.read.model, self._tiers, self._rules, request.facts)
         if choice is None:

@@ -3,7 +3,7 @@
 from runtime.errors import ProviderError, RuntimeFaultError
 
 
-class InvalidChatError(RuntimeFaultError):
+class InvalidRequestError(RuntimeFaultError):
     """The request cannot be served as it is."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:

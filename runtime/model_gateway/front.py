@@ -16,7 +16,7 @@ from runtime.model_gateway.answers import (
     unserved_answer,
 )
 from runtime.model_gateway.chat import ChatGateway
-from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.models import models_served
 from runtime.model_gateway.request import parse_chat
 from tool_gateway.errors import InvalidContextError, UnknownSessionError
@@ -72,8 +72,8 @@ class ModelFront:
                 chat, session_name=session_name, chain=chain, context=context
             )
         except InvalidContextError as error:
-            answer = invalid_answer(InvalidChatError(str(error)))
-        except InvalidChatError as error:
+            answer = invalid_answer(InvalidRequestError(str(error)))
+        except InvalidRequestError as error:
             answer = invalid_answer(error)
         except UnknownSessionError as error:
             answer = unknown_session_answer(error)

@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from governor.tiers import ModelTier, PromptFacts
-from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.notes import with_note
 from runtime.model_gateway.strict_json import object_in
 
@@ -172,19 +172,19 @@ def parse_chat(content: bytes) -> ChatRequest:
     """Return the request in `content`.
 
     Raises:
-        InvalidChatError: it is not a chat request, or asks for what is not served.
+        InvalidRequestError: it is not a chat request, or asks for what is not served.
     """
     try:
         fields = object_in(content)
     except ValueError as error:
-        raise InvalidChatError(f"The body cannot be read as JSON: {error}") from error
+        raise InvalidRequestError(f"The body cannot be read as JSON: {error}") from error
     try:
         read = ChatBody.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         param = ".".join(str(part) for part in fault["loc"][:_PARAM_PARTS_MAX])
         message = fault["msg"].removeprefix("Value error, ")
-        raise InvalidChatError(f"{param}: {message}", param=param) from error
+        raise InvalidRequestError(f"{param}: {message}", param=param) from error
     _refuse_unserved(read, fields)
     return ChatRequest(read=read, fields=fields, body_bytes=len(content))
 
@@ -195,7 +195,7 @@ def payload_for(request: ChatRequest, tier: ModelTier, *, note: str | None = Non
     `note` is told to the model with its instructions, and counted like them.
 
     Raises:
-        InvalidChatError: a text cannot be written in UTF-8.
+        InvalidRequestError: a text cannot be written in UTF-8.
     """
     read = request.read
     asked = {"max_completion_tokens": read.max_completion_tokens, "max_tokens": read.max_tokens}
@@ -216,9 +216,9 @@ def payload_for(request: ChatRequest, tier: ModelTier, *, note: str | None = Non
     try:
         content = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as error:
-        raise InvalidChatError("The body holds half of a surrogate pair, which is no text.") from (
-            error
-        )
+        raise InvalidRequestError(
+            "The body holds half of a surrogate pair, which is no text."
+        ) from (error)
     around = (
         _TOKENS_PER_REQUEST
         + _TOKENS_PER_MESSAGE * len(fields["messages"])
@@ -235,20 +235,20 @@ def payload_for(request: ChatRequest, tier: ModelTier, *, note: str | None = Non
 def _refuse_unserved(read: ChatBody, fields: dict[str, Any]) -> None:
     """Refuse what is not served yet, and what would cost other than the tier's price says."""
     if read.stream:
-        raise InvalidChatError(
+        raise InvalidRequestError(
             "stream: streaming is not served yet; send stream = false.", param="stream"
         )
     for name, value in fields.items():
         if name not in _SERVED and value is not None:
-            raise InvalidChatError(
+            raise InvalidRequestError(
                 f"{name:.80}: is not served, because the price of a tier may not cover it; "
                 "leave it out.",
                 param=name[:80],
             )
     if fields.get("modalities") not in (None, ["text"]):
-        raise InvalidChatError('modalities: only ["text"] is served yet.', param="modalities")
+        raise InvalidRequestError('modalities: only ["text"] is served yet.', param="modalities")
     if fields.get("service_tier") not in (None, *_SERVICE_TIERS):
-        raise InvalidChatError(
+        raise InvalidRequestError(
             f"service_tier: use one of {', '.join(_SERVICE_TIERS)}; others cost more than the "
             "price of the tier says.",
             param="service_tier",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.amounts import AMOUNT_MAX, Unit
-from runtime.model_gateway.errors import InvalidChatError
+from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.metering import estimate_of
 from runtime.model_gateway.request import (
     CHOICES_MAX,
@@ -154,7 +154,7 @@ def test_any_body_is_either_refused_or_bounded(fields: dict[str, Any]) -> None:
     body = {"model": "low", "messages": [USER], **fields}
     try:
         payload = payload_for(parse_chat(json.dumps(body).encode()), tier())
-    except InvalidChatError:
+    except InvalidRequestError:
         return
 
     sent = json.loads(payload.content)

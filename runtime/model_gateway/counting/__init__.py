@@ -1,0 +1,1 @@
+"""How many tokens a call may take and took, where nobody says so exactly."""

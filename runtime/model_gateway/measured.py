@@ -1,0 +1,53 @@
+"""The tokens of a model call, and who says so."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class UsageSource(StrEnum):
+    """Who counted the tokens of a call; a bound is never below what was used."""
+
+    PROVIDER = "provider"
+    TOKENIZER = "tokenizer"
+    BOUND = "bound"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The tokens of a call.
+
+    Of `input_tokens`, `cached_tokens` were read from the provider's cache and
+    `cache_write_tokens` were written to it. Hidden reasoning is a part of `output_tokens`.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    source: UsageSource = UsageSource.PROVIDER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmeasured:
+    """Nobody knows the tokens of a call: what was held for them is charged."""
+
+    why: str
+
+
+Metered = Measured | Unmeasured
+NEVER_MEASURED = Unmeasured(why="the call ended before it was measured")
+NOTHING_GENERATED = Measured(input_tokens=0, output_tokens=0)
+
+
+@dataclass(slots=True)
+class Produced:
+    """What a model has written so far: text, arguments of tools, reasoning that is shown.
+
+    `events` are the events of a stream that held some of it, none of which can be less than a
+    token; 0 for a whole answer. `pieces` is None unless a tokenizer is to count the text.
+    """
+
+    text_bytes: int = 0
+    events: int = 0
+    pieces: list[str] | None = field(default=None, repr=False)

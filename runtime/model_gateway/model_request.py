@@ -1,0 +1,69 @@
+"""A model request as it arrives, and as it is sent to the provider of a tier."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from governor.tiers import PromptFacts
+
+
+class WireName(StrEnum):
+    """The wire formats that are served."""
+
+    OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    OPENAI_EMBEDDINGS = "openai_embeddings"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePart:
+    """An image in a request; its size is None where only the provider will see it."""
+
+    detail: str = "auto"
+    width: int | None = None
+    height: int | None = None
+    encoded_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """A request that can be served: what is read of it, and all that was sent.
+
+    `model` is as the client named it. `asks_for_usage` is true where the wire always reports it.
+    `output_tokens_asked` is for one choice: None leaves it to the tier, embeddings have 0.
+    `opening` is what users said before anything was answered. `fields` is never changed.
+    """
+
+    wire: WireName
+    model: str
+    fields: dict[str, Any]
+    body_bytes: int
+    is_streamed: bool
+    asks_for_usage: bool
+    output_tokens_asked: int | None
+    messages_count: int
+    opening: str
+    facts: PromptFacts
+    choices: int = 1
+    tools_count: int = 0
+    images: tuple[ImagePart, ...] = ()
+    # Of the client's own headers those that mean something to the provider, in lower case.
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """What is sent to the provider, with the most that it can be billed for.
+
+    `output_tokens_max` is for all choices together, hidden reasoning included. `strips_usage`:
+    the usage was asked for by us alone, so its own event is not relayed.
+    """
+
+    request: ModelRequest
+    model: str
+    content: bytes
+    input_tokens_max: int
+    output_tokens_max: int
+    strips_usage: bool = False

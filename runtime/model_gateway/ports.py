@@ -1,0 +1,117 @@
+"""What the gateway needs of a router that chooses tiers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from governor.call import CallStatus
+from governor.ids import CallId, TaskClass, TierName, TurnId
+from governor.scope import ScopeChain
+from governor.tiers import ModelTier, PromptFacts
+from governor.usage import Usage
+
+
+class Mode(StrEnum):
+    """How a request is to be thought about, besides its tier."""
+
+    INSTANT = "instant"
+    REASONING = "reasoning"
+    AGENTIC = "agentic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the caller asked for in headers; None is left to the router.
+
+    `effort` is relative to the average of this class of query, 1.0 being the average.
+    """
+
+    mode: Mode | None = None
+    effort: float | None = None
+    target_quality: float | None = None
+    may_explore: bool = True
+    strategy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A tier that can serve the request, with the most that it can be billed for there."""
+
+    tier: ModelTier
+    input_tokens_max: int
+    output_tokens_max: int
+    cost_max_microusd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """The money budget that has the least left; a window that never resets has no length."""
+
+    limit_microusd: int
+    used_microusd: int
+    reserved_microusd: int
+    window_ms: int | None
+    window_left_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteAsk:
+    """A request for `auto`, with everything that a choice may look at.
+
+    `text` are the words to route by: the last user message, cut. `opening` is what users said
+    first. `candidates` stand in the order of the configuration.
+    """
+
+    call_id: CallId
+    chain: ScopeChain
+    session_name: str
+    turn: TurnId | None
+    now_ms: int
+    task_class: TaskClass | None
+    text: str
+    opening: str
+    facts: PromptFacts
+    messages_count: int
+    tools_count: int
+    images_count: int
+    candidates: tuple[Candidate, ...]
+    purse: Purse | None
+    wishes: Wishes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """The tier that was chosen.
+
+    `propensity` is the probability with which the policy that chose takes this tier: 1.0
+    without exploration. `effort` is a word of the provider's own, such as "low".
+    """
+
+    tier: TierName
+    why: str
+    effort: str | None = None
+    mode: Mode | None = None
+    propensity: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnd:
+    """How a call that was routed has ended."""
+
+    status: CallStatus
+    usage: Usage | None
+    cost_microusd: int | None
+    wall_ms: int
+    ended_at_ms: int
+
+
+class TierRouter(Protocol):
+    """Whoever chooses tiers for `auto`."""
+
+    async def route(self, ask: RouteAsk) -> Routed | None:
+        """Return the tier for a request; None: the tier rules decide."""
+        ...
+
+    async def ended(self, call_id: CallId, end: CallEnd) -> None:
+        """Learn how a call ended that it chose the tier of; best effort, never raises."""
+        ...

@@ -1,0 +1,1 @@
+"""The wire formats that model calls are made in."""
