@@ -45,9 +45,25 @@ class Produced:
     """What a model has written so far: text, arguments of tools, reasoning that is shown.
 
     `events` are the events of a stream that held some of it, none of which can be less than a
-    token; 0 for a whole answer. `pieces` is None unless a tokenizer is to count the text.
+    token; 0 for a whole answer. Of `text_bytes`, `arguments_bytes` are those of tools'
+    arguments, which a server may have rewritten, for `calls` calls. `pieces` is None unless a
+    tokenizer is to count the text: what was written under the name of each part, in order.
     """
 
     text_bytes: int = 0
     events: int = 0
-    pieces: list[str] | None = field(default=None, repr=False)
+    arguments_bytes: int = 0
+    calls: int = 0
+    pieces: dict[str, list[str]] | None = field(default=None, repr=False)
+
+    def note(self, part: str, text: str) -> None:
+        """Take more of a part, such as "0.content": it is counted apart from all others."""
+        self.text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self.pieces is not None:
+            self.pieces.setdefault(part, []).append(text)
+
+    def note_arguments(self, part: str, text: str) -> None:
+        """Take more of the arguments of a tool, or with "" that one is called."""
+        before = self.text_bytes
+        self.note(part, text)
+        self.arguments_bytes += self.text_bytes - before
