@@ -1,9 +1,29 @@
 """Model tiers and the rules that choose between them."""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from governor.ids import TierName
 from governor.pricing import ModelPrice, PriceList
+
+
+class Extra(StrEnum):
+    """What a request may ask for that costs beyond the price of a tier's tokens."""
+
+    SERVER_TOOLS = "server_tools"
+    OTHER_MODELS = "other_models"
+    COMPACTION = "compaction"
+    STORED_PROMPT = "stored_prompt"
+    FAST = "fast"
+    PRIORITY = "priority"
+    GEOGRAPHY = "geography"
+    LONG_CONTEXT = "long_context"
+    LONG_CACHE = "long_cache"
+    AUDIO = "audio"
+    PREDICTION = "prediction"
+
+
+OPENAI_WIRES = ("openai_chat", "openai_responses", "openai_embeddings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +32,9 @@ class ModelTier:
 
     `price` is None when nobody stated one; such a tier is refused, never counted as free.
     `price_version` names what the price is from: a price list, or the file that states it.
+    `wires` are the wire formats that its provider speaks. `context_tokens_max` is how much the
+    model can read, None where nobody stated it. `extras` are served though the price does not
+    cover them.
     """
 
     name: TierName
@@ -20,6 +43,9 @@ class ModelTier:
     price: ModelPrice | None
     output_tokens_max: int
     price_version: str = ""
+    wires: tuple[str, ...] = OPENAI_WIRES
+    context_tokens_max: int | None = None
+    extras: frozenset[Extra] = frozenset()
 
     def priced_by(self, prices: PriceList) -> "ModelTier":
         """Return the tier with its price: the one that it states itself, else the list's."""

@@ -25,6 +25,7 @@ from tool_gateway.identity import Caller
 Authenticate = Callable[[str], Awaitable[Identity | None]]
 Met = Callable[[Caller], Awaitable[None]]
 PinOf = Callable[[str], str | None]
+_MCP, _MODELS = "/mcp", "/v1/"
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
@@ -141,23 +142,30 @@ class Endpoint:
 
 
 class ByPath:
-    """Sends requests of one path to its front, and all others through the routes."""
+    """Sends requests of MCP and of models to their fronts, and all others through the routes."""
 
-    def __init__(self, path: str, front: ASGIApp, *, others: ASGIApp) -> None:
-        """Take both."""
-        self._path = path
-        self._front = front
+    def __init__(self, *, mcp: ASGIApp, models: ASGIApp, others: ASGIApp) -> None:
+        """Take all three."""
+        self._mcp = mcp
+        self._models = models
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        is_front = scope["type"] == "http" and scope["path"] == self._path
-        await (self._front if is_front else self._others)(scope, receive, send)
+        app = self._others
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            if path == _MCP:
+                app = self._mcp
+            elif path.startswith(_MODELS):
+                app = self._models
+        await app(scope, receive, send)
 
 
 def agents_app(
     *,
     front: ModernFront,
+    models: ASGIApp,
     other_routes: list[BaseRoute],
     authenticate: Authenticate,
     open_to: Caller | None,
@@ -175,7 +183,7 @@ def agents_app(
     sessions on to them.
     """
     routes: list[BaseRoute] = [
-        Route("/mcp", endpoint=front),
+        Route(_MCP, endpoint=front),
         # Instances of a class are taken as applications of their own; methods are not.
         Route(SSE_MESSAGES_PATH, endpoint=Endpoint(front.whole.take_message), methods=["POST"]),
         Route(
@@ -188,7 +196,7 @@ def agents_app(
     ]
     # A router costs a governed call more than its admission; the route still stands there for
     # whoever writes "/mcp/".
-    app: ASGIApp = ByPath("/mcp", front, others=Starlette(routes=routes))
+    app: ASGIApp = ByPath(mcp=front, models=models, others=Starlette(routes=routes))
     if handing is not None:
         app = handing(app)
     # A stranger's body is not read: whoever sends it must be known first.

@@ -19,6 +19,7 @@ from memory_store.store import Store
 from runtime.adapters import balance_json
 from runtime.failures import problem_for
 from runtime.model_gateway.answers import denial_answer
+from runtime.model_gateway.wires.openai_chat import OpenAiChat
 from runtime.problem_response import response_of
 from runtime.read_only import changing
 from runtime.request_faults import faulty_body
@@ -27,6 +28,9 @@ from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import NAME_LENGTH_MAX, Caller
 from tool_gateway.ports import Clock, PolicySource
 from tool_gateway.telemetry import count_outcome
+
+# What this front says of denials, clients of models read as well.
+_WIRE = OpenAiChat()
 
 
 def _printable(name: str) -> str:
@@ -103,9 +107,12 @@ class SessionFront:
         except (StoreError, GovernorError) as error:
             return response_of(problem_for(error), path=path)
         if isinstance(chain, Denied):
-            denied = denial_answer(chain)
-            return JSONResponse(
-                denied.body, status_code=denied.status, headers=dict(denied.headers)
+            denied = denial_answer(_WIRE, chain)
+            return Response(
+                denied.encoded(),
+                status_code=denied.status,
+                headers=dict(denied.headers),
+                media_type="application/json",
             )
         return JSONResponse(
             {

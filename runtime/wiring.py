@@ -52,9 +52,10 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
-from runtime.model_gateway.chat import ChatGateway
+from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
-from runtime.model_gateway.providers import ProviderPool
+from runtime.model_gateway.gateway import ModelGateway
+from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
@@ -383,13 +384,16 @@ async def _stdio(ground: Ground, gateway: Gateway, relaying: Relaying) -> StdioF
 
 async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) -> ModelFront:
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
-    chat = ChatGateway(
+    models = ModelGateway(
         books=ground.books,
         turns=ground.turns,
         clock=ground.clock,
-        tiers=tiers_of(ground.config),
-        prices=ground.prices.prices,
-        rules=tier_rules_of(ground.config),
+        choosing=Choosing(
+            tiers=tiers_of(ground.config),
+            rules=tier_rules_of(ground.config),
+            prices=ground.prices.prices,
+            books=ground.books,
+        ),
         providers=pool,
         running=ground.running,
         arguments_kept=ground.kept,
@@ -398,15 +402,17 @@ async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) 
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
-    return ModelFront(chat, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
+    front = ModelFront(models, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
+    await stack.enter_async_context(front.running())
+    return front
 
 
 async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
     config, worker = ground.config, ground.seat.worker
     return agents_app(
         front=front,
+        models=models,
         other_routes=[
-            *models.routes(),
             *SessionFront(ground.store, clock=ground.clock, policy=lambda: ground.policy).routes(),
             *TaskFront(
                 ground.flow,

@@ -46,7 +46,7 @@ from runtime.configuration.model import (
 from runtime.configuration.models import Pricing, Tier
 from runtime.configuration.server_limits import server_limits_of
 from runtime.errors import ConfigError
-from runtime.model_gateway.providers import ProviderSpec
+from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.settings import scripts_directory, secret_from_environment
 from runtime.webhook import Webhook
 from runtime.windows import window_of
@@ -148,7 +148,7 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
             api_key=None
             if table.api_key_from is None
             else SecretStr(_secret(table.api_key_from, f"provider {table.name}.api_key_from")),
-            timeout_ms=table.timeout_ms,
+            timeouts=Timeouts(whole_ms=table.timeout_ms),
         )
         for table in config.provider
     )

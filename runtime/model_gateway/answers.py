@@ -1,11 +1,13 @@
-"""Answers in OpenAI's wire format, with what Flyball adds to it."""
+"""Answers of the gateway's own, in the envelope of the wire that they are given on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from governor.denial import Denied, RemedyAction
 from governor.events import Replayed
+from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.errors import InvalidRequestError
+from runtime.model_gateway.wires.openai_errors import STOPPED
+from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.denials import denial_json
 from tool_gateway.errors import UnknownSessionError
 
@@ -18,109 +20,89 @@ TOO_MANY_REQUESTS = 429
 BAD_GATEWAY = 502
 GATEWAY_TIMEOUT = 504
 
-FLYBALL = "flyball"
 # The official clients retry 409 and 429 by themselves; this header tells them not to.
 _NO_RETRY = {"X-Should-Retry": "false"}
+_INVALID = "invalid_request_error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An HTTP answer before it is bytes."""
-
-    status: int
-    body: Mapping[str, object]
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def with_flyball(self, member: Mapping[str, object], *, headers: Mapping[str, str]) -> "Answer":
-        """Return the answer with more in its `flyball` member and its headers."""
-        known = self.body.get(FLYBALL)
-        before = known if isinstance(known, Mapping) else {}
-        return replace(
-            self,
-            body={**self.body, FLYBALL: {**before, **member}},
-            headers={**self.headers, **headers},
-        )
-
-
-def error_answer(
-    status: int,
-    message: str,
-    *,
-    kind: str,
-    code: str,
-    param: str | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """Return an error in OpenAI's envelope."""
-    error = {"message": message, "type": kind, "param": param, "code": code}
-    return Answer(status=status, body={"error": error}, headers=headers or {})
-
-
-def invalid_answer(error: InvalidRequestError) -> Answer:
+def invalid_answer(wire: Wire, error: InvalidRequestError) -> Answer:
     """Return what a client gets for a request that cannot be served."""
-    return error_answer(
-        BAD_REQUEST,
-        str(error),
-        kind="invalid_request_error",
-        code="invalid_request",
-        param=error.param,
+    return wire.error(
+        BAD_REQUEST, str(error), kind=_INVALID, code="invalid_request", param=error.param
     )
 
 
-def unknown_model_answer(model: str) -> Answer:
+def unknown_model_answer(wire: Wire, model: str) -> Answer:
     """Return what a client gets for a model that no tier serves."""
-    return error_answer(
+    return wire.error(
         NOT_FOUND,
         f"No tier serves the model {model!r}. GET /v1/models lists what is served.",
-        kind="invalid_request_error",
+        kind=_INVALID,
         code="model_not_found",
         param="model",
     )
 
 
-def unknown_session_answer(error: UnknownSessionError) -> Answer:
-    """Return what a client gets for a session that is none of its caller's."""
-    return error_answer(
-        NOT_FOUND, str(error), kind="invalid_request_error", code="session_not_found"
+def unspoken_answer(wire: Wire, model: str) -> Answer:
+    """Return what a client gets for a model whose provider does not speak the request's wire."""
+    return wire.error(
+        NOT_FOUND,
+        f"The model {model!r} is not served on this endpoint: its provider does not speak "
+        f"{wire.name.value}. GET /v1/models lists what is served.",
+        kind=_INVALID,
+        code="model_not_found",
+        param="model",
     )
 
 
-def unserved_answer(method: str, path: str, *, methods: str | None) -> Answer:
-    """Return what a client gets for what is not served here; `methods` are served at `path`."""
-    return error_answer(
+def unserved_answer(wire: Wire, method: str, path: str, *, served: Mapping[str, str]) -> Answer:
+    """Return what a client gets for an endpoint that is not served, by `served` paths' methods."""
+    methods = served.get(path)
+    ways = ", ".join(f"{method} {way}" for way, method in served.items())
+    return wire.error(
         NOT_FOUND if methods is None else METHOD_NOT_ALLOWED,
-        f"{method} {path} is not served here; POST /v1/chat/completions and GET /v1/models are.",
-        kind="invalid_request_error",
+        f"{method} {path:.200} is not served. {ways} are.",
+        kind=_INVALID,
         code="not_found" if methods is None else "method_not_allowed",
-        headers=None if methods is None else {"Allow": methods},
+        headers={} if methods is None else {"Allow": methods},
     )
 
 
-def denial_answer(denied: Denied) -> Answer:
-    """Return a denial: 429, with Retry-After only where waiting helps by a known time."""
+def unknown_session_answer(wire: Wire, error: UnknownSessionError) -> Answer:
+    """Return what a client gets for a session that is not its own."""
+    return wire.error(
+        NOT_FOUND,
+        f"There is no session {error}.",
+        kind=_INVALID,
+        code="session_not_found",
+    )
+
+
+def denial_answer(wire: Wire, denied: Denied) -> Answer:
+    """Return a denial as the provider's own rate limit error, with the denial beside it."""
     headers: dict[str, str] = {}
     if denied.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-denied.retry_after_ms // 1000))
     elif denied.remedy.action is not RemedyAction.RETRY_LATER:
         headers.update(_NO_RETRY)
-    answer = error_answer(
+    answer = wire.error(
         TOO_MANY_REQUESTS,
         denied.remedy.text,
         kind="flyball_denied",
         code=denied.reason.value,
         headers=headers,
     )
-    return answer.with_flyball({"denial": denial_json(denied)}, headers={})
+    return answer.with_flyball({"denial": denial_json(denied)})
 
 
-def replayed_answer(seen: Replayed) -> Answer:
+def replayed_answer(wire: Wire, seen: Replayed) -> Answer:
     """Return what a repeated request gets: the outcomes of model calls are not kept yet."""
     original = seen.original
     if original.is_live:
         text, code = "still runs", "idempotency_in_progress"
     else:
         text, code = "already ran; its answer is not kept", "idempotency_outcome_not_kept"
-    answer = error_answer(
+    answer = wire.error(
         CONFLICT,
         f"Call {original.call_id} with this Idempotency-Key {text}. "
         "Send a new key to run the request again.",
@@ -128,12 +110,12 @@ def replayed_answer(seen: Replayed) -> Answer:
         code=code,
         headers=_NO_RETRY,
     )
-    return answer.with_flyball({"call_id": original.call_id}, headers={})
+    return answer.with_flyball({"call_id": original.call_id})
 
 
-def key_reused_answer() -> Answer:
+def key_reused_answer(wire: Wire) -> Answer:
     """Return what a client gets that uses one key for two requests."""
-    return error_answer(
+    return wire.error(
         CONFLICT,
         "This Idempotency-Key was used before with another request; send a new key.",
         kind="idempotency_error",
@@ -142,17 +124,19 @@ def key_reused_answer() -> Answer:
     )
 
 
-def provider_answer(status: int, message: str, *, code: str) -> Answer:
+def provider_answer(
+    wire: Wire, status: int, message: str, *, code: str, headers: Mapping[str, str] | None = None
+) -> Answer:
     """Return what a client gets when the provider did not do its part."""
-    return error_answer(status, message, kind="provider_error", code=code)
+    return wire.error(status, message, kind="provider_error", code=code, headers=headers)
 
 
-def stopped_answer(why: str) -> Answer:
+def stopped_answer(wire: Wire, why: str) -> Answer:
     """Return what a client gets whose call was ended from outside."""
-    return error_answer(
+    return wire.error(
         FORBIDDEN,
         f"The call was stopped: {why}.",
         kind="flyball_stopped",
-        code="call_stopped",
+        code=STOPPED,
         headers=_NO_RETRY,
     )

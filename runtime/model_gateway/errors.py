@@ -22,3 +22,7 @@ class ProviderTimedOutError(ProviderError):
 
 class ProviderFailedError(ProviderError):
     """The model provider failed after the request was sent to it."""
+
+
+class UnfitProviderError(ProviderError):
+    """The model provider cannot be reached as it was configured."""

@@ -1,119 +1,168 @@
-"""The routes of the model front: chat completions, and the list of what is served."""
+"""The model front: what is served under /v1, from bytes to bytes, and nothing else.
 
-import json
-from collections.abc import Awaitable, Callable
+No request of an endpoint that is not known here is passed on: what is not counted is not served.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Route
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Scope, Send
 
 from governor.scope import ScopeChain
+from runtime.model_gateway.answer import Answer, json_answer
 from runtime.model_gateway.answers import (
-    Answer,
     invalid_answer,
     unknown_session_answer,
     unserved_answer,
 )
-from runtime.model_gateway.chat import ChatGateway
 from runtime.model_gateway.errors import InvalidRequestError
+from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.models import models_served
-from runtime.model_gateway.request import parse_chat
+from runtime.model_gateway.outlet import ClientOutlet
+from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.wire import Wire
+from runtime.model_gateway.wishes import wishes_in
 from tool_gateway.errors import InvalidContextError, UnknownSessionError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller, read_context
 
+logger = logging.getLogger(__name__)
+
 Overhear = Callable[[ScopeChain, str], Awaitable[None]]
 SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
-# What servers note for a client that closed the connection; nobody is left to read it.
-CLIENT_CLOSED = 499
-# Whatever a client asks for under /v1 is answered in the words that its library reads.
-_CHAT, _MODELS = "/v1/chat/completions", "/v1/models"
-_SERVED = {_CHAT: "POST", _MODELS: "GET, HEAD"}
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PREFIX = "/v1"
+_MODELS = f"{PREFIX}/models"
+_READS = ("GET", "HEAD")
+# Most calls are over before anybody could have gone away: only the others are attended to.
+ATTEND_AFTER_SECONDS = 0.25
 
 
 class ModelFront:
-    """Serves a chat gateway over HTTP; authentication is done before a request gets here."""
+    """Serves a model gateway over HTTP; authentication is done before a request gets here."""
 
     def __init__(
-        self, chat: ChatGateway, *, session_of: SessionOf, overhear: Overhear | None = None
+        self,
+        gateway: ModelGateway,
+        *,
+        session_of: SessionOf,
+        overhear: Overhear | None = None,
+        wires: Sequence[Wire] = (OpenAiChat(),),
     ) -> None:
-        """Take the gateway, how a caller's session is found, and who hears what users say."""
-        self._chat = chat
+        """Take the gateway, how a caller's session is found, and who hears what users say.
+
+        `running` must be entered before a request. The first of `wires` speaks where a request
+        is of none.
+        """
+        self._gateway = gateway
         self._session_of = session_of
         self._overhear = overhear
+        self._wires = {f"{PREFIX}{wire.path}": wire for wire in wires}
+        self._plain = wires[0]
+        self._served = {**dict.fromkeys(self._wires, "POST"), _MODELS: ", ".join(_READS)}
+        self._tasks: TaskGroup | None = None
 
-    def routes(self) -> list[Route]:
-        """Return the routes for the agents' application."""
-        return [
-            Route(_CHAT, self._complete, methods=["POST"]),
-            Route(_MODELS, self._models, methods=["GET"]),
-            Route("/v1/{path:path}", self._unserved, methods=_METHODS),
-        ]
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve while the block runs."""
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                yield
+            finally:
+                self._tasks.cancel_scope.cancel()
 
-    async def _complete(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of the caller that the middleware named."""
+        path, method = scope["path"], scope["method"]
+        wire = self._wires.get(path)
+        outlet = ClientOutlet(send)
+        if wire is not None and method == "POST":
+            body = await _body(receive)
+            if body is not None:
+                await self._attended(scope, wire, body, receive, outlet)
+        elif path == _MODELS and method in _READS:
+            await outlet.end(json_answer(200, models_served(self._gateway.tiers)))
+        else:
+            envelope = self._plain if wire is None else wire
+            await outlet.end(unserved_answer(envelope, method, path, served=self._served))
+
+    async def _attended(
+        self, scope: Scope, wire: Wire, body: bytes, receive: Receive, outlet: ClientOutlet
+    ) -> None:
+        """Answer a request; a client that goes away takes it back."""
+        assert self._tasks is not None, "the front is running"
+        with anyio.CancelScope() as cancelling:
+            attending = asyncio.get_running_loop().call_later(
+                ATTEND_AFTER_SECONDS, self._tasks.start_soon, _attend, receive, cancelling
+            )
+            try:
+                await outlet.end(await self._answer(scope, wire, body, outlet))
+            finally:
+                attending.cancel()
+
+    async def _answer(
+        self, scope: Scope, wire: Wire, body: bytes, outlet: ClientOutlet
+    ) -> Answer | None:
+        """Return the answer, None where it was relayed as a stream."""
+        caller: Caller = scope[CALLER_KEY]
+        headers = _headers_of(scope)
         try:
-            content = await request.body()
-        except ClientDisconnect:
-            return Response(status_code=CLIENT_CLOSED)
-        return await _while_connected(request, lambda: self._answer(request, content))
-
-    async def _answer(self, request: Request, content: bytes) -> Response:
-        caller: Caller = request.scope[CALLER_KEY]
-        try:
-            context = read_context(request.headers, {}, caller=caller)
-            chat = parse_chat(content)
+            context = read_context(headers, {}, caller=caller)
+            wishes = wishes_in(headers)
+            request = wire.parse(body, headers=headers)
             session_name, chain = await self._session_of(caller, context)
             if self._overhear is not None:
-                await self._overhear(chain, chat.opening)
-            answer = await self._chat.run(
-                chat, session_name=session_name, chain=chain, context=context
+                await self._overhear(chain, request.opening)
+            return await self._gateway.run(
+                request,
+                wire,
+                session_name=session_name,
+                chain=chain,
+                context=context,
+                outlet=outlet,
+                wishes=wishes,
             )
         except InvalidContextError as error:
-            answer = invalid_answer(InvalidRequestError(str(error)))
+            return invalid_answer(wire, InvalidRequestError(str(error)))
         except InvalidRequestError as error:
-            answer = invalid_answer(error)
+            return invalid_answer(wire, error)
         except UnknownSessionError as error:
-            answer = unknown_session_answer(error)
-        return _response(answer)
-
-    async def _unserved(self, request: Request) -> Response:
-        path = request.scope["path"]
-        return _response(unserved_answer(request.method, path, methods=_SERVED.get(path)))
-
-    async def _models(self, request: Request) -> Response:
-        return _response(Answer(status=200, body=models_served(self._chat.tiers)))
+            return unknown_session_answer(wire, error)
 
 
-async def _while_connected(
-    request: Request, respond: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Return the response, or end the work as soon as the client is gone.
-
-    The body was read before, so all that can still arrive is the end of the connection.
-    """
-    response = Response(status_code=CLIENT_CLOSED)
-    async with anyio.create_task_group() as tasks:
-
-        async def watch() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(watch)
-        response = await respond()
-        tasks.cancel_scope.cancel()
-    return response
+async def _body(receive: Receive) -> bytes | None:
+    """Return the whole body, None where the client left before its end."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        return bytes(message.get("body", b""))
+    parts: list[bytes] = []
+    while message["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+    return None
 
 
-def _response(answer: Answer) -> Response:
-    # Escaped to ASCII, because a provider may have answered with half of a surrogate pair.
-    content = json.dumps(answer.body, separators=(",", ":")).encode()
-    return Response(
-        content,
-        status_code=answer.status,
-        headers=dict(answer.headers),
-        media_type="application/json",
-    )
+def _headers_of(scope: Scope) -> Mapping[str, str]:
+    """Return the headers by their names in lower case; of several of one name the first."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in reversed(scope["headers"])
+    }
+
+
+async def _attend(receive: Receive, cancelling: anyio.CancelScope) -> None:
+    """Cancel when the client goes away; the channel says so when the answer was sent, too."""
+    try:
+        while (await receive())["type"] != "http.disconnect":
+            """Nothing else is of interest: the body was read."""
+    except Exception:
+        # One client's connection is no reason to end the watch over the others'.
+        logger.exception("a model call can no longer be attended to")
+    else:
+        cancelling.cancel()

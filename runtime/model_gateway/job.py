@@ -1,8 +1,10 @@
 """One model call on its way through the gateway, and the record that stays of it."""
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
+
+from governor.affording import affordable_output
 from governor.amounts import Amounts
 from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction
@@ -10,10 +12,13 @@ from governor.pricing import ModelPrice
 from governor.target import CallKind
 from governor.tiers import ModelTier
 from governor.usage import Usage
-from runtime.model_gateway.answers import Answer, denial_answer
-from runtime.model_gateway.metering import NEVER_MEASURED, Metered, estimate_of
-from runtime.model_gateway.request import ChatRequest, Payload
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.answers import denial_answer
+from runtime.model_gateway.measured import NEVER_MEASURED, Metered
+from runtime.model_gateway.metering import estimate_of, heard_of
+from runtime.model_gateway.model_request import ModelRequest, Payload
 from runtime.model_gateway.verdict import Verdict
+from runtime.model_gateway.wires.wire import StreamMeter, Wire
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 
 
@@ -22,18 +27,22 @@ class Job:
     """One call with everything that was resolved for it before admission.
 
     `call` is the word that the ledger and the list of running calls share with tools; its
-    tool is the model, its arguments are the request's body.
+    tool is the model, its arguments are the request's body. `wanted` is the output that it would
+    have had, where the budgets pay for less.
     """
 
     call: ToolCall
     session_name: str
-    request: ChatRequest
+    wire: Wire
+    request: ModelRequest
     tier: ModelTier
     why: str
+    note: str | None
     payload: Payload
     timeout_ms: int
     started_at_ms: int
     policy_version: str
+    wanted: int | None = None
 
     @property
     def estimate(self) -> Amounts:
@@ -45,6 +54,25 @@ class Job:
         """Return the price of the tier, without which no call is admitted."""
         assert self.tier.price is not None, "a tier without a price is refused before admission"
         return self.tier.price
+
+    def clamped(self, denied: Denied, *, output_tokens_min: int) -> "Job | None":
+        """Return the job with as much output as the budgets of a denial still pay for.
+
+        None where that is nothing, or too little to be an answer: then the denial stands.
+        """
+        choices = self.request.choices
+        output_tokens_max = affordable_output(
+            denied, self.price, input_tokens=self.payload.input_tokens_max, choices=choices
+        )
+        asked = self.payload.output_tokens_max // choices
+        if output_tokens_max is None or not output_tokens_max < asked:
+            return None
+        if output_tokens_max < min(output_tokens_min, asked):
+            return None
+        payload = self.wire.payload(
+            self.request, self.tier, note=self.note, output_tokens_max=output_tokens_max
+        )
+        return replace(self, payload=payload, wanted=self.wanted or asked)
 
 
 @dataclass(slots=True)
@@ -59,26 +87,41 @@ class Progress:
     denial: DenialReason | None = None
     answer: Answer | None = None
     result_bytes: int | None = None
+    meter: StreamMeter | None = None
 
     def note(self, verdict: Verdict) -> None:
         """Note how the provider's part ended."""
         self.status, self.detail = verdict.status, verdict.detail
         self.tokens, self.answer = verdict.tokens, verdict.answer
 
+    def note_stream(self, status: CallStatus, detail: str, tokens: Metered) -> None:
+        """Note how a stream ended that the client was given the end of."""
+        self.status, self.detail, self.tokens = status, detail, tokens
+
     def note_fault(self, error: Exception) -> None:
         """Note that the sidecar itself failed; what left it by then is charged as held."""
         self.status = CallStatus.UPSTREAM_FAILED
         self.detail = f"the sidecar failed: {type(error).__name__}"
 
-    def note_denied(self, denied: Denied) -> None:
+    def note_denied(self, wire: Wire, denied: Denied) -> None:
         """Note that the call was denied, before anything of it left for the provider."""
         self.status, self.detail = CallStatus.DENIED, denied.remedy.text
-        self.denial, self.answer = denied.reason, denial_answer(denied)
+        self.denial, self.answer = denied.reason, denial_answer(wire, denied)
 
     def note_release(self, why: str, answer: Answer) -> None:
         """Note that provably nothing reached the provider."""
         self.status, self.detail = CallStatus.RELEASED, why
         self.never_left, self.answer = True, answer
+
+    def heard(self, job: Job, *, why: str) -> Metered:
+        """Return the tokens of a stream as far as it was heard."""
+        assert self.meter is not None, "a stream has begun"
+        return heard_of(self.meter, job.payload, job.tier, why=why)
+
+    def measure(self, job: Job) -> None:
+        """Take a stream that was left in the middle for what was heard of it."""
+        if self.meter is not None and self.tokens is NEVER_MEASURED:
+            self.tokens = self.heard(job, why=NEVER_MEASURED.why)
 
 
 def unpriced(job: Job) -> Denied | None:
@@ -134,14 +177,14 @@ def _arguments_of(job: Job, kept: ArgumentsKept) -> str:
     """Return the text that the record keeps; a prompt has no harmless part to leave in."""
     if kept is not ArgumentsKept.REDACTED:
         return render_arguments(job.call.tool, job.call.arguments, kept)
-    read = job.request.read
-    return json.dumps(
-        {
-            "model": read.model,
-            "messages": len(read.messages),
-            "tools": job.request.tools_count,
-            "n": read.n or 1,
-            "body_bytes": job.request.body_bytes,
-            "output_tokens_max": job.payload.output_tokens_max,
-        }
-    )
+    request = job.request
+    shown = {
+        "model": request.model,
+        "messages": request.messages_count,
+        "tools": request.tools_count,
+        "n": request.choices,
+        "stream": request.is_streamed,
+        "body_bytes": request.body_bytes,
+        "output_tokens_max": job.payload.output_tokens_max,
+    }
+    return msgspec.json.encode(shown).decode()

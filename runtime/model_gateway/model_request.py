@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from governor.tiers import PromptFacts
+from governor.tiers import Extra, PromptFacts
 
 
 class WireName(StrEnum):
@@ -28,12 +28,29 @@ class ImagePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Something beyond the price of tokens, and the field that asks for it."""
+
+    extra: Extra
+    param: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncounted:
+    """Something that the provider holds, whose tokens nobody can count from the request."""
+
+    param: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """A request that can be served: what is read of it, and all that was sent.
 
     `model` is as the client named it. `asks_for_usage` is true where the wire always reports it.
     `output_tokens_asked` is for one choice: None leaves it to the tier, embeddings have 0.
     `opening` is what users said before anything was answered. `fields` is never changed.
+    `more_tokens` is what the provider adds beyond what the bytes of the request stand for.
     """
 
     wire: WireName
@@ -49,6 +66,10 @@ class ModelRequest:
     choices: int = 1
     tools_count: int = 0
     images: tuple[ImagePart, ...] = ()
+    extras: tuple[Asked, ...] = ()
+    uncounted: tuple[Uncounted, ...] = ()
+    more_tokens: int = 0
+    writes_cache: bool = False
     # Of the client's own headers those that mean something to the provider, in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,20 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from governor.call import CallStatus
+from governor.tiers import ModelTier
 from runtime.errors import ProviderError
-from runtime.model_gateway.answers import (
-    BAD_GATEWAY,
-    GATEWAY_TIMEOUT,
-    Answer,
-    provider_answer,
-)
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.answers import BAD_GATEWAY, GATEWAY_TIMEOUT, provider_answer
+from runtime.model_gateway.counting.unreported import is_text_kept, unreported
 from runtime.model_gateway.errors import ProviderTimedOutError
-from runtime.model_gateway.metering import NOTHING_GENERATED, Metered, Unmeasured, metered
-from runtime.model_gateway.providers import ProviderAnswer
-from runtime.model_gateway.request import Payload
+from runtime.model_gateway.measured import NOTHING_GENERATED, Metered, Unmeasured
+from runtime.model_gateway.model_request import Payload
 from runtime.model_gateway.strict_json import object_in
+from runtime.model_gateway.wires.wire import Served, Wire
 
-_OK = 200
+OK = 200
 _REFUSALS = range(400, 500)
 _GAVE_UP_WAITING = (408, 499)
 # These are about our key, not about the client's: relayed, they would send it looking there.
@@ -42,78 +40,94 @@ class Verdict:
     answer: Answer
 
 
-def verdict_on(received: ProviderAnswer, payload: Payload) -> Verdict:
-    """Return what an answer means that the provider gave to `payload`."""
-    body = _object_in(received.content)
-    if received.status == _OK:
-        return _served(body, payload)
-    is_refusal = received.status in _REFUSALS and received.status not in _GAVE_UP_WAITING
-    detail = f"the provider answered {received.status}"
-    if not is_refusal:
-        return _failed(f"{detail}, which does not prove that nothing was generated")
-    reported = None if body is None else body.get("usage")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A whole answer of another status than 200."""
+
+    status: int
+    content: bytes
+    retry_after: str | None
+
+
+def verdict_on_served(wire: Wire, content: bytes, payload: Payload, tier: ModelTier) -> Verdict:
+    """Return what a whole answer with status 200 means that `payload` was given."""
+    served = wire.served(content, payload, keeps_text=is_text_kept(tier))
+    if served.fault:
+        return failed(wire, served.fault)
+    tokens = _tokens_of(served, payload, tier)
     return Verdict(
-        status=CallStatus.UPSTREAM_FAILED,
-        detail=detail,
-        tokens=NOTHING_GENERATED if reported is None else metered(reported, payload),
-        answer=_refusal(received, body),
+        status=CallStatus.OK,
+        detail=tokens.why if isinstance(tokens, Unmeasured) else "",
+        tokens=tokens,
+        answer=Answer(status=OK, content=content),
     )
 
 
-def verdict_without_answer(error: ProviderError) -> Verdict:
+def verdict_on_refused(wire: Wire, refused: Refused, payload: Payload) -> Verdict:
+    """Return what an answer with another status means."""
+    is_refusal = refused.status in _REFUSALS and refused.status not in _GAVE_UP_WAITING
+    detail = f"the provider answered {refused.status}"
+    if not is_refusal:
+        return failed(wire, f"{detail}, which does not prove that nothing was generated")
+    body = _object_in(refused.content)
+    has_usage = body is not None and body.get("usage") is not None
+    return Verdict(
+        status=CallStatus.UPSTREAM_FAILED,
+        detail=detail,
+        tokens=wire.served(refused.content, payload).metered if has_usage else NOTHING_GENERATED,
+        answer=_refusal(wire, refused, body),
+    )
+
+
+def verdict_without_answer(wire: Wire, error: ProviderError) -> Verdict:
     """Return what it means that the request was sent and no whole answer came back."""
     if isinstance(error, ProviderTimedOutError):
         return Verdict(
             status=CallStatus.TIMED_OUT,
             detail=str(error),
             tokens=Unmeasured(why="the call timed out before it was measured"),
-            answer=provider_answer(GATEWAY_TIMEOUT, str(error), code="provider_timed_out"),
+            answer=provider_answer(wire, GATEWAY_TIMEOUT, str(error), code="provider_timed_out"),
         )
-    return _failed(str(error))
+    return failed(wire, str(error))
 
 
-def _served(body: dict[str, object] | None, payload: Payload) -> Verdict:
-    if body is None:
-        return _failed("the provider's answer is not a JSON object")
-    if body.get("error") is not None or not isinstance(body.get("choices"), list):
-        return _failed("the provider's answer holds an error in place of choices")
-    tokens = metered(body.get("usage"), payload)
-    return Verdict(
-        status=CallStatus.OK,
-        detail=tokens.why if isinstance(tokens, Unmeasured) else "",
-        tokens=tokens,
-        answer=Answer(status=_OK, body=body),
-    )
-
-
-def _failed(detail: str) -> Verdict:
+def failed(wire: Wire, detail: str) -> Verdict:
+    """Return what a failure means that proves nothing: it is charged as held."""
     return Verdict(
         status=CallStatus.UPSTREAM_FAILED,
         detail=detail,
         tokens=Unmeasured(why=detail),
         answer=provider_answer(
-            BAD_GATEWAY, f"The model call failed: {detail}.", code="provider_failed"
+            wire, BAD_GATEWAY, f"The model call failed: {detail}.", code="provider_failed"
         ),
     )
 
 
-def _refusal(received: ProviderAnswer, body: dict[str, object] | None) -> Answer:
-    if received.status in _OUR_CREDENTIALS:
+def _tokens_of(served: Served, payload: Payload, tier: ModelTier) -> Metered:
+    if isinstance(served.metered, Unmeasured) and served.produced is not None:
+        return unreported(served.produced, payload, tier, why=served.metered.why)
+    return served.metered
+
+
+def _refusal(wire: Wire, refused: Refused, body: dict[str, object] | None) -> Answer:
+    if refused.status in _OUR_CREDENTIALS:
         return provider_answer(
+            wire,
             BAD_GATEWAY,
             "The model provider refused Flyball's own credentials; an administrator can check "
             "the variable that api_key_from names.",
             code="provider_refused_credentials",
         )
-    headers = {} if received.retry_after is None else {"Retry-After": received.retry_after}
+    headers = {} if refused.retry_after is None else {"Retry-After": refused.retry_after}
     if body is not None and isinstance(body.get("error"), (Mapping, str)):
-        return Answer(status=received.status, body=body, headers=headers)
-    plain = provider_answer(
-        received.status,
-        f"The model provider refused the request with status {received.status}.",
+        return Answer(status=refused.status, content=refused.content, headers=headers)
+    return provider_answer(
+        wire,
+        refused.status,
+        f"The model provider refused the request with status {refused.status}.",
         code="provider_refused",
+        headers=headers,
     )
-    return Answer(status=plain.status, body=plain.body, headers=headers)
 
 
 def _object_in(content: bytes) -> dict[str, object] | None:

@@ -100,8 +100,16 @@ class Response:
 class ConnectionPool:
     """Connections to one server; what is not in use is kept for a while."""
 
-    def __init__(self, name: str, origin: Origin, ways: Ways | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        origin: Origin,
+        ways: Ways | None = None,
+        *,
+        connect_seconds: float = CONNECT_SECONDS_MAX,
+    ) -> None:
         """Take the upstream's name, for messages, where it is, and how names are resolved."""
+        self._connect_seconds = connect_seconds
         self._name = name
         self._origin = origin
         self._ways = ways or Ways()
@@ -146,7 +154,7 @@ class ConnectionPool:
     async def _opened(self) -> "_Connection":
         origin = self._origin
         try:
-            with anyio.fail_after(CONNECT_SECONDS_MAX):
+            with anyio.fail_after(self._connect_seconds):
                 addresses = await self._ways.to(origin.host, origin.port)
                 for address in addresses[:-1]:
                     with suppress(OSError), anyio.move_on_after(ADDRESS_SECONDS_MAX):
@@ -155,7 +163,7 @@ class ConnectionPool:
         except UpstreamNotReachedError as error:
             raise type(error)(f"upstream {self._name}: {error}") from error
         except TimeoutError as error:
-            message = f"cannot connect within {CONNECT_SECONDS_MAX:.0f} s"
+            message = f"cannot connect within {self._connect_seconds:g} s"
             raise UpstreamRefusedError(f"upstream {self._name}: {message}") from error
         except OSError as error:  # a certificate's fault among them
             message = f"upstream {self._name}: cannot connect: {error}"

@@ -46,6 +46,14 @@ class StreamMeter(Protocol):
         ...
 
     @property
+    def is_whole(self) -> bool:
+        """Tell whether nothing is missing of the answer, though its end may not have been heard.
+
+        It is asked where the provider has closed the stream in good order: some leave out the end.
+        """
+        ...
+
+    @property
     def fault(self) -> str:
         """Return what was wrong with the stream, "" while it is well; never a quotation."""
         ...

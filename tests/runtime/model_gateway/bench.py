@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 from pydantic import SecretStr
-from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from governor.amounts import Amounts, Unit
@@ -25,9 +24,13 @@ from governor.turn_policy import TurnPolicy
 from governor.window import Lifetime, Window
 from memory_store.errors import UnknownReservationError
 from memory_store.testing import MemoryLedger
-from runtime.model_gateway.chat import ChatGateway
+from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
-from runtime.model_gateway.providers import ProviderPool, ProviderSpec
+from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
+from runtime.model_gateway.ports import TierRouter
+from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
+from tests.runtime.model_gateway.provider_server import ProviderServer, provider_server
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
 from tool_gateway.contention import Contention
@@ -155,6 +158,7 @@ class House:
     running: RunningCalls
     turnstile: Turnstile
     requests: list[httpx.Request]
+    server: ProviderServer
     prices: PriceList = field(default_factory=PriceList)
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
@@ -231,6 +235,9 @@ async def open_house(
     admin_contact: str | None = None,
     turns: TurnPolicy | None = None,
     contention: Contention | None = None,
+    timeouts: Timeouts | None = None,
+    output_tokens_min: int = OUTPUT_TOKENS_MIN,
+    router: TierRouter | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -240,44 +247,56 @@ async def open_house(
         requests.append(request)
         return await house.handler(request)
 
-    spec = ProviderSpec(
-        name="lab",
-        base_url=base_url or "http://lab.test/v1",
-        api_key=SecretStr(key),
-        timeout_ms=timeout_ms,
-    )
-    transport = None if base_url else httpx.MockTransport(handle)
     clock = Clock()
     turnstile = Turnstile(contention or Contention(), clock=clock)
-    async with ProviderPool([spec], transport=transport) as pool:
-        books = Books(ledger=ledger, clock=clock)
-        chat = ChatGateway(
-            books=books,
-            turns=a_gate(books, clock, policy=turns),
-            clock=clock,
-            tiers=(tier(),) if tiers is None else tiers,
-            prices=lambda: house.prices,
-            rules=rules,
-            providers=pool,
-            running=running,
-            arguments_kept=kept,
-            policy_version=lambda: "v1",
-            tracker=tracker,
-            admin_contact=admin_contact,
-            turnstile=turnstile,
+    async with provider_server(handle) as server:
+        spec = ProviderSpec(
+            name="lab",
+            base_url=base_url or f"http://127.0.0.1:{server.port}/v1",
+            api_key=SecretStr(key),
+            timeouts=timeouts or Timeouts(whole_ms=timeout_ms),
         )
-        app = authenticated(Starlette(routes=ModelFront(chat, session_of=session_of).routes()))
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://flyball.test",
-            headers={"Authorization": f"Bearer {CLIENT_TOKEN}"},
-        ) as client:
-            house = House(
-                client=client,
-                app=app,
-                ledger=ledger,
+        books = Books(ledger=ledger, clock=clock)
+        choosing = Choosing(
+            tiers=(tier(),) if tiers is None else tiers,
+            rules=rules,
+            prices=lambda: house.prices,
+            books=books,
+            router=router,
+        )
+        async with ProviderPool([spec]) as pool:
+            models = ModelGateway(
+                books=books,
+                turns=a_gate(books, clock, policy=turns),
+                clock=clock,
+                choosing=choosing,
+                providers=pool,
                 running=running,
+                arguments_kept=kept,
+                policy_version=lambda: "v1",
+                tracker=tracker,
+                admin_contact=admin_contact,
                 turnstile=turnstile,
-                requests=requests,
+                output_tokens_min=output_tokens_min,
             )
-            yield house
+            front = ModelFront(models, session_of=session_of)
+            app = authenticated(front)
+            async with front.running(), client_of(app) as client:
+                house = House(
+                    client=client,
+                    app=app,
+                    ledger=ledger,
+                    running=running,
+                    turnstile=turnstile,
+                    requests=requests,
+                    server=server,
+                )
+                yield house
+
+
+def client_of(app: ASGIApp) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url="http://flyball.test",
+        headers={"Authorization": f"Bearer {CLIENT_TOKEN}"},
+    )

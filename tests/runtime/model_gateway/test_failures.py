@@ -9,7 +9,8 @@ from governor.call import CallRecord, CallStatus
 from governor.events import Settled
 from governor.ids import ReservationId
 from governor.usage import Usage
-from runtime.model_gateway import providers
+from runtime.model_gateway import gateway
+from runtime.model_gateway.providers import pool
 from tests.runtime.model_gateway.bench import House, answer_well, completion, open_house
 
 pytestmark = pytest.mark.anyio
@@ -87,11 +88,8 @@ async def test_reasoning_that_only_the_total_counts_is_charged_as_output(house: 
     assert await house.ledger.spent() == (10 + 2 * 35, 0)
 
 
-@pytest.mark.parametrize(
-    "error", [httpx.ConnectError("x"), httpx.ConnectTimeout("x"), httpx.PoolTimeout("x")]
-)
-async def test_a_provider_that_is_not_reached_costs_nothing(house: House, error: Exception) -> None:
-    house.provider_raises(error)
+async def test_a_provider_that_is_not_reached_costs_nothing(house: House) -> None:
+    await house.server.leave()
 
     response = await house.chat()
 
@@ -102,13 +100,10 @@ async def test_a_provider_that_is_not_reached_costs_nothing(house: House, error:
     assert await house.ledger.spent() == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "error", [httpx.ReadError("x"), httpx.WriteError("x"), httpx.RemoteProtocolError("x")]
-)
 async def test_a_connection_that_breaks_after_the_request_left_is_charged_as_held(
-    house: House, error: Exception
+    house: House,
 ) -> None:
-    house.provider_raises(error)
+    house.provider_raises(httpx.ReadError("x"))
 
     response = await house.chat()
 
@@ -116,17 +111,6 @@ async def test_a_connection_that_breaks_after_the_request_left_is_charged_as_hel
     assert response.json()["error"]["code"] == "provider_failed"
     assert house.record.status is CallStatus.UPSTREAM_FAILED
     await expect_charged_as_held(house, why="failed after the request was sent")
-
-
-async def test_a_read_that_times_out_is_charged_as_held(house: House) -> None:
-    house.provider_raises(httpx.ReadTimeout("x"))
-
-    response = await house.chat()
-
-    assert response.status_code == 504
-    assert response.json()["error"]["code"] == "provider_timed_out"
-    assert house.record.status is CallStatus.TIMED_OUT
-    await expect_charged_as_held(house, why="timed out")
 
 
 async def test_an_answer_that_never_ends_is_given_up_at_the_providers_timeout() -> None:
@@ -141,6 +125,8 @@ async def test_an_answer_that_never_ends_is_given_up_at_the_providers_timeout() 
             response = await house.chat()
 
         assert response.status_code == 504
+        assert response.json()["error"]["code"] == "provider_timed_out"
+        assert house.record.status is CallStatus.TIMED_OUT
         await expect_charged_as_held(house, why="timed out")
 
 
@@ -250,7 +236,7 @@ async def test_half_a_surrogate_pair_in_an_answer_is_relayed(house: House) -> No
 async def test_an_answer_that_is_too_large_is_given_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "ANSWER_BYTES_MAX", 1000)
+    monkeypatch.setattr(pool, "ANSWER_BYTES_MAX", 1000)
     house.provider_answers(200, json=completion(padding="x" * 1000))
 
     response = await house.chat()
@@ -377,11 +363,13 @@ async def test_twice_as_many_chats_as_a_budget_pays_for_never_overspend_it(house
 
 
 async def test_a_fault_of_the_sidecars_own_is_recorded_as_one_and_charged_as_held(
-    house: House,
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.provider_raises(ZeroDivisionError())
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
 
-    with pytest.raises(ExceptionGroup):
+    monkeypatch.setattr(gateway, "ask", fail)
+    with pytest.raises(ZeroDivisionError):
         await house.chat()
 
     assert house.record.status is CallStatus.UPSTREAM_FAILED

@@ -1,12 +1,13 @@
 """Chats while the ledger fails, or their hold does not end: fail closed, charge once."""
 
+import httpx
 import pytest
 
+from governor.admission import AdmissionRequest
 from governor.amounts import Unit
-from governor.call import CallStatus
 from governor.denial import DenialReason
-from governor.ids import ReservationId
-from tests.runtime.model_gateway.bench import House
+from governor.reservation import ReservationState
+from tests.runtime.model_gateway.bench import House, answer_well
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 
@@ -39,38 +40,37 @@ async def test_without_the_ledger_nothing_is_started(
     assert house.requests == []
 
 
-async def test_a_mark_that_is_not_stored_lets_nothing_leave(house: House) -> None:
-    async def down(*_: object, **__: object) -> None:
-        raise LedgerUnavailableError
+async def test_a_chat_is_marked_as_forwarded_before_its_first_byte_leaves(house: House) -> None:
+    states: list[ReservationState] = []
 
-    house.ledger.forward = down  # type: ignore[method-assign]  # it is down
-    response = await house.chat()
+    async def look(request: httpx.Request) -> httpx.Response:
+        states.extend(hold.reservation.state for hold in house.ledger._holds.values())
+        return await answer_well(request)
 
-    assert response.status_code == 429
-    assert response.json()["error"]["code"] == "ledger_unavailable"
-    assert house.requests == []
-    assert house.record.status is CallStatus.DENIED
-    assert house.record.denial is DenialReason.LEDGER_UNAVAILABLE
-    assert await house.ledger.spent() == (0, 0)
+    house.handler = look
+    await house.chat()
+
+    assert states == [ReservationState.FORWARDED]
 
 
 @pytest.mark.requirement("session.closed-denies")
 async def test_a_chat_whose_session_was_ended_before_it_left_is_denied(house: House) -> None:
-    forward = house.ledger.forward
+    await house.chat()
+    house.requests.clear()
+    admit, spent = house.ledger.admit, await house.ledger.spent()
 
-    async def forward_too_late(reservation_id: ReservationId) -> object:
-        [session] = house.ledger._sessions
-        house.ledger.close_session(session)
-        return await forward(reservation_id)
+    async def admit_too_late(request: AdmissionRequest) -> object:
+        house.ledger.close_session(request.chain.session)
+        return await admit(request)
 
-    house.ledger.forward = forward_too_late  # type: ignore[method-assign]  # between the two
+    house.ledger.admit = admit_too_late  # type: ignore[assignment]  # just before
     response = await house.chat()
 
     assert response.status_code == 429
     assert response.json()["error"]["code"] == "session_closed"
     assert house.requests == []
     assert house.record.denial is DenialReason.SESSION_CLOSED
-    assert await house.ledger.spent() == (0, 0)
+    assert await house.ledger.spent() == spent
 
 
 async def test_an_answer_stands_though_it_could_not_be_settled(house: House) -> None:

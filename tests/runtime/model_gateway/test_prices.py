@@ -1,6 +1,7 @@
 """Which price a chat is held and charged by, and what cached input costs."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from governor.amounts import Unit
 from governor.pricing import ListedPrice, ModelPrice, PriceList
-from runtime.model_gateway.metering import Measured, metered
-from runtime.model_gateway.request import Payload
+from runtime.model_gateway.measured import Measured
+from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat_request import parse_chat
+from runtime.model_gateway.wires.openai_usage import metered
 from tests.runtime.model_gateway.bench import (
     House,
     answer_well,
@@ -162,7 +165,8 @@ async def test_cached_input_without_a_price_of_its_own_costs_what_other_input_do
     cached=st.integers(-300, 300) | st.floats() | st.none() | st.text(max_size=3),
 )
 def test_never_more_is_cached_than_came_in(prompt: int, cached: object) -> None:
-    payload = Payload(content=b"", input_tokens_max=100, output_tokens_max=10)
+    request = parse_chat(b'{"model": "low", "messages": [{"role": "user", "content": "hi"}]}')
+    payload = replace(OpenAiChat().payload(request, tier()), input_tokens_max=100)
     details = {"cached_tokens": cached}
 
     found = metered(

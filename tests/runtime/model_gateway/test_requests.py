@@ -10,61 +10,60 @@ from hypothesis import strategies as st
 from governor.amounts import AMOUNT_MAX, Unit
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.metering import estimate_of
-from runtime.model_gateway.request import (
+from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat_request import (
     CHOICES_MAX,
     MESSAGES_MAX,
     TOOLS_MAX,
     parse_chat,
-    payload_for,
 )
 from tests.runtime.model_gateway.bench import CHAT, House, price, tier
 
 USER = {"role": "user", "content": "hi"}
-TEXT = {"type": "text", "text": "hi"}
-IMAGE = {"type": "image_url", "image_url": {"url": "https://images.test/1.png"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
+FILE = {"type": "file", "file": {"file_id": "file-1"}}
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("fields", "param", "says"),
     [
-        ({"stream": True}, "stream", "not served yet"),
-        ({"model": None}, "model", "string"),
-        ({"model": ""}, "model", "at least 1"),
-        ({"model": "m" * 201}, "model", "at most 200"),
-        ({"messages": None}, "messages", "list"),
-        ({"messages": []}, "messages", "at least 1"),
+        ({"stream": "yes"}, "stream", "true or false"),
+        ({"stream_options": []}, "stream_options", "object"),
+        ({"model": None}, "model", "1 to 200 characters"),
+        ({"model": ""}, "model", "1 to 200 characters"),
+        ({"model": "m" * 201}, "model", "1 to 200 characters"),
+        ({"messages": None}, "messages", "at least one"),
+        ({"messages": {}}, "messages", "list"),
+        ({"messages": []}, "messages", "at least one"),
         ({"messages": [USER] * (MESSAGES_MAX + 1)}, "messages", f"at most {MESSAGES_MAX}"),
-        ({"messages": ["hi"]}, "messages.0", "dictionary"),
+        ({"messages": ["hi"]}, "messages.0", "object"),
         ({"messages": [{"content": "hi"}]}, "messages.0.role", "required"),
+        ({"messages": [{**USER, "role": "r" * 33}]}, "messages.0.role", "short"),
         ({"messages": [{**USER, "content": 7}]}, "messages.0.content", "string"),
-        ({"messages": [{**USER, "content": [IMAGE]}]}, "messages.0.content", "only text"),
+        ({"messages": [{**USER, "content": ["hi"]}]}, "messages.0.content", "object"),
+        ({"messages": [{**USER, "content": [SOUND]}]}, "messages.0.content", "input_audio"),
+        ({"messages": [{**USER, "content": [FILE]}]}, "messages.0.content", "bounded"),
+        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "messages.0.content", "url"),
         ({"tools": {}}, "tools", "list"),
+        ({"tools": [7]}, "tools.0", "object"),
         ({"tools": [{}] * (TOOLS_MAX + 1)}, "tools", f"at most {TOOLS_MAX}"),
-        ({"n": 0}, "n", "greater"),
-        ({"n": CHOICES_MAX + 1}, "n", "less"),
-        ({"n": True}, "n", "integer"),
-        ({"max_tokens": 1.0}, "max_tokens", "integer"),
-        ({"max_completion_tokens": -1}, "max_completion_tokens", "greater"),
+        ({"n": 0}, "n", "from 1"),
+        ({"n": CHOICES_MAX + 1}, "n", f"at most {CHOICES_MAX}"),
+        ({"n": True}, "n", "whole number"),
+        ({"max_tokens": 1.0}, "max_tokens", "whole number"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens", "from 1"),
         ({"audio": {"voice": "x"}}, "audio", "price"),
-        ({"prediction": {"type": "content"}}, "prediction", "price"),
-        ({"web_search_options": {}}, "web_search_options", "price"),
+        ({"prediction": {"type": "content"}}, "prediction", "billed besides"),
+        ({"web_search_options": {}}, "web_search_options", "bills"),
         ({"models": ["dearer"]}, "models", "price"),
-        ({"plugins": [{"id": "web"}]}, "plugins", "price"),
+        ({"plugins": [{"id": "web"}]}, "plugins", "bills"),
         ({"provider": {"order": ["x"]}}, "provider", "price"),
-        ({"future": 0}, "future", "price"),
-        ({"tools": [{"type": "web_search"}]}, "tools", 'of type "function"'),
-        ({"tools": [{"type": "function", "cache_control": {}}]}, "tools", "cache_control"),
-        ({"messages": [{**USER, "cache_control": {}}]}, "messages.0", "cache_control"),
-        ({"messages": [{**USER, "audio": {"id": "a"}}]}, "messages.0", "audio"),
-        (
-            {"messages": [{**USER, "content": [{**TEXT, "cache_control": {}}]}]},
-            "messages.0.content",
-            "cache_control",
-        ),
-        ({"modalities": ["text", "audio"]}, "modalities", "text"),
-        ({"service_tier": "priority"}, "service_tier", "cost more"),
-        ({"service_tier": ["x"]}, "service_tier", "cost more"),
+        ({"tools": [{"type": "web_search"}]}, "tools", "provider runs this itself"),
+        ({"messages": [{**USER, "audio": {"id": "a"}}]}, "messages.0", "price"),
+        ({"modalities": ["text", "audio"]}, "modalities", "price"),
+        ({"service_tier": "priority"}, "service_tier", "charges more"),
+        ({"service_tier": ["x"]}, "service_tier", "charges more"),
     ],
 )
 async def test_a_field_that_cannot_be_served_is_named(
@@ -125,19 +124,34 @@ async def test_a_context_that_is_too_long_is_a_400(house: House, header: str) ->
 
 @pytest.mark.anyio
 async def test_what_costs_no_more_is_let_through(house: House) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://images.test/1.png"}}
+    tool = {"type": "custom", "custom": {"name": "t"}, "strict": True}
     response = await house.chat(
-        stream=False, service_tier="flex", modalities=["text"], audio=None, stop=["x"]
+        messages=[{**USER, "content": [image], "name": "ada", "future": [1]}],
+        tools=[tool],
+        stream=False,
+        service_tier="flex",
+        modalities=["text"],
+        audio=None,
+        stop=["x"],
+        invented={"by": ["the", "provider"], "at": 1.5},
     )
 
     assert response.status_code == 200
-    assert house.sent["service_tier"] == "flex"
+    sent = house.sent
+    assert sent["service_tier"] == "flex"
+    assert sent["invented"] == {"by": ["the", "provider"], "at": 1.5}
+    assert sent["messages"] == [{**USER, "content": [image], "name": "ada", "future": [1]}]
+    assert sent["tools"] == [tool]
+    # An image takes more than its address does.
+    assert house.record.estimate.of(Unit.INPUT_TOKENS) > len(house.requests[-1].content) + 1_000
 
 
 def test_an_estimate_that_no_budget_could_hold_is_still_a_number() -> None:
     dear = tier(priced=price(input_usd=1, output_usd=1_000_000), output_tokens_max=AMOUNT_MAX)
     request = parse_chat(json.dumps({"model": "low", "messages": [USER], "n": 128}).encode())
 
-    estimate = estimate_of(payload_for(request, dear), dear, timeout_ms=1)
+    estimate = estimate_of(OpenAiChat().payload(request, dear), dear, timeout_ms=1)
 
     assert estimate.of(Unit.COST_MICROUSD) == AMOUNT_MAX
 
@@ -153,7 +167,7 @@ JSON = st.recursive(
 def test_any_body_is_either_refused_or_bounded(fields: dict[str, Any]) -> None:
     body = {"model": "low", "messages": [USER], **fields}
     try:
-        payload = payload_for(parse_chat(json.dumps(body).encode()), tier())
+        payload = OpenAiChat().payload(parse_chat(json.dumps(body).encode()), tier())
     except InvalidRequestError:
         return
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.scope import ScopeChain
 from runtime.model_gateway.front import ModelFront
-from runtime.model_gateway.request import parse_chat
+from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller
 
@@ -62,14 +61,14 @@ async def test_each_chat_is_heard_before_it_is_answered() -> None:
         heard.append((chain.session, words))
 
     front = ModelFront(Chat(), session_of=session_of, overhear=overhear)
-    app = Starlette(routes=front.routes())
 
     async def as_ada(scope: Scope, receive: Receive, send: Send) -> None:
         scope[CALLER_KEY] = Caller(tenant=CHAIN.tenant, agent=CHAIN.agent, token_id="t")
-        await app(scope, receive, send)
+        await front(scope, receive, send)
 
     transport = httpx.ASGITransport(as_ada, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://agents") as client:
+    client = httpx.AsyncClient(transport=transport, base_url="http://agents")
+    async with front.running(), client:
         body = {"model": "low", "messages": [{"role": "user", "content": "Send it to Zoe"}]}
         await client.post("/v1/chat/completions", json=body)
 

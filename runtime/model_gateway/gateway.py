@@ -1,59 +1,72 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from urllib.parse import quote
+from typing import Protocol
+
+import anyio.lowlevel
 
 from governor.admission import AdmissionRequest
-from governor.amounts import Amounts
-from governor.call import CallRecord, Idempotency, ToolCall
+from governor.amounts import Amounts, Unit
+from governor.call import CallRecord, CallStatus, Idempotency, ToolCall
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved
 from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
-from governor.pricing import PriceList
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
-from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
+from governor.tiers import ModelTier, TierChoice
 from governor.tracker import Tracker
 from governor.usage import Usage
-from runtime.errors import ProviderError
+from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.answers import (
     BAD_GATEWAY,
     GATEWAY_TIMEOUT,
     TOO_MANY_REQUESTS,
-    Answer,
     key_reused_answer,
-    provider_answer,
     replayed_answer,
     stopped_answer,
     unknown_model_answer,
+    unspoken_answer,
 )
-from runtime.model_gateway.errors import ProviderNotReachedError
+from runtime.model_gateway.asking import ask, say_last
+from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.job import Job, Progress, record_of, unpriced
 from runtime.model_gateway.metering import usage_of
-from runtime.model_gateway.providers import ProviderPool
-from runtime.model_gateway.request import ChatRequest, payload_for
-from runtime.model_gateway.verdict import verdict_on, verdict_without_answer
+from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.ports import CallEnd, Wishes
+from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_gateway.streams.relay import Outlet
+from runtime.model_gateway.telling import annotated, named, stream_headers
+from runtime.model_gateway.wires.openai_errors import STOPPED
+from runtime.model_gateway.wires.wire import Wire
 from tool_gateway import telemetry
 from tool_gateway.books import Books
 from tool_gateway.denials import advised
 from tool_gateway.identity import CallContext
-from tool_gateway.metering import usage_json
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import ArgumentsKept, payload_hash
 from tool_gateway.running import Running, RunningCalls
-from tool_gateway.tracking import Tracked
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Passage, Turnstile
 
-CALL_HEADER = "Flyball-Call"
-TIER_HEADER = "Flyball-Tier"
+# An answer of fewer tokens is hardly one; a request that itself asks for fewer may have them.
+OUTPUT_TOKENS_MIN = 16
+# Others take from the same budgets between a denial and the next try.
+_CLAMPS_MAX = 3
 # The provider refused for its rate, failed, or never answered.
 _LOAD = frozenset({TOO_MANY_REQUESTS, BAD_GATEWAY, GATEWAY_TIMEOUT})
 
 
-class ChatGateway:
+class StreamOutlet(Outlet, Protocol):
+    """Where a stream goes, with the headers that it begins with."""
+
+    def name(self, headers: Mapping[str, str]) -> None:
+        """Take the headers, before anything is relayed."""
+        ...
+
+
+class ModelGateway:
     """Runs model calls under budgets; whatever happens, each reservation is ended once."""
 
     def __init__(
@@ -62,9 +75,7 @@ class ChatGateway:
         books: Books,
         turns: TurnGate,
         clock: Clock,
-        tiers: tuple[ModelTier, ...],
-        prices: Callable[[], PriceList],
-        rules: tuple[TierRule, ...],
+        choosing: Choosing,
         providers: ProviderPool,
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
@@ -72,20 +83,19 @@ class ChatGateway:
         turnstile: Turnstile,
         tracker: Tracker = Tracker.OFF,
         admin_contact: str | None = None,
+        output_tokens_min: int = OUTPUT_TOKENS_MIN,
     ) -> None:
         """Take the parts; `providers` is entered by whoever made it, before the first call.
 
-        `prices` is asked at each call, for it may change; a tier's own price goes before it.
-        `tracker` says whether models are told what remains; denials name `admin_contact`.
+        `tracker` says whether models are told what remains; denials name `admin_contact`. What
+        is affordable is not answered with less than `output_tokens_min`.
         """
-        for tier in tiers:
+        for tier in choosing.tiers:
             assert tier.provider in providers, f"tier {tier.name} has no provider"
         self._books = books
         self._turns = turns
         self._clock = clock
-        self._tiers = tiers
-        self._prices = prices
-        self._rules = rules
+        self._choosing = choosing
         self._providers = providers
         self._running = running
         self._arguments_kept = arguments_kept
@@ -93,27 +103,49 @@ class ChatGateway:
         self._tracker = tracker
         self._admin_contact = admin_contact
         self._turnstile = turnstile
+        self._output_tokens_min = output_tokens_min
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
         """Return what can be asked for at its present price, cheapest first by convention."""
-        prices = self._prices()
-        return tuple(tier.priced_by(prices) for tier in self._tiers)
+        return self._choosing.priced
 
     async def run(
-        self, request: ChatRequest, *, session_name: str, chain: ScopeChain, context: CallContext
-    ) -> Answer:
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+        outlet: StreamOutlet,
+        wishes: Wishes,
+    ) -> Answer | None:
         """Answer `request` if every budget allows it; a denial is an answer too.
 
+        None: the answer was relayed to `outlet` as a stream, which has been given its end.
+
         Raises:
-            InvalidRequestError: the request cannot be written as the provider's JSON.
+            InvalidRequestError: the tier cannot serve what the request asks for.
         """
-        choice = choose_tier(request.read.model, self._tiers, self._rules, request.facts)
+        call_id = CallId(self._clock.fresh("call"))
+        choice = await self._choosing.choose(
+            request,
+            wire,
+            call_id=call_id,
+            session_name=session_name,
+            chain=chain,
+            context=context,
+            wishes=wishes,
+            now_ms=self._clock.now_ms(),
+        )
         if choice is None:
-            return unknown_model_answer(request.read.model)
+            return self._unserved(wire, request.model)
         job = self._job(
             request,
+            wire,
             choice,
+            call_id=call_id,
             note=await self._note(chain, context),
             session_name=session_name,
             chain=chain,
@@ -129,44 +161,66 @@ class ChatGateway:
                 call, kind=CallKind.MODEL, backend=job.tier.provider
             ) as passage,
         ):
-            return await self._run_tracked(job, running, passage, task_class=context.task_class)
+            # Stopped here, it has no slot; it is stopped for good before anything of it leaves.
+            if not passage.at_once():
+                with running.stoppable():
+                    await passage.turn()
+            if passage.has_waited:
+                job = replace(job, started_at_ms=self._clock.now_ms())
+            return await self._run_tracked(
+                job, running, passage, outlet, task_class=context.task_class
+            )
+
+    def _unserved(self, wire: Wire, model: str) -> Answer:
+        known = {name for tier in self._choosing.tiers for name in (tier.name, tier.model)}
+        return (unspoken_answer if model in known else unknown_model_answer)(wire, model)
 
     async def _run_tracked(
-        self, job: Job, running: Running, passage: Passage, *, task_class: TaskClass | None
-    ) -> Answer:
-        # Stopped here, it has no slot: then the ledger says why it may not run, or it is
-        # stopped where it would.
-        with running.stoppable():
-            await passage.turn()
-        if passage.has_waited:
-            job = replace(job, started_at_ms=self._clock.now_ms())
-        request = self._request(job)
-        # Before it is stored, so that no clock is faster.
-        running.runs_on(request.call_id, request.reservation_id)
-        decision = passage.denied or await self._turns.admit(request, task_class=task_class)
-        match decision:
-            case Denied():
-                return await self._deny(job, decision)
-            case KeyReused():
-                return key_reused_answer()
-            case Replayed():
-                return replayed_answer(decision)
-            case Reserved():
-                return await self._run_reserved(job, decision, running, passage)
+        self,
+        job: Job,
+        running: Running,
+        passage: Passage,
+        outlet: StreamOutlet,
+        *,
+        task_class: TaskClass | None,
+    ) -> Answer | None:
+        """Admit the call, with less output where only that can be paid for, and run it."""
+        first: Denied | None = None
+        for _ in range(_CLAMPS_MAX):
+            request = self._request(job)
+            # Before it is stored, so that no clock is faster.
+            running.runs_on(request.call_id, request.reservation_id)
+            decision = passage.denied or await self._turns.admit(request, task_class=task_class)
+            match decision:
+                case KeyReused():
+                    return key_reused_answer(job.wire)
+                case Replayed():
+                    return replayed_answer(job.wire, decision)
+                case Reserved():
+                    return await self._run_reserved(job, decision, running, passage, outlet)
+                case Denied():
+                    first = first or decision
+                    less = job.clamped(decision, output_tokens_min=self._output_tokens_min)
+                    if less is None:
+                        break
+                    job = less
+        assert first is not None, "whoever was not admitted was denied"
+        return await self._deny(job, first)
 
     def _job(
         self,
-        request: ChatRequest,
+        request: ModelRequest,
+        wire: Wire,
         choice: TierChoice,
         *,
+        call_id: CallId,
         note: str | None,
         session_name: str,
         chain: ScopeChain,
         context: CallContext,
     ) -> Job:
         # Held and charged by one list, whichever is in force when the call ends.
-        tier = choice.tier.priced_by(self._prices())
-        call_id = CallId(self._clock.fresh("call"))
+        tier = choice.tier
         key = context.idempotency_key
         call = ToolCall(
             call_id=call_id,
@@ -178,19 +232,19 @@ class ChatGateway:
             idempotency=None
             if key is None
             # Hashed as it was asked, so that a tier that `auto` chose anew is no other payload.
-            else Idempotency(
-                key=key, payload_hash=payload_hash(request.read.model, request.fields)
-            ),
+            else Idempotency(key=key, payload_hash=payload_hash(request.model, request.fields)),
             urgency=context.urgency,
         )
         return Job(
             call=call,
             session_name=session_name,
+            wire=wire,
             request=request,
             tier=tier,
             why=choice.why,
-            payload=payload_for(request, tier, note=note),
-            timeout_ms=self._providers.timeout_ms(tier.provider),
+            note=note,
+            payload=wire.payload(request, tier, note=note),
+            timeout_ms=self._providers.timeouts(tier.provider).whole_ms,
             started_at_ms=self._clock.now_ms(),
             policy_version=self._policy_version(),
         )
@@ -222,21 +276,29 @@ class ChatGateway:
             now_ms=job.started_at_ms,
             expires_at_ms=job.started_at_ms + job.timeout_ms + EXPIRY_GRACE_MS,
             idempotency=call.idempotency,
+            # It has its slot, so nothing stands between the hold and the first byte.
+            leaves_at_once=True,
         )
 
     async def _run_reserved(
-        self, job: Job, reserved: Reserved, running: Running, passage: Passage
-    ) -> Answer:
+        self,
+        job: Job,
+        reserved: Reserved,
+        running: Running,
+        passage: Passage,
+        outlet: StreamOutlet,
+    ) -> Answer | None:
         progress = Progress()
         reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
         try:
             with telemetry.span("flyball.run"):
-                await self._ask_provider(job, progress, running, passage, reservation_id)
+                await self._ask_provider(job, progress, running, outlet)
         except Exception as error:
             progress.note_fault(error)
             raise
         finally:
+            progress.measure(job)
             wall_ms = self._clock.elapsed_ms() - began
             passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
             usage = _usage(job, progress, wall_ms=wall_ms)
@@ -248,56 +310,63 @@ class ChatGateway:
                 wall_ms=wall_ms,
             )
             settled = await self._books.end(reservation_id, record)
-        assert progress.answer is not None, "a call that was not cancelled has an answer"
-        standing = await self._books.after(settled, job.call.chain)
-        answer = _annotated(progress.answer, job, standing, usage)
+            await self._tell_router(record, usage, wall_ms=wall_ms)
         turns = self._turns.observed_chat(record)
-        return answer if turns is None else answer.with_flyball({"turns": turns}, headers={})
+        if progress.answer is None:
+            return None
+        standing = await self._books.after(settled, job.call.chain)
+        answer = annotated(progress.answer, job, standing, usage)
+        return answer if turns is None else answer.with_flyball({"turns": turns})
 
     async def _ask_provider(
-        self,
-        job: Job,
-        progress: Progress,
-        running: Running,
-        passage: Passage,
-        reservation_id: ReservationId,
+        self, job: Job, progress: Progress, running: Running, outlet: StreamOutlet
     ) -> None:
         """Forward the request and note in `progress` how it went."""
-        with running.stoppable():
-            # Until the mark is stored nothing leaves, whoever cancels: the hold is refundable.
-            denied = await passage.turn() or await self._books.forward(reservation_id)
-            if denied is not None:
-                progress.note_denied(self._told(job, denied))
-                return
+        with running.stoppable() as scope:
+            # Whoever was stopped up to here has sent nothing, whatever the mark says.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            if job.request.is_streamed:
+                standing = await self._books.tracked(job.call.chain)
+                outlet.name(stream_headers(job, standing))
             progress.never_left = False
-            try:
-                received = await self._providers.post_chat(job.tier.provider, job.payload.content)
-            except ProviderNotReachedError as error:
-                answer = provider_answer(BAD_GATEWAY, str(error), code="provider_unreachable")
-                progress.note_release(str(error), answer)
-            except ProviderError as error:
-                progress.note(verdict_without_answer(error))
-            else:
-                progress.result_bytes = len(received.content)
-                progress.note(verdict_on(received, job.payload))
-        if progress.answer is None:
+            await ask(self._providers, job, progress, outlet)
+        if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
+            progress.status = CallStatus.CANCELLED
             progress.detail = running.stopped_why or "stopped"
-            progress.answer = stopped_answer(progress.detail)
+            if outlet.has_begun and progress.meter is not None:
+                message = f"The call was stopped: {progress.detail}."
+                await say_last(outlet, progress.meter.failure(message, code=STOPPED))
+            else:
+                progress.answer = stopped_answer(job.wire, progress.detail)
+
+    async def _tell_router(self, record: CallRecord, usage: Usage | None, *, wall_ms: int) -> None:
+        router = self._choosing.router
+        if router is None:
+            return
+        measured = None if usage is None else usage.measured.by_unit
+        end = CallEnd(
+            status=record.status,
+            usage=usage,
+            cost_microusd=None if measured is None else measured.get(Unit.COST_MICROUSD),
+            wall_ms=wall_ms,
+            ended_at_ms=record.ended_at_ms,
+        )
+        await router.ended(record.call_id, end)
 
     async def _deny(self, job: Job, denied: Denied) -> Answer:
         not_started = Progress()
-        not_started.note_denied(self._told(job, denied))
+        not_started.note_denied(job.wire, self._told(job, denied))
         record = self._record(job, not_started, usage=None, estimate=job.estimate)
         await self._books.note_unheld(record)
         assert not_started.answer is not None, "a denial is an answer"
         standing = await self._books.standing(job.call.chain)
-        return _named(not_started.answer, job).with_flyball({"budget": standing}, headers={})
+        return named(not_started.answer, job).with_flyball({"budget": standing})
 
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""
         telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
-        cheapest = self._tiers[0].name
+        cheapest = self._choosing.tiers[0].name
         return advised(
             denied,
             cheaper=None if job.tier.name == cheapest else f"model {cheapest}",
@@ -333,20 +402,3 @@ def _usage(job: Job, progress: Progress, *, wall_ms: int) -> Usage | None:
     if progress.never_left:
         return None
     return usage_of(progress.tokens, job.price, wall_ms=wall_ms)
-
-
-def _named(answer: Answer, job: Job) -> Answer:
-    """Return the answer with the call and the tier that it is about."""
-    return answer.with_flyball(
-        {"call_id": job.call.call_id, "tier": job.tier.name, "why": job.why},
-        headers={CALL_HEADER: job.call.call_id, TIER_HEADER: quote(job.tier.name, safe=" ")},
-    )
-
-
-def _annotated(answer: Answer, job: Job, standing: Tracked | None, usage: Usage | None) -> Answer:
-    """Return the answer with what the call used and what remains."""
-    member = {
-        "usage": None if usage is None else usage_json(usage),
-        "budget": None if standing is None else standing.shown,
-    }
-    return _named(answer, job).with_flyball(member, headers={})

@@ -1,0 +1,127 @@
+"""Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from governor.amounts import Unit
+from governor.ids import CallId
+from governor.pricing import PriceList
+from governor.scope import ScopeChain
+from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
+from governor.tracker import BudgetLine
+from runtime.model_gateway.errors import InvalidRequestError
+from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.models import AUTO
+from runtime.model_gateway.ports import Candidate, Purse, RouteAsk, TierRouter, Wishes
+from runtime.model_gateway.wires.wire import Wire
+from tool_gateway.books import Books
+from tool_gateway.identity import CallContext
+
+_TEXT_CHARS_MAX = 8_192
+_MICRO_USD = Unit.COST_MICROUSD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing:
+    """The tiers, the rules between them, and who may know better."""
+
+    tiers: tuple[ModelTier, ...]
+    rules: tuple[TierRule, ...]
+    prices: Callable[[], PriceList]
+    books: Books
+    router: TierRouter | None = None
+
+    @property
+    def priced(self) -> tuple[ModelTier, ...]:
+        """Return the tiers at their present prices."""
+        prices = self.prices()
+        return tuple(tier.priced_by(prices) for tier in self.tiers)
+
+    async def choose(
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        call_id: CallId,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+        wishes: Wishes,
+        now_ms: int,
+    ) -> TierChoice | None:
+        """Return the tier for a request; None: nothing serves it on this wire."""
+        spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        choice = choose_tier(request.model, spoken, self.rules, request.facts)
+        if choice is not None and request.model == AUTO and self.router is not None:
+            candidates = self._candidates(request, wire, spoken)
+            routed = await self.router.route(
+                RouteAsk(
+                    call_id=call_id,
+                    chain=chain,
+                    session_name=session_name,
+                    turn=context.turn,
+                    now_ms=now_ms,
+                    task_class=context.task_class,
+                    text=request.facts.text[-_TEXT_CHARS_MAX:],
+                    opening=request.opening,
+                    facts=request.facts,
+                    messages_count=request.messages_count,
+                    tools_count=request.tools_count,
+                    images_count=len(request.images),
+                    candidates=candidates,
+                    purse=await self._purse(chain),
+                    wishes=wishes,
+                )
+            )
+            named = {candidate.tier.name: candidate.tier for candidate in candidates}
+            if routed is not None and routed.tier in named:
+                choice = TierChoice(tier=named[routed.tier], why=routed.why)
+        if choice is None:
+            return None
+        return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
+
+    def _candidates(
+        self, request: ModelRequest, wire: Wire, spoken: tuple[ModelTier, ...]
+    ) -> tuple[Candidate, ...]:
+        """Return the tiers that can serve a request, with the most that each may cost."""
+        found = []
+        prices = self.prices()
+        for tier in (each.priced_by(prices) for each in spoken):
+            if tier.price is None:
+                continue
+            try:
+                payload = wire.payload(request, tier)
+            except InvalidRequestError:
+                continue  # it asks for something that this tier does not serve
+            cost = tier.price.cost_microusd(
+                input_tokens=payload.input_tokens_max, output_tokens=payload.output_tokens_max
+            )
+            found.append(
+                Candidate(
+                    tier=tier,
+                    input_tokens_max=payload.input_tokens_max,
+                    output_tokens_max=payload.output_tokens_max,
+                    cost_max_microusd=cost,
+                )
+            )
+        return tuple(found)
+
+    async def _purse(self, chain: ScopeChain) -> Purse | None:
+        standing = await self.books.tracked(chain)
+        return None if standing is None else purse_of(standing.lines, now_ms=standing.now_ms)
+
+
+def purse_of(lines: tuple[BudgetLine, ...], *, now_ms: int) -> Purse | None:
+    """Return the money budget with the least left; None where money is not limited."""
+    money = [line for line in lines if line.unit is _MICRO_USD and line.every_ms is None]
+    if not money:
+        return None
+    line = min(money, key=lambda each: each.limit - each.used - each.reserved)
+    starts, resets = line.starts_at_ms, line.resets_at_ms
+    return Purse(
+        limit_microusd=line.limit,
+        used_microusd=line.used,
+        reserved_microusd=line.reserved,
+        window_ms=None if starts is None or resets is None else resets - starts,
+        window_left_ms=None if resets is None else max(0, resets - now_ms),
+    )

@@ -1,0 +1,1 @@
+"""Who serves models, and how they are reached."""

@@ -1,0 +1,207 @@
+"""Requests to model providers, on kept connections, one pool for each provider."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from runtime.model_gateway.errors import (
+    ProviderFailedError,
+    ProviderNotReachedError,
+    UnfitProviderError,
+)
+from runtime.model_gateway.model_request import Payload
+from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
+from runtime.model_gateway.wires.wire import Wire
+from tool_gateway.egress.ways import Ways
+from tool_gateway.errors import UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError
+from tool_gateway.upstreams.http1 import ConnectionPool, Exchange, Response
+from tool_gateway.upstreams.origin import Origin, can_be_sent, origin_of
+
+ANSWER_BYTES_MAX = 32 * 1024 * 1024
+# Keys for show ("ollama") are short and may be words of an answer; real ones are longer.
+_KEY_CHARS_HIDDEN_MIN = 16
+_RETRY_AFTER_CHARS_MAX = 6
+_HIDDEN = b"[redacted]"
+_EVENTS = b"text/event-stream"
+
+
+class Received:
+    """A provider's answer, once its head is there."""
+
+    __slots__ = ("_key", "_response", "is_stream", "retry_after", "status")
+
+    def __init__(self, response: Response, key: bytes) -> None:
+        """Take the answer, and the key that is hidden wherever it is quoted."""
+        self._response = response
+        self._key = key
+        self.status = response.status
+        self.is_stream = response.media_type == _EVENTS
+        self.retry_after = _seconds(response.headers.get(b"retry-after"))
+
+    async def whole(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            UpstreamLostError: it broke off.
+            ProviderFailedError: it is larger than `ANSWER_BYTES_MAX`.
+        """
+        try:
+            content = await self._response.read(ANSWER_BYTES_MAX)
+        except UpstreamLostError:
+            raise
+        except UpstreamFailedError as error:
+            message = f"The model provider's answer is larger than {ANSWER_BYTES_MAX} bytes."
+            raise ProviderFailedError(message) from error
+        return self.without_key(content)
+
+    def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, and nothing else is changed in it."""
+        return self._response.parts()
+
+    async def drain(self) -> None:
+        """Wait a moment for the end of a body whose rest nobody needs."""
+        await self._response.drain()
+
+    def without_key(self, content: bytes) -> bytes:
+        """Return a text without our key: some servers quote the credentials they refuse."""
+        if not self._key or self._key not in content:
+            return content
+        return content.replace(self._key, _HIDDEN)
+
+
+class Asked:
+    """One request to a provider: entered, it is sent, and its answer is read inside."""
+
+    __slots__ = ("_exchange", "_key")
+
+    def __init__(self, exchange: Exchange, key: bytes) -> None:
+        """Take what is to be sent."""
+        self._exchange = exchange
+        self._key = key
+
+    async def __aenter__(self) -> Received:
+        """Return the answer once its head is there.
+
+        Raises:
+            ProviderNotReachedError: provably nothing was sent.
+            ProviderFailedError: the request was sent and no answer came that can be read.
+        """
+        try:
+            response = await self._exchange.__aenter__()
+        except UpstreamNotReachedError as error:
+            raise ProviderNotReachedError from error
+        except UpstreamFailedError as error:
+            raise ProviderFailedError from error
+        if response.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            unasked = ProviderFailedError("The model provider's answer is compressed, unasked.")
+            await self._exchange.__aexit__(type(unasked), unasked, None)
+            raise unasked
+        return Received(response, self._key)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keep the connection for the next request, or close it.
+
+        Raises:
+            ProviderFailedError: the answer broke off.
+        """
+        await self._exchange.__aexit__(kind, error, trace)
+        if isinstance(error, UpstreamFailedError):
+            raise ProviderFailedError from error
+
+
+class _Provider:
+    """One provider: its connections, and the head that its requests share."""
+
+    def __init__(self, spec: ProviderSpec, origin: Origin, ways: Ways | None) -> None:
+        self.timeouts = spec.timeouts
+        self.api_key = None if spec.api_key is None else spec.api_key.get_secret_value()
+        key = (self.api_key or "").encode()
+        self.hidden = key if len(key) >= _KEY_CHARS_HIDDEN_MIN else b""
+        self.connections = ConnectionPool(
+            spec.name, origin, ways, connect_seconds=spec.timeouts.connect_ms / 1000
+        )
+        path, mark, query = origin.path.partition("?")
+        self._path, self._query = path.rstrip("/"), mark + query
+        self._lines = (
+            f"host: {origin.host_header}\r\n"
+            "accept-encoding: identity\r\n"  # what is counted must be what is read
+            "content-type: application/json\r\n"
+        )
+
+    def head(self, wire: Wire, payload: Payload, headers: Mapping[str, str]) -> bytes:
+        """Return everything of a request that comes before its body."""
+        accept = "text/event-stream" if payload.request.is_streamed else "application/json"
+        own = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return (
+            f"POST {self._path}{wire.path}{self._query} HTTP/1.1\r\n"
+            f"{self._lines}accept: {accept}\r\n{own}"
+            f"content-length: {len(payload.content)}\r\n\r\n"
+        ).encode("ascii")
+
+
+class ProviderPool:
+    """Sends requests to the providers; an async context manager."""
+
+    def __init__(self, specs: Iterable[ProviderSpec], *, ways: Ways | None = None) -> None:
+        """Open nothing yet; `ways` is how names are resolved.
+
+        Raises:
+            UnfitProviderError: a provider's address or key cannot be used.
+        """
+        self._providers = {spec.name: _provider(spec, ways) for spec in specs}
+
+    def __contains__(self, provider: str) -> bool:
+        """Tell whether `provider` is configured."""
+        return provider in self._providers
+
+    async def __aenter__(self) -> Self:
+        """Connections are opened as they are needed."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close every connection that is kept."""
+        for provider in self._providers.values():
+            provider.connections.close()
+
+    def timeouts(self, provider: str) -> Timeouts:
+        """Return how long the parts of a call to `provider` may take."""
+        return self._providers[provider].timeouts
+
+    def asked(self, provider: str, wire: Wire, payload: Payload) -> Asked:
+        """Return the request that sends `payload` to a provider of this wire."""
+        known = self._providers[provider]
+        headers = wire.headers(known.api_key, payload.request)
+        head = known.head(wire, payload, headers)
+        return Asked(known.connections.sent(head, payload.content), known.hidden)
+
+
+def _provider(spec: ProviderSpec, ways: Ways | None) -> _Provider:
+    origin = origin_of(spec.base_url)
+    if origin is None:
+        message = (
+            f"provider {spec.name}: base_url {spec.base_url!r} is no plain http:// or https:// "
+            "address; it ends before the path of an endpoint, as in https://api.openai.com/v1"
+        )
+        raise UnfitProviderError(message)
+    key = None if spec.api_key is None else spec.api_key.get_secret_value()
+    if key is not None and not can_be_sent({"authorization": key}):
+        message = f"provider {spec.name}: its key holds what no HTTP header can carry"
+        raise UnfitProviderError(message)
+    return _Provider(spec, origin, ways)
+
+
+def _seconds(value: bytes | None) -> str | None:
+    """Return a Retry-After that is a number of seconds; dates and nonsense are left out."""
+    if value is None or len(value) > _RETRY_AFTER_CHARS_MAX or not value.isdigit():
+        return None
+    return value.decode("ascii")

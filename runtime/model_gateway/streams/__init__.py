@@ -1,0 +1,1 @@
+"""Streamed answers, relayed byte for byte."""

@@ -1,0 +1,127 @@
+"""The loop that relays a stream: each event leaves when its last byte has come."""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+import anyio
+
+from runtime.model_gateway.providers.pool import Received
+from runtime.model_gateway.streams.events import EventCutter
+from runtime.model_gateway.wires.wire import StreamMeter
+from tool_gateway.errors import UpstreamFailedError
+
+
+class Outlet(Protocol):
+    """Where the events of a stream go."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether the client was sent anything."""
+        ...
+
+    async def relay(self, events: bytes) -> None:
+        """Send whole events, after the head of the answer where they are the first."""
+        ...
+
+
+class StreamEnd(Enum):
+    """Why nothing more is relayed."""
+
+    FINISHED = auto()
+    AT_CEILING = auto()
+    TOLD_OF_ERROR = auto()
+    MALFORMED = auto()
+    BROKE_OFF = auto()
+
+
+class Patience:
+    """How long a provider may be silent: the deadline of `scope`, moved with what it says."""
+
+    __slots__ = ("_between", "_ends_at", "_first", "scope")
+
+    def __init__(
+        self, *, whole_ms: int, first_ms: int | None = None, between_ms: int | None = None
+    ) -> None:
+        """Wait from now on; None waits as long as the whole may take."""
+        now = anyio.current_time()
+        self._ends_at = now + whole_ms / 1000
+        self._between = None if between_ms is None else between_ms / 1000
+        first = self._ends_at if first_ms is None else now + first_ms / 1000
+        self.scope = anyio.CancelScope(deadline=min(first, self._ends_at))
+
+    def pause(self) -> None:
+        """Wait for the client, who is another one than the provider."""
+        self.scope.deadline = self._ends_at
+
+    def resume(self) -> None:
+        """Wait for the provider's next words."""
+        if self._between is not None:
+            self.scope.deadline = min(anyio.current_time() + self._between, self._ends_at)
+
+
+async def relayed(
+    received: Received,
+    meter: StreamMeter,
+    outlet: Outlet,
+    *,
+    patience: Patience,
+    is_beyond: Callable[[], bool],
+) -> StreamEnd:
+    """Relay a stream to its end, or to where it must not go on, and return which it was.
+
+    `is_beyond` tells whether more was written than is held; the event that did it is not
+    relayed. What ends the stream for its reader then is not sent here.
+
+    Raises:
+        UpstreamFailedError: the connection broke off.
+        ProviderFailedError: an event is too large.
+    """
+    cutter = EventCutter()
+    try:
+        async for part in received.parts():
+            patience.pause()
+            end = await _passed_on(cutter.cut(part), received, meter, outlet, is_beyond)
+            if end is StreamEnd.FINISHED:
+                await received.drain()
+            if end is not None:
+                return end
+            patience.resume()
+    except UpstreamFailedError:
+        if not meter.is_whole:
+            raise
+        # Every choice has ended: all that is missing is what tells so once more.
+        return StreamEnd.FINISHED
+    # Some servers leave out the last blank line; a piece of an event ends nothing.
+    if cutter.rest and meter.hear(cutter.rest) and meter.is_whole and not meter.fault:
+        await outlet.relay(cutter.rest)
+    return StreamEnd.FINISHED if meter.is_whole and not meter.fault else StreamEnd.BROKE_OFF
+
+
+async def _passed_on(
+    events: list[bytes],
+    received: Received,
+    meter: StreamMeter,
+    outlet: Outlet,
+    is_beyond: Callable[[], bool],
+) -> StreamEnd | None:
+    """Relay the events that came together, as far as they may be; None: the stream goes on."""
+    passed: list[bytes] = []
+    end = None
+    for came in events:
+        event = received.without_key(came)
+        is_for_client = meter.hear(event)
+        if is_beyond():
+            end = StreamEnd.AT_CEILING
+            break
+        if is_for_client:
+            passed.append(event)
+        if meter.fault:
+            end = StreamEnd.TOLD_OF_ERROR if is_for_client else StreamEnd.MALFORMED
+            break
+        if meter.is_finished:
+            end = StreamEnd.FINISHED
+            break
+    if passed:
+        await outlet.relay(passed[0] if len(passed) == 1 else b"".join(passed))
+    return end

@@ -1,0 +1,64 @@
+"""What the client of a call is told beside its answer: what it was, what it used, what remains."""
+
+import json
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from governor.usage import Usage
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.job import Job
+from tool_gateway.metering import usage_json
+from tool_gateway.tracking import Tracked
+
+CALL_HEADER = "Flyball-Call"
+TIER_HEADER = "Flyball-Tier"
+BUDGET_HEADER = "Flyball-Budget"
+CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
+_BUDGETS_IN_HEADER_MAX = 16
+
+
+def stream_headers(job: Job, standing: Tracked | None) -> dict[str, str]:
+    """Return what is told beside a stream, whose bytes are the provider's own."""
+    headers = dict(_headers(job))
+    if standing is not None:
+        budgets = [
+            {"budget_id": line.budget_id, "unit": line.unit.value, "remaining": line.remaining}
+            for line in standing.lines[:_BUDGETS_IN_HEADER_MAX]
+        ]
+        headers[BUDGET_HEADER] = json.dumps(budgets, separators=(",", ":"))
+    return headers
+
+
+def named(answer: Answer, job: Job) -> Answer:
+    """Return the answer with the call and the tier that it is about."""
+    member: dict[str, object] = {
+        "call_id": job.call.call_id,
+        "tier": job.tier.name,
+        "why": job.why,
+    }
+    if job.wanted is not None:
+        member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
+    return answer.with_flyball(member, headers=_headers(job))
+
+
+def annotated(answer: Answer, job: Job, standing: Tracked | None, usage: Usage | None) -> Answer:
+    """Return the answer with what the call used and what remains."""
+    member = {
+        "usage": None if usage is None else usage_json(usage),
+        "budget": None if standing is None else standing.shown,
+    }
+    return named(answer, job).with_flyball(member)
+
+
+def _headers(job: Job) -> Mapping[str, str]:
+    headers = {
+        CALL_HEADER: job.call.call_id,
+        TIER_HEADER: quote(job.tier.name, safe=" "),
+    }
+    if job.wanted is not None:
+        headers[CLAMPED_HEADER] = str(_allowed(job))
+    return headers
+
+
+def _allowed(job: Job) -> int:
+    return job.payload.output_tokens_max // job.request.choices

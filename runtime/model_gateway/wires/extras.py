@@ -1,0 +1,64 @@
+"""What a request may ask for that costs beyond the price of a tier's tokens."""
+
+from governor.tiers import Extra, ModelTier
+from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.wires.fields import fault
+
+_WHY = {
+    Extra.SERVER_TOOLS: (
+        "the provider runs this itself, as often as it likes, and bills what its results add"
+    ),
+    Extra.OTHER_MODELS: "another model may answer, at its own price",
+    Extra.COMPACTION: "the provider bills a summary besides the answer",
+    Extra.STORED_PROMPT: "what the provider has stored under it may hold tools and other models",
+    Extra.FAST: "the provider charges more for it",
+    Extra.PRIORITY: "the provider charges more for it",
+    Extra.GEOGRAPHY: "the provider charges more for it",
+    Extra.LONG_CONTEXT: "the provider charges more for long inputs",
+    Extra.LONG_CACHE: "the provider charges more for what it keeps longer",
+    Extra.AUDIO: "sound has a price of its own",
+    Extra.PREDICTION: "what is guessed wrongly is billed besides the answer",
+}
+_UNBOUNDED = frozenset(
+    {Extra.SERVER_TOOLS, Extra.OTHER_MODELS, Extra.COMPACTION, Extra.STORED_PROMPT}
+)
+
+
+def refuse_extras(request: ModelRequest, tier: ModelTier) -> None:
+    """Do nothing where `tier` serves everything that is asked for.
+
+    Raises:
+        InvalidRequestError: something is asked for that the tier's price does not cover.
+    """
+    for one in request.extras:
+        if one.extra not in tier.extras:
+            raise fault(
+                one.param,
+                f"is not served by the tier {tier.name}: {_WHY[one.extra]}. Leave it out, or let "
+                f'an administrator add "{one.extra}" to the extras of the tier.',
+            )
+
+
+def input_tokens_believed_max(request: ModelRequest, *, input_tokens_max: int) -> int | None:
+    """Return the most input that can be reported, None where the provider adds some itself."""
+    is_unbounded = any(one.extra in _UNBOUNDED for one in request.extras)
+    return None if is_unbounded else input_tokens_max
+
+
+def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:
+    """Return the most input tokens: those that were counted, or the whole context of the model.
+
+    Raises:
+        InvalidRequestError: something cannot be counted, and the context is not known.
+    """
+    if not request.uncounted:
+        return tokens
+    if tier.context_tokens_max is not None:
+        return tier.context_tokens_max
+    one = request.uncounted[0]
+    raise fault(
+        one.param,
+        f"{one.what} is not served by the tier {tier.name}: its tokens cannot be bounded "
+        "before the call. Send it in the request itself, or let an administrator state "
+        "context_tokens_max of the tier, which is then held.",
+    )

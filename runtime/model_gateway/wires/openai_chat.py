@@ -1,0 +1,144 @@
+"""OpenAI's chat completions, which most servers of models speak."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from governor.tiers import ModelTier
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.counting.bounds import input_tokens_max
+from runtime.model_gateway.measured import Produced
+from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
+from runtime.model_gateway.notes import with_note
+from runtime.model_gateway.strict_json import object_in
+from runtime.model_gateway.wires.extras import bounded, refuse_extras
+from runtime.model_gateway.wires.fields import encoded
+from runtime.model_gateway.wires.openai_chat_request import parse_chat
+from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
+from runtime.model_gateway.wires.openai_errors import openai_error
+from runtime.model_gateway.wires.openai_usage import UNREPORTED, metered, usage_in
+from runtime.model_gateway.wires.wire import Served, StreamMeter
+
+_CAPS = ("max_completion_tokens", "max_tokens")
+_NONE = (b"", b"null")
+_NO_OBJECT = "the provider's answer is not a JSON object"
+_NO_CHOICES = "the provider's answer holds an error in place of choices"
+_NO_BOUND = 2**62
+
+
+class _Completion(msgspec.Struct):
+    choices: msgspec.Raw = msgspec.Raw(b"")
+    usage: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+
+
+_completion = msgspec.json.Decoder(_Completion).decode
+
+
+class OpenAiChat:
+    """The wire of chat completions."""
+
+    name = WireName.OPENAI_CHAT
+    path = "/chat/completions"
+
+    def parse(self, content: bytes, *, headers: Mapping[str, str]) -> ModelRequest:
+        """Return the request in a body.
+
+        Raises:
+            InvalidRequestError: it is no chat completion that can be served.
+        """
+        return parse_chat(content)
+
+    def payload(
+        self,
+        request: ModelRequest,
+        tier: ModelTier,
+        *,
+        note: str | None = None,
+        output_tokens_max: int | None = None,
+    ) -> Payload:
+        """Return a request as `tier` serves it: its model, and no more output than it allows.
+
+        Raises:
+            InvalidRequestError: the tier's price does not cover it, or it cannot be written.
+        """
+        refuse_extras(request, tier)
+        caps = _caps(request, min(tier.output_tokens_max, output_tokens_max or _NO_BOUND))
+        # The tier's own model and caps stand at their places, whatever the client sent there.
+        fields = {**request.fields, "model": tier.model, **caps}
+        for name in _CAPS:
+            if name not in caps:
+                fields.pop(name, None)
+        if note is not None:
+            fields["messages"] = with_note(fields["messages"], note)
+        if request.is_streamed and not request.asks_for_usage:
+            options = fields.get("stream_options") or {}
+            fields["stream_options"] = {**options, "include_usage": True}
+        content = encoded(fields)
+        tokens = input_tokens_max(
+            content_bytes=len(content),
+            messages=len(fields["messages"]),
+            tools=request.tools_count,
+            images=request.images,
+            tier=tier,
+        )
+        return Payload(
+            request=request,
+            model=tier.model,
+            content=content,
+            input_tokens_max=bounded(tokens, request, tier),
+            output_tokens_max=max(caps.values()) * request.choices,
+            strips_usage=request.is_streamed and not request.asks_for_usage,
+        )
+
+    def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:
+        """Return the credentials."""
+        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+
+    def served(self, content: bytes, payload: Payload, *, keeps_text: bool = False) -> Served:
+        """Return what a whole answer means."""
+        try:
+            body = _completion(content)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return _read_slowly(content, payload)
+        usage = bytes(body.usage)
+        if bytes(body.error) not in _NONE or not bytes(body.choices).startswith(b"["):
+            return Served(metered=usage_in(usage, payload), fault=_NO_CHOICES)
+        if usage in _NONE:
+            return Served(metered=UNREPORTED, produced=Produced(text_bytes=len(body.choices)))
+        return Served(metered=usage_in(usage, payload))
+
+    def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
+        """Return what hears the stream that answers `payload`."""
+        return ChatMeter(payload, keeps_text=keeps_text)
+
+    def error(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return an error in OpenAI's envelope."""
+        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
+
+
+def _caps(request: ModelRequest, bound: int) -> dict[str, int]:
+    """Return the bounds of the output; servers differ in which of the two fields they know."""
+    asked = {name: request.fields.get(name) for name in _CAPS}
+    caps = {name: min(tokens, bound) for name, tokens in asked.items() if tokens is not None}
+    return caps or {"max_completion_tokens": bound}
+
+
+def _read_slowly(content: bytes, payload: Payload) -> Served:
+    """Return what an answer means that only a more patient reader reads."""
+    try:
+        body = object_in(content)
+    except ValueError:
+        return Served(metered=UNREPORTED, fault=_NO_OBJECT)
+    is_faulty = body.get("error") is not None or not isinstance(body.get("choices"), list)
+    found = metered(body.get("usage"), payload)
+    return Served(metered=found, fault=_NO_CHOICES if is_faulty else "")
