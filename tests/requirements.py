@@ -12,6 +12,7 @@ from tests.enforcement_requirements import ENFORCEMENT
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
 from tests.metering_requirements import METERING
+from tests.model_requirements import MODELS
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.requirements_outside import OUTSIDE
@@ -51,6 +52,7 @@ _ISOLATION = "isolation under pressure"
 _CARE = "upstream care"
 _METERING = "metering in the kernel"
 _LADDER = "the ladder"
+_MODELS = "the model gateway"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -344,6 +346,7 @@ _STATED: dict[str, dict[str, str]] = {
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
+    _MODELS: MODELS,
     _WITHSTOOD: WITHSTOOD,
     _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {

@@ -39,14 +39,13 @@ async def provider_server(handle: Handler) -> AsyncIterator[ProviderServer]:
                 await stream.send(response)
 
     multi = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with anyio.create_task_group() as tasks:
+    async with multi, anyio.create_task_group() as tasks:
         tasks.start_soon(_served, multi, serve)
         port = multi.extra(SocketAttribute.local_port)
         try:
             yield ProviderServer(port=port, listener=multi)
         finally:
             tasks.cancel_scope.cancel()
-    await multi.aclose()
 
 
 async def _served(

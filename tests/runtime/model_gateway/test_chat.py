@@ -328,13 +328,22 @@ async def test_an_unknown_model_is_a_404_in_the_clients_own_words(house: House) 
     assert house.requests == []
 
 
+@pytest.mark.requirement("model.nothing-beside-the-budget")
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
         ("GET", CHAT, 405, "method_not_allowed"),
+        ("OPTIONS", CHAT, 405, "method_not_allowed"),
+        ("TRACE", CHAT, 405, "method_not_allowed"),
+        ("POST", f"{CHAT}/", 404, "not_found"),
+        ("POST", f"{CHAT}/chatcmpl-1", 404, "not_found"),
+        ("POST", "/v1//chat/completions", 404, "not_found"),
         ("POST", "/v1/models", 405, "method_not_allowed"),
-        ("POST", "/v1/embeddings", 404, "not_found"),
+        ("POST", "/v1/audio/speech", 404, "not_found"),
+        ("POST", "/v1/images/generations", 404, "not_found"),
+        ("POST", "/v1/batches", 404, "not_found"),
         ("GET", "/v1/models/gpt-9", 404, "not_found"),
+        ("DELETE", "/v1/files/f", 404, "not_found"),
     ],
 )
 async def test_what_is_not_served_under_v1_is_told_in_openais_envelope(
@@ -345,6 +354,7 @@ async def test_what_is_not_served_under_v1_is_told_in_openais_envelope(
     assert response.status_code == status
     assert response.json()["error"]["code"] == code
     assert "POST /v1/chat/completions" in response.json()["error"]["message"]
+    assert house.requests == []
 
 
 @pytest.mark.requirement("contention.no-hold-waits")

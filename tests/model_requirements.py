@@ -1,0 +1,25 @@
+"""What Flyball must do about calls of models, on any wire.
+
+A part of `requirements.py`, which holds all of them together.
+"""
+
+MODELS: dict[str, str] = {
+    "model.output-is-clamped": (
+        "A call whose output no budget pays for in full is run with as much as can be paid, down "
+        "to a least; the ledger decides, and the answer says so."
+    ),
+    "model.stream-cut-anywhere-is-settled": (
+        "A stream that its provider breaks off at any byte ends with the wire's own error after "
+        "the last whole event, and its hold is settled."
+    ),
+    "model.client-leaves-is-settled": (
+        "A client that leaves a stream after any event stops the provider, and what was produced "
+        "is charged."
+    ),
+    "model.stream-cut-at-ceiling": (
+        "A stream ends where what is held for it ends, as an answer that reached its length."
+    ),
+    "model.nothing-beside-the-budget": (
+        "No request under /v1 is passed on that is not counted: what is not known is not served."
+    ),
+}
