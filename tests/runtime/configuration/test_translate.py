@@ -305,7 +305,7 @@ timeout_ms = 9
 
     assert spec.api_key is not None
     assert spec.api_key.get_secret_value() == SECRET
-    assert (spec.base_url, spec.timeout_ms) == ("https://lab.test/v1", 9)
+    assert (spec.base_url, spec.timeouts.whole_ms) == ("https://lab.test/v1", 9)
     assert SECRET not in f"{spec!r} {spec}"
 
 
