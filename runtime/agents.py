@@ -13,7 +13,7 @@ from memory_store.errors import StoreUnavailableError
 from memory_store.identities import Identity, Role
 from memory_store.tokens import OUR_PREFIX
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
-from runtime.http_guard import BodyLimit, HostGuard, bearer_token
+from runtime.http_guard import BodyLimit, HostGuard, agent_token
 from runtime.oauth.door import OAuthDoor
 from runtime.oauth.resource import document_of, document_paths, unauthenticated
 from runtime.problem_response import response_of
@@ -30,7 +30,10 @@ _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
     title="Unauthenticated",
-    detail="Send an agent's token: Authorization: Bearer fbt_… (`flyball token` makes one).",
+    detail=(
+        "Send an agent's token: Authorization: Bearer fbt_…, or x-api-key: fbt_… "
+        "(`flyball token` makes one)."
+    ),
     headers={"WWW-Authenticate": "Bearer"},
 )
 _NOT_AN_AGENT = Problem(
@@ -89,7 +92,7 @@ class AgentAuth:
 
     async def _known(self, scope: Scope) -> Caller | Problem:
         """Return whose token the request carries, or why it is not let in."""
-        secret = bearer_token(scope)
+        secret = agent_token(scope)
         try:
             if secret is not None and self._oauth is not None and not secret.startswith(OUR_PREFIX):
                 return await self._oauth.caller_of(secret)

@@ -131,6 +131,17 @@ def bearer_token(scope: Scope) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else None
 
 
+def agent_token(scope: Scope) -> str | None:
+    """Return the token of an agent's request, which Anthropic's clients send as an API key.
+
+    A client that sends both means its token: the key may be one of the provider's own.
+    """
+    if header_values(scope, b"authorization"):
+        return bearer_token(scope)
+    keys = header_values(scope, b"x-api-key")
+    return keys[0].strip() if len(keys) == 1 else None
+
+
 def _origin_host(origin: str) -> str:
     """Return the host of an origin, empty where it has none that can be read."""
     try:

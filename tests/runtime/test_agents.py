@@ -78,6 +78,10 @@ async def test_a_token_names_tenant_agent_and_token(scheme: str) -> None:
         (("Authorization", f"Basic {TOKEN}"),),
         (("Authorization", f"Bearer {TOKEN} and more"),),
         (("Authorization", f"Bearer {TOKEN}"), ("Authorization", f"Bearer {TOKEN}")),
+        (("x-api-key", ""),),
+        (("x-api-key", "sk-ant-of-the-provider"),),
+        (("x-api-key", TOKEN), ("x-api-key", TOKEN)),
+        (("Authorization", "Bearer fbt_wrong"), ("x-api-key", TOKEN)),
     ],
 )
 async def test_a_request_without_exactly_one_known_token_is_answered_401(
@@ -90,6 +94,20 @@ async def test_a_request_without_exactly_one_known_token_is_answered_401(
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"] == "urn:flyball:problem:unauthenticated"
     assert "flyball token" in answer.json()["detail"]
+
+
+async def test_a_token_may_come_as_the_key_that_anthropics_clients_send() -> None:
+    answer = await ask(known_agent, ("x-api-key", TOKEN))
+
+    assert answer.json() == [TENANT, AGENT, "tok_1"]
+
+
+async def test_a_client_that_sends_a_token_and_a_providers_key_is_known_by_its_token() -> None:
+    headers = (("Authorization", f"Bearer {TOKEN}"), ("x-api-key", "sk-ant-of-the-provider"))
+
+    answer = await ask(known_agent, *headers)
+
+    assert answer.json() == [TENANT, AGENT, "tok_1"]
 
 
 async def test_an_administrators_token_is_answered_403() -> None:
