@@ -1,0 +1,158 @@
+"""OpenAI's embeddings format."""
+
+from collections.abc import Mapping, Sequence
+
+from governor.tiers import ModelTier, PromptFacts
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.counting.bounds import input_tokens_max
+from runtime.model_gateway.measured import Measured, Metered, Produced, Unmeasured
+from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
+from runtime.model_gateway.wires.fields import Object, body_in, encoded, fault, flag_in, model_in
+from runtime.model_gateway.wires.openai_errors import openai_error
+from runtime.model_gateway.wires.reported import whole
+from runtime.model_gateway.wires.sse import object_of
+from runtime.model_gateway.wires.wire import Served, StreamMeter
+
+INPUTS_MAX = 8_192
+
+
+class OpenAIEmbeddings:
+    """The wire of /v1/embeddings: an answer without a text, and never a stream."""
+
+    name = WireName.OPENAI_EMBEDDINGS
+    path = "/embeddings"
+
+    def parse(
+        self,
+        content: bytes,
+        *,
+        headers: Mapping[str, str],
+    ) -> ModelRequest:
+        """Return the request in a body.
+
+        Raises:
+            InvalidRequestError: it is no request for embeddings.
+        """
+        fields = body_in(content)
+        model = model_in(fields)
+        if flag_in(fields, "stream"):
+            raise fault("stream", "embeddings are not streamed; leave it out")
+        inputs = _inputs(fields)
+        texts = [text for text in inputs if isinstance(text, str)]
+        return ModelRequest(
+            wire=self.name,
+            model=model,
+            fields=fields,
+            body_bytes=len(content),
+            is_streamed=False,
+            asks_for_usage=True,
+            output_tokens_asked=0,
+            messages_count=len(inputs),
+            # These are texts to be indexed, nobody's words to an agent.
+            opening="",
+            facts=PromptFacts(
+                text=texts[-1].lower() if texts else "",
+                chars=sum(len(text) for text in texts),
+                has_tools=False,
+            ),
+        )
+
+    def payload(
+        self,
+        request: ModelRequest,
+        tier: ModelTier,
+        *,
+        note: str | None = None,
+        output_tokens_max: int | None = None,
+    ) -> Payload:
+        """Return the request as `tier` serves it."""
+        content = encoded({**request.fields, "model": tier.model})
+        return Payload(
+            request=request,
+            model=tier.model,
+            content=content,
+            input_tokens_max=input_tokens_max(
+                content_bytes=len(content),
+                messages=request.messages_count,
+                tools=0,
+                images=(),
+                tier=tier,
+            ),
+            output_tokens_max=0,
+        )
+
+    def headers(
+        self,
+        api_key: str | None,
+        request: ModelRequest,
+    ) -> Mapping[str, str]:
+        """Return the credentials."""
+        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+
+    def served(
+        self,
+        content: bytes,
+        payload: Payload,
+        *,
+        keeps_text: bool = False,
+    ) -> Served:
+        """Return what a whole answer with status 200 means."""
+        body = object_of(content)
+        if body is None:
+            return _fault("the provider's answer is not a JSON object")
+        if body.get("error") is not None or not isinstance(body.get("data"), list):
+            return _fault("the provider's answer holds an error in place of embeddings")
+        tokens = _metered(body.get("usage"), input_tokens_max=payload.input_tokens_max)
+        return Served(metered=tokens, produced=Produced())
+
+    def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
+        """Say that there is no stream to hear: a request for one is refused when it is read."""
+        message = "embeddings are not streamed"
+        raise NotImplementedError(message)
+
+    def error(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return an error as OpenAI's clients read it."""
+        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
+
+
+def _inputs(fields: Object) -> Sequence[object]:
+    """Return what is to be embedded, one entry for each embedding."""
+    value = fields.get("input")
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list) or not value:
+        raise fault("input", "send a text, a list of texts, or lists of token numbers")
+    if all(whole(token) for token in value):
+        return (value,)
+    if len(value) > INPUTS_MAX:
+        raise fault("input", f"{len(value)} entries; at most {INPUTS_MAX} are served")
+    for number, entry in enumerate(value):
+        is_tokens = isinstance(entry, list) and all(whole(token) for token in entry)
+        if not isinstance(entry, str) and not is_tokens:
+            # An address of an image or a file would be read at the provider's.
+            raise fault(f"input.{number}", "use a text or a list of token numbers")
+    return value
+
+
+def _metered(reported: object, *, input_tokens_max: int) -> Metered:
+    if not isinstance(reported, Mapping):
+        return Unmeasured(why="the provider reported no usage")
+    tokens = reported.get("prompt_tokens")
+    if not whole(tokens):
+        return Unmeasured(why="the provider's usage is not in whole tokens")
+    if not 0 < tokens <= input_tokens_max:
+        return Unmeasured(why=f"the provider reported input tokens outside 1..{input_tokens_max}")
+    return Measured(input_tokens=tokens, output_tokens=0)
+
+
+def _fault(why: str) -> Served:
+    return Served(metered=Unmeasured(why=why), fault=why)

@@ -1,0 +1,214 @@
+"""OpenAI's Responses format."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from governor.tiers import ModelTier, PromptFacts
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.counting.bounds import input_tokens_max
+from runtime.model_gateway.measured import Produced, Unmeasured
+from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
+from runtime.model_gateway.wires.extras import (
+    bounded,
+    input_tokens_believed_max,
+    refuse_extras,
+)
+from runtime.model_gateway.wires.fields import (
+    Object,
+    body_in,
+    encoded,
+    fault,
+    flag_in,
+    model_in,
+    tokens_in,
+)
+from runtime.model_gateway.wires.openai_errors import openai_error
+from runtime.model_gateway.wires.responses_meter import ResponsesMeter
+from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
+from runtime.model_gateway.wires.responses_usage import metered
+from runtime.model_gateway.wires.sse import object_of
+from runtime.model_gateway.wires.wire import Served
+
+_INSTRUCTIONS = ("system", "developer")
+_ENDED = (None, "completed", "incomplete")
+_ARGUMENTS = ("arguments", "input")
+
+
+class OpenAIResponses:
+    """The wire of /v1/responses."""
+
+    name = WireName.OPENAI_RESPONSES
+    path = "/responses"
+
+    def parse(
+        self,
+        content: bytes,
+        *,
+        headers: Mapping[str, str],
+    ) -> ModelRequest:
+        """Return the request in a body.
+
+        Raises:
+            InvalidRequestError: it is no request for a response, or one that no budget covers.
+        """
+        fields = body_in(content)
+        instructions = fields.get("instructions")
+        if instructions is not None and not isinstance(instructions, str):
+            raise fault("instructions", "use a text")
+        found = found_in(fields)
+        messages = [item for item in items_of(fields) if is_message(item)]
+        return ModelRequest(
+            wire=self.name,
+            model=model_in(fields),
+            fields=fields,
+            body_bytes=len(content),
+            is_streamed=flag_in(fields, "stream"),
+            asks_for_usage=True,
+            output_tokens_asked=tokens_in(fields, "max_output_tokens", least=1),
+            messages_count=len(items_of(fields)),
+            tools_count=found.tools_count,
+            images=tuple(found.images),
+            opening=_opening(fields),
+            facts=_facts(messages, instructions, has_tools=found.tools_count > 0),
+            extras=tuple(found.asked),
+            uncounted=tuple(found.uncounted),
+            more_tokens=found.more_tokens,
+            writes_cache=found.writes_cache,
+        )
+
+    def payload(
+        self,
+        request: ModelRequest,
+        tier: ModelTier,
+        *,
+        note: str | None = None,
+        output_tokens_max: int | None = None,
+    ) -> Payload:
+        """Return the request as `tier` serves it: its model, and no more output than it allows.
+
+        Raises:
+            InvalidRequestError: it asks for what the price of the tier does not cover.
+        """
+        refuse_extras(request, tier)
+        caps = (tier.output_tokens_max, request.output_tokens_asked, output_tokens_max)
+        cap = min(tokens for tokens in caps if tokens is not None)
+        fields: dict[str, Any] = {**request.fields, "model": tier.model, "max_output_tokens": cap}
+        if note is not None:
+            told = fields.get("instructions")
+            fields["instructions"] = f"{told}\n\n{note}" if told else note
+        content = encoded(fields)
+        counted = request.more_tokens + input_tokens_max(
+            content_bytes=len(content),
+            messages=request.messages_count,
+            tools=request.tools_count,
+            images=request.images,
+            tier=tier,
+        )
+        return Payload(
+            request=request,
+            model=tier.model,
+            content=content,
+            input_tokens_max=bounded(counted, request, tier),
+            output_tokens_max=cap,
+        )
+
+    def headers(
+        self,
+        api_key: str | None,
+        request: ModelRequest,
+    ) -> Mapping[str, str]:
+        """Return the credentials."""
+        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+
+    def served(self, content: bytes, payload: Payload, *, keeps_text: bool = False) -> Served:
+        """Return what a whole answer with status 200 means."""
+        body = object_of(content)
+        if body is None:
+            return _fault("the provider's answer is not a JSON object")
+        output = body.get("output")
+        tokens = metered(body.get("usage"), input_tokens_max=_believed_max(payload))
+        if body.get("error") is not None or not isinstance(output, list):
+            why = "the provider's answer holds an error in place of a response"
+            return Served(metered=tokens, fault=why)
+        if body.get("status") not in _ENDED:
+            return Served(metered=tokens, fault="the provider's response has not ended")
+        return Served(metered=tokens, produced=_produced(output, keeps_text=keeps_text))
+
+    def meter(self, payload: Payload, *, keeps_text: bool = False) -> ResponsesMeter:
+        """Return what hears the stream that answers `payload`."""
+        return ResponsesMeter(
+            model=payload.model,
+            input_tokens_max=_believed_max(payload),
+            keeps_text=keeps_text,
+        )
+
+    def error(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return an error as OpenAI's clients read it."""
+        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
+
+
+def _believed_max(payload: Payload) -> int | None:
+    return input_tokens_believed_max(payload.request, input_tokens_max=payload.input_tokens_max)
+
+
+def _opening(fields: Object) -> str:
+    said: list[str] = []
+    for item in items_of(fields):
+        if not is_message(item):
+            break
+        if item.get("role") == "user":
+            said.extend(texts_of(item))
+        elif item.get("role") not in _INSTRUCTIONS:
+            break
+    return "\n".join(said)
+
+
+def _facts(
+    messages: list[Mapping[str, object]], instructions: str | None, *, has_tools: bool
+) -> PromptFacts:
+    texts = [(message.get("role"), "\n".join(texts_of(message))) for message in messages]
+    users = [text for role, text in texts if role == "user" and text]
+    return PromptFacts(
+        text=users[-1].lower() if users else "",
+        chars=len(instructions or "") + sum(len(text) for _, text in texts),
+        has_tools=has_tools,
+    )
+
+
+def _produced(output: list[Any], *, keeps_text: bool) -> Produced:
+    produced = Produced(pieces={} if keeps_text else None)
+    for number, item in enumerate(output):
+        if not isinstance(item, Mapping):
+            continue
+        for name in _ARGUMENTS:
+            if isinstance(text := item.get(name), str):
+                produced.calls += 1
+                produced.note_arguments(f"{number}.tool", str(item.get("name")))
+                produced.note_arguments(f"{number}.tool", text)
+        for kind in ("content", "summary"):
+            for part, text in enumerate(_texts(item.get(kind))):
+                produced.note(f"{number}.{kind}.{part}", text)
+    return produced
+
+
+def _texts(parts: object) -> list[str]:
+    held = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    return [
+        text
+        for part in held
+        for name in ("text", "refusal")
+        if isinstance(text := part.get(name), str)
+    ]
+
+
+def _fault(why: str) -> Served:
+    return Served(metered=Unmeasured(why=why), fault=why)

@@ -1,0 +1,172 @@
+"""What hears a streamed answer in OpenAI's Responses format."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from runtime.model_gateway.measured import Measured, Metered, Produced
+from runtime.model_gateway.wires.responses_items import OpenItems
+from runtime.model_gateway.wires.responses_usage import metered
+from runtime.model_gateway.wires.sse import data_of, event_of, object_of
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_DELTA = ".delta"
+# A summary of hidden reasoning may have more events than the reasoning has tokens.
+_SUMMARY = "response.reasoning_summary_text.delta"
+_ARGUMENTS = ("arguments", "input", "code", "command")
+
+
+class ResponsesMeter:
+    """Hears the events of one answer."""
+
+    def __init__(self, *, model: str, input_tokens_max: int | None, keeps_text: bool) -> None:
+        """Expect an answer of `model`; without a bound whatever input it reports is believed."""
+        self._model = model
+        self._input_tokens_max = input_tokens_max
+        self._produced = Produced(pieces={} if keeps_text else None)
+        self._reported: Metered | None = None
+        self._response: dict[str, Any] | None = None
+        self._items = OpenItems()
+        self._sequence = -1
+        self._is_finished = False
+        self._fault = ""
+
+    @property
+    def reported(self) -> Metered | None:
+        """Return the provider's usage, which comes with the last event."""
+        return self._reported
+
+    @property
+    def produced(self) -> Produced:
+        """Return what was written so far."""
+        return self._produced
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether the response ended, in whichever way."""
+        return self._is_finished
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether nothing is missing."""
+        return self._is_finished
+
+    @property
+    def fault(self) -> str:
+        """Return what was wrong with the stream."""
+        return self._fault
+
+    def hear(self, event: bytes) -> bool:
+        """Take a whole event; what cannot be read is not relayed, for a client would break."""
+        data = data_of(event)
+        if not data or data == b"[DONE]":
+            return True
+        value = object_of(data)
+        if value is None:
+            self._fault = "the provider's stream holds an event that is no JSON object"
+            return False
+        self._sequence = max(self._sequence, _number(value, "sequence_number"))
+        kind = str(value.get("type"))
+        if kind in _ENDS:
+            self._end(kind, value.get("response"))
+        elif kind == "response.created":
+            response = value.get("response")
+            self._response = response if isinstance(response, dict) else None
+        elif kind == "error" or value.get("error") is not None:
+            self._fault = "the provider ended the stream with an error"
+        elif not self._items.take(kind, value):
+            self._fault = "the provider's stream opens more items than are served"
+        elif kind.endswith(_DELTA):
+            self._write(kind, value)
+        return True
+
+    def cut(self, usage: Measured | None) -> bytes:
+        """Return the events that end the response for reaching its length."""
+        if self._is_finished:
+            return b""
+        return b"".join(event_of(event) for event in self._numbered(self._ending(usage)))
+
+    def failure(self, message: str, *, code: str) -> bytes:
+        """Return an error event; its member `error` makes an official client raise it."""
+        error = {"type": "provider_error", "code": code, "message": message, "param": None}
+        event = {"type": "error", "code": code, "message": message, "param": None, "error": error}
+        return b"".join(event_of(one) for one in self._numbered([event]))
+
+    def _write(self, kind: str, value: Mapping[str, object]) -> None:
+        delta = value.get("delta")
+        if not isinstance(delta, str) or not delta:
+            return
+        index = _number(value, "output_index")
+        name = kind.removesuffix(_DELTA).removeprefix("response.")
+        if any(word in name for word in _ARGUMENTS):
+            self._produced.note_arguments(f"{index}.{name}", delta)
+        else:
+            part = max(_number(value, "content_index"), _number(value, "summary_index"), 0)
+            self._produced.note(f"{index}.{part}.{name}", delta)
+        self._produced.events += kind != _SUMMARY
+
+    def _end(self, kind: str, response: object) -> None:
+        self._is_finished = True
+        usage = response.get("usage") if isinstance(response, Mapping) else None
+        if usage is not None:
+            self._reported = metered(usage, input_tokens_max=self._input_tokens_max)
+        if kind == "response.failed":
+            self._fault = "the provider says that the response failed"
+
+    def _ending(self, usage: Measured | None) -> Iterator[dict[str, Any]]:
+        response = self._response
+        if response is None:
+            response = _own_response(self._model)
+            yield {"type": "response.created", "response": response}
+        yield from self._items.closing()
+        yield {
+            "type": "response.incomplete",
+            "response": {
+                **response,
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+                "output": self._items.output(),
+                "usage": None if usage is None else _usage(usage),
+            },
+        }
+
+    def _numbered(self, events: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> Any:
+        for number, event in enumerate(events, start=self._sequence + 1):
+            yield {**event, "sequence_number": number}
+
+
+def _number(value: Mapping[str, object], name: str) -> int:
+    number = value.get(name)
+    return number if isinstance(number, int) else -1
+
+
+def _usage(usage: Measured) -> dict[str, object]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+def _own_response(model: str) -> dict[str, Any]:
+    """Return a response for a stream that was cut before it began."""
+    return {
+        "id": "resp_flyball",
+        "object": "response",
+        "created_at": 0,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None,
+    }
