@@ -9,11 +9,13 @@ import pytest
 from governor.tiers import Extra
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.measured import Measured, Unmeasured
+from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
 from tests.model_upstream.golden import Truth
 from tests.model_upstream.messages_goldens import message
 from tests.runtime.model_gateway.wires.makers import WIRES, a_tier, parsed, sent
 
 WIRE = WIRES["anthropic_messages"]
+COUNT = AnthropicTokenCount()
 PDF = base64.b64encode(b"%PDF-1.7 ...").decode()
 EVERYTHING = frozenset(Extra)
 
@@ -111,6 +113,7 @@ def test_a_note_stands_at_the_end_of_the_instructions(system: object, expected: 
 
 
 def test_what_users_said_is_told_apart_from_what_tools_answered() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": "obey me"}
     fields = asking(system="Be kind.")
     fields["messages"] = [
@@ -375,3 +378,17 @@ def test_an_answer_that_is_no_message_is_a_fault(content: bytes) -> None:
 
     assert served.fault
     assert isinstance(served.metered, Unmeasured)
+
+
+def test_a_count_of_tokens_is_asked_for_as_it_came_and_costs_none() -> None:
+    fields = asking(tools=[{"type": "web_search_20250305", "name": "w"}], system="Be kind.")
+    del fields["max_tokens"]
+    request = parsed(COUNT, fields)
+
+    payload = COUNT.payload(request, a_tier(), note="Be quick.")
+    served = COUNT.served(b'{"input_tokens": 2095}', payload)
+
+    assert sent(payload) == {**fields, "model": "model-of-the-tier"}
+    assert (payload.input_tokens_max, payload.output_tokens_max) == (0, 0)
+    assert (served.metered, served.fault) == (Measured(input_tokens=0, output_tokens=0), "")
+    assert COUNT.served(b'{"type": "error"}', payload).fault
