@@ -119,10 +119,7 @@ def test_what_users_said_is_told_apart_from_what_tools_answered() -> None:
     fields["messages"] = [
         {"role": "user", "content": "Please look."},
         {"role": "user", "content": [{"type": "text", "text": "In the Attic."}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}],
-        },
+        {"role": "assistant", "content": [call]},
         {"role": "user", "content": [result]},
     ]
 
