@@ -20,6 +20,7 @@ from tests.requirements_workers import SHARED, WORKERS
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.upstream_requirements import UPSTREAM_CARE
+from tests.wire_requirements import WIRES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ _CARE = "upstream care"
 _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MODELS = "the model gateway"
+_WIRES = "clients of model providers"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -88,6 +90,7 @@ _STATED: dict[str, dict[str, str]] = {
     },
     _CARE: UPSTREAM_CARE,
     _LADDER: LADDER,
+    _WIRES: WIRES,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (

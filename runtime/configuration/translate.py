@@ -164,7 +164,8 @@ def tiers_of(config: Config) -> tuple[ModelTier, ...]:
         ConfigError: a price cannot be charged.
     """
     version = config_version(config)
-    return tuple(_tier(tier, version) for tier in config.tier)
+    spoken = {provider.name: provider.spoken for provider in config.provider}
+    return tuple(_tier(tier, version, wires=spoken[tier.provider]) for tier in config.tier)
 
 
 def prices_of(config: Config) -> PriceList:
@@ -458,7 +459,7 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
         raise ConfigError(f"budget {table.id}: {error}") from error
 
 
-def _tier(table: Tier, version: str) -> ModelTier:
+def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
     paid_cached, price = table.cached_input_usd_per_mtok, None
     try:
         if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
@@ -474,6 +475,9 @@ def _tier(table: Tier, version: str) -> ModelTier:
             price=price,
             output_tokens_max=table.output_tokens_max,
             price_version="" if price is None else version,
+            wires=wires,
+            context_tokens_max=table.context_tokens_max,
+            extras=frozenset(table.extras),
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error

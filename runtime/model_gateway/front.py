@@ -23,7 +23,11 @@ from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.models import models_served
 from runtime.model_gateway.outlet import ClientOutlet
+from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
+from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_embeddings import OpenAIEmbeddings
+from runtime.model_gateway.wires.openai_responses import OpenAIResponses
 from runtime.model_gateway.wires.wire import Wire
 from runtime.model_gateway.wishes import wishes_in
 from tool_gateway.errors import InvalidContextError, UnknownSessionError
@@ -36,6 +40,13 @@ Overhear = Callable[[ScopeChain, str], Awaitable[None]]
 SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
 PREFIX = "/v1"
+WIRES: tuple[Wire, ...] = (
+    OpenAiChat(),
+    OpenAIResponses(),
+    OpenAIEmbeddings(),
+    AnthropicMessages(),
+    AnthropicTokenCount(),
+)
 _MODELS = f"{PREFIX}/models"
 _READS = ("GET", "HEAD")
 # Most calls are over before anybody could have gone away: only the others are attended to.
@@ -51,7 +62,7 @@ class ModelFront:
         *,
         session_of: SessionOf,
         overhear: Overhear | None = None,
-        wires: Sequence[Wire] = (OpenAiChat(),),
+        wires: Sequence[Wire] = WIRES,
     ) -> None:
         """Take the gateway, how a caller's session is found, and who hears what users say.
 
@@ -87,8 +98,13 @@ class ModelFront:
         elif path == _MODELS and method in _READS:
             await outlet.end(json_answer(200, models_served(self._gateway.tiers)))
         else:
-            envelope = self._plain if wire is None else wire
-            await outlet.end(unserved_answer(envelope, method, path, served=self._served))
+            answer = unserved_answer(self._nearest(path), method, path, served=self._served)
+            await outlet.end(answer)
+
+    def _nearest(self, path: str) -> Wire:
+        """Return the wire whose clients would ask for a path: in its words they read errors."""
+        near = (wire for known, wire in self._wires.items() if path.startswith(known))
+        return next(near, self._plain)
 
     async def _attended(
         self, scope: Scope, wire: Wire, body: bytes, receive: Receive, outlet: ClientOutlet

@@ -1,4 +1,4 @@
-"""What a client may name as its model, in the shape of OpenAI's list."""
+"""What a client may name as its model, in one list that OpenAI's and Anthropic's clients read."""
 
 from governor.tiers import ModelTier
 
@@ -16,7 +16,15 @@ def models_served(tiers: tuple[ModelTier, ...]) -> dict[str, object]:
         listed[AUTO] = _model(AUTO, kind="auto", tier=None)
     for tier in tiers:
         listed.setdefault(tier.model, _model(tier.model, kind="model", tier=tier))
-    return {"object": "list", "data": list(listed.values())}
+    names = list(listed)
+    return {
+        "object": "list",
+        "data": list(listed.values()),
+        # One page holds them all.
+        "has_more": False,
+        "first_id": names[0] if names else None,
+        "last_id": names[-1] if names else None,
+    }
 
 
 def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]:
@@ -26,6 +34,7 @@ def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]
         about |= {
             "tier": tier.name,
             "model": tier.model,
+            "wires": list(tier.wires),
             "output_tokens_max": tier.output_tokens_max,
             "price": None
             if price is None
@@ -35,5 +44,14 @@ def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]
                 "cached_input_microusd_per_mtok": price.cached_input_microusd_per_mtok,
             },
         }
-    # Nobody told when a tier was made; the official clients insist on a number.
-    return {"id": name, "object": "model", "created": 0, "owned_by": OWNER, OWNER: about}
+    # Nobody told when a tier was made; the official clients insist on a time.
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": OWNER,
+        "type": "model",
+        "display_name": name,
+        "created_at": "1970-01-01T00:00:00Z",
+        OWNER: about,
+    }

@@ -23,6 +23,7 @@ from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
     encoded,
+    fault,
     flag_in,
     model_in,
     tokens_in,
@@ -55,7 +56,7 @@ class AnthropicMessages:
         asked = tokens_in(fields, "max_tokens", least=0)
         found = found_in(fields)
         tools_count = len(fields.get("tools") or ())
-        relayed = {name: headers[name] for name in (_VERSION, _BETA) if name in headers}
+        relayed = _relayed(headers)
         if _LONG_CONTEXT in relayed.get(_BETA, ""):
             found.asked.append(Asked(extra=Extra.LONG_CONTEXT, param=_BETA))
         return ModelRequest(
@@ -150,6 +151,19 @@ class AnthropicMessages:
         """Return an error as Anthropic's clients read it."""
         body = error_body(status, message, code=code, param=param)
         return json_answer(status, body, headers=headers)
+
+
+def _relayed(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a client says of the version it speaks.
+
+    Raises:
+        InvalidRequestError: it cannot be written in a header.
+    """
+    relayed = {name: headers[name] for name in (_VERSION, _BETA) if name in headers}
+    for name, value in relayed.items():
+        if not value.isascii() or not value.isprintable():
+            raise fault(name, "use printable ASCII")
+    return relayed
 
 
 def _believed_max(payload: Payload) -> int | None:

@@ -22,14 +22,19 @@ class MessagesMeter:
         self._figures: dict[str, int] | None = {}
         self._has_begun = False
         self._has_reason = False
+        self._is_told = False
         self._open: set[int] = set()
         self._is_finished = False
         self._fault = ""
 
     @property
     def reported(self) -> Metered | None:
-        """Return the provider's usage as far as it was heard; output may still grow."""
-        if self._figures == {}:
+        """Return the provider's usage once it says what was written.
+
+        The first event names the whole input, and of the output only what had been begun: taken
+        for the usage of a stream that broke off, it would be far below the truth.
+        """
+        if self._figures == {} or not self._is_told:
             return None
         return metered(self._figures, input_tokens_max=self._input_tokens_max)
 
@@ -142,7 +147,9 @@ class MessagesMeter:
         delta = value.get("delta")
         if isinstance(delta, Mapping) and delta.get("stop_reason") is not None:
             self._has_reason = True
-        self._take_usage(value.get("usage"))
+        usage = value.get("usage")
+        self._is_told = self._is_told or usage is not None
+        self._take_usage(usage)
 
     def _take_usage(self, usage: object) -> None:
         """Take figures that are totals so far: a later one takes the place of an earlier."""

@@ -342,6 +342,8 @@ async def test_an_unknown_model_is_a_404_in_the_clients_own_words(house: House) 
         ("POST", "/v1/audio/speech", 404, "not_found"),
         ("POST", "/v1/images/generations", 404, "not_found"),
         ("POST", "/v1/batches", 404, "not_found"),
+        ("POST", "/v1/responses/resp_1/cancel", 404, "not_found"),
+        ("GET", "/v1/embeddings", 405, "method_not_allowed"),
         ("GET", "/v1/models/gpt-9", 404, "not_found"),
         ("DELETE", "/v1/files/f", 404, "not_found"),
     ],
@@ -355,6 +357,17 @@ async def test_what_is_not_served_under_v1_is_told_in_openais_envelope(
     assert response.json()["error"]["code"] == code
     assert "POST /v1/chat/completions" in response.json()["error"]["message"]
     assert house.requests == []
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/messages"])
+async def test_what_is_not_served_below_messages_is_told_in_anthropics_envelope(
+    house: House, path: str
+) -> None:
+    response = await house.client.get(path)
+
+    assert response.status_code in (404, 405)
+    assert response.json()["type"] == "error"
+    assert response.json()["error"]["type"] in ("not_found_error", "invalid_request_error")
 
 
 @pytest.mark.requirement("contention.no-hold-waits")

@@ -3,11 +3,13 @@
 import pytest
 
 from runtime.model_gateway.measured import Measured, UsageSource
+from runtime.model_gateway.metering import heard_of
 from runtime.model_gateway.streams.events import EventCutter
 from tests.model_upstream.golden import Golden, Truth
 from tests.runtime.model_gateway.wires.makers import (
     GOLDENS,
     WIRES,
+    a_tier,
     named,
     payload_of,
 )
@@ -25,6 +27,7 @@ def truth_of(measured: Measured) -> Truth:
     )
 
 
+@pytest.mark.requirement("wire.golden-streams")
 @every_golden
 def test_a_whole_stream_is_metered_exactly_and_every_event_is_relayed(golden: Golden) -> None:
     meter = WIRES[golden.wire].meter(payload_of(golden), keeps_text=True)
@@ -53,6 +56,7 @@ def test_the_text_of_a_stream_is_kept_for_a_tokenizer_as_it_was_written(golden: 
     assert sum(len(text.encode()) for text in texts) == meter.produced.text_bytes
 
 
+@pytest.mark.requirement("wire.golden-streams")
 @every_golden
 def test_a_stream_cut_at_any_byte_is_heard_up_to_its_last_whole_event(golden: Golden) -> None:
     wire, payload, content = WIRES[golden.wire], payload_of(golden), golden.content
@@ -79,6 +83,23 @@ def test_at_no_event_more_is_provably_written_than_is_true(golden: Golden) -> No
         meter.hear(event)
 
         assert meter.produced.events <= max(written, 0)
+
+
+@pytest.mark.requirement("wire.golden-streams")
+@every_golden
+def test_a_stream_that_ends_at_any_event_is_never_charged_below_what_is_true(
+    golden: Golden,
+) -> None:
+    payload, tier = payload_of(golden), a_tier()
+    meter = WIRES[golden.wire].meter(payload)
+    for event, written in zip(golden.events, golden.written, strict=True):
+        meter.hear(event)
+        tokens = heard_of(meter, payload, tier, why="it broke off")
+
+        # What nobody measured is charged as it was held.
+        if isinstance(tokens, Measured):
+            assert tokens.input_tokens >= golden.truth.input_tokens
+            assert tokens.output_tokens >= written
 
 
 @every_golden

@@ -185,7 +185,7 @@ COSTLY: list[tuple[dict[str, Any], Extra, str]] = [
 ]
 
 
-@pytest.mark.requirement("model.nothing-beyond-the-price")
+@pytest.mark.requirement("wire.nothing-beyond-the-price")
 @pytest.mark.parametrize(("fields", "extra", "param"), COSTLY)
 def test_what_costs_beyond_the_price_needs_a_tier_that_says_so(
     fields: dict[str, object], extra: Extra, param: str

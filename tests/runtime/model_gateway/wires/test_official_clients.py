@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from runtime.model_gateway.measured import Measured
+from runtime.model_gateway.wires.sse import data_of, object_of
 from runtime.model_gateway.wires.wire import StreamMeter
 from tests.model_upstream.chat_goldens import CHAT
 from tests.model_upstream.golden import Golden
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.anyio
 
 USAGE = Measured(input_tokens=7, output_tokens=5)
 SECONDS_MAX = 60
+OPENED, CLOSED = "content_block_start", "content_block_stop"
 
 
 @pytest.fixture
@@ -56,6 +58,13 @@ async def an_anthropic(upstream: Upstream) -> AsyncIterator[anthropic.AsyncAnthr
         yield client
 
 
+def written(golden: Golden, number: int) -> list[dict[str, Any]]:
+    """Return the data of every event of a stream that is cut after some of them."""
+    events = [*golden.events[:number], *heard(golden, number).cut(USAGE).split(b"\n\n")]
+    found = [object_of(data_of(event)) for event in events]
+    return [value for value in found if value is not None]
+
+
 def asked(golden: Golden) -> dict[str, Any]:
     return {name: value for name, value in golden.request.items() if name != "stream"}
 
@@ -68,6 +77,7 @@ def cuts(golden: Golden) -> list[Any]:
     ]
 
 
+@pytest.mark.requirement("wire.ended-properly")
 @pytest.mark.parametrize("golden", CHAT, ids=named)
 async def test_a_chat_that_is_cut_anywhere_ends_for_its_length(golden: Golden) -> None:
     with anyio.fail_after(SECONDS_MAX):
@@ -89,6 +99,7 @@ async def test_a_chat_that_is_cut_anywhere_ends_for_its_length(golden: Golden) -
                     assert chunks[-1].usage.total_tokens == 12
 
 
+@pytest.mark.requirement("wire.ended-properly")
 @pytest.mark.parametrize("golden", MESSAGES, ids=named)
 async def test_a_message_that_is_cut_anywhere_ends_for_its_length(golden: Golden) -> None:
     with anyio.fail_after(SECONDS_MAX):
@@ -100,10 +111,15 @@ async def test_a_message_that_is_cut_anywhere_ends_for_its_length(golden: Golden
                 has_reason = heard(golden, number).is_whole
                 assert has_reason or message.stop_reason == "max_tokens"
                 assert has_reason or message.usage.output_tokens == USAGE.output_tokens
+                held = written(golden, number)
+                opened = [event["index"] for event in held if event["type"] == OPENED]
+                closed = [event["index"] for event in held if event["type"] == CLOSED]
+                assert sorted(opened) == sorted(closed)
                 texts = "".join(block.text for block in message.content if block.type == "text")
                 assert golden.text.startswith(texts)
 
 
+@pytest.mark.requirement("wire.ended-properly")
 @pytest.mark.parametrize("golden", RESPONSES, ids=named)
 async def test_a_response_that_is_cut_anywhere_is_incomplete(golden: Golden) -> None:
     with anyio.fail_after(SECONDS_MAX):
@@ -121,6 +137,10 @@ async def test_a_response_that_is_cut_anywhere_is_incomplete(golden: Golden) -> 
                 assert response.usage is not None
                 assert response.usage.total_tokens == 12
                 assert golden.text.startswith(response.output_text)
+                opened = [e.output_index for e in events if e.type == "response.output_item.added"]
+                closed = [e.output_index for e in events if e.type == "response.output_item.done"]
+                assert opened == closed
+                assert len(response.output) == len(opened)
                 sequence = [event.sequence_number for event in events]
                 assert sequence == sorted(set(sequence)), f"after {number} events"
 
