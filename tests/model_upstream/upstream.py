@@ -122,13 +122,12 @@ async def an_upstream(*plays: Play, always: Play | None = None) -> AsyncIterator
     upstream.plays(*plays)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     upstream.port = listener.extra(SocketAttribute.local_port)
-    async with anyio.create_task_group() as tasks:
+    async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, upstream.serve)
         try:
             yield upstream
         finally:
             tasks.cancel_scope.cancel()
-    await listener.aclose()
 
 
 def answering(body: Mapping[str, object], *, status: int = 200, **headers: str) -> Play:
