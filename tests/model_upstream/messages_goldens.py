@@ -152,7 +152,9 @@ def _thinking() -> Golden:
 def _redacted() -> Golden:
     truth = Truth(input_tokens=25, output_tokens=90)
     opened = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"}
-    events = [*block(0, opened, []), *_say(("Hello", "."), after=80, index=1)]
+    # It comes whole, after all of it was written.
+    hidden = [(80, event) for _, event in block(0, opened, [])]
+    events = [*hidden, *_say(("Hello", "."), after=80, index=1)]
     return messages("redacted thinking", events, truth=truth, text="Hello.")
 
 
