@@ -18,7 +18,8 @@ _VERSION_CHARS = 12
 class ModelPrice:
     """The price of a model, in micro-dollars per million tokens.
 
-    Without a price of their own, input tokens that the provider had cached cost what others do.
+    Without a price of their own, input tokens that the provider had cached, or wrote to its
+    cache, cost what others do; those that it keeps for an hour what other written ones do.
 
     Raises:
         InvalidPriceError: a price is not an integer from 0 to `PRICE_MAX`, or that of cached
@@ -28,6 +29,8 @@ class ModelPrice:
     input_microusd_per_mtok: int
     output_microusd_per_mtok: int
     cached_input_microusd_per_mtok: int | None = None
+    cache_write_microusd_per_mtok: int | None = None
+    cache_write_1h_microusd_per_mtok: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no price, naming the field."""
@@ -40,21 +43,68 @@ class ModelPrice:
             if cached > self.input_microusd_per_mtok:
                 message = f"{name}: {cached} is above input_microusd_per_mtok"
                 raise InvalidPriceError(message)
+        for name in ("cache_write_microusd_per_mtok", "cache_write_1h_microusd_per_mtok"):
+            if getattr(self, name) is not None:
+                _check(name, getattr(self, name))
+
+    @property
+    def written(self) -> int:
+        """Return the price of input that the provider writes to its cache."""
+        own = self.cache_write_microusd_per_mtok
+        return self.input_microusd_per_mtok if own is None else own
+
+    @property
+    def written_1h(self) -> int:
+        """Return the price of input that the provider keeps in its cache for an hour."""
+        own = self.cache_write_1h_microusd_per_mtok
+        return self.written if own is None else own
+
+    def cost_max_microusd(
+        self,
+        *,
+        input_tokens: int,
+        output_tokens: int,
+        may_write: bool = True,
+        may_write_1h: bool = True,
+    ) -> int:
+        """Return what a call can cost at the most, wherever the provider puts its input.
+
+        It may put all of it into its cache, unless that is known not to happen: an hour's
+        cache is only for those who ask, and some providers' other one too.
+        """
+        dearest = max(
+            self.input_microusd_per_mtok,
+            self.written if may_write else 0,
+            self.written_1h if may_write_1h else 0,
+        )
+        parts = input_tokens * dearest + output_tokens * self.output_microusd_per_mtok
+        return -(-parts // _TOKENS_PER_PRICE)
 
     def cost_microusd(
-        self, *, input_tokens: int, output_tokens: int, cached_tokens: int = 0
+        self,
+        *,
+        input_tokens: int,
+        output_tokens: int,
+        cached_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        cache_write_1h_tokens: int = 0,
     ) -> int:
         """Return the cost of a call, rounded up to a whole micro-dollar.
 
-        `cached_tokens` says how many of `input_tokens` the provider had cached.
+        Of `input_tokens`, `cached_tokens` were in the provider's cache and `cache_write_tokens`
+        were written to it, `cache_write_1h_tokens` of these for an hour.
         """
-        assert 0 <= cached_tokens <= input_tokens, "cached tokens are a part of the input"
+        assert 0 <= cache_write_1h_tokens <= cache_write_tokens, "a part of what was written"
+        fresh_tokens = input_tokens - cached_tokens - cache_write_tokens
+        assert min(cached_tokens, fresh_tokens) >= 0, "both are parts of the input"
         cached_price = self.cached_input_microusd_per_mtok
         if cached_price is None:
             cached_price = self.input_microusd_per_mtok
         parts = (
-            (input_tokens - cached_tokens) * self.input_microusd_per_mtok
+            fresh_tokens * self.input_microusd_per_mtok
             + cached_tokens * cached_price
+            + (cache_write_tokens - cache_write_1h_tokens) * self.written
+            + cache_write_1h_tokens * self.written_1h
             + output_tokens * self.output_microusd_per_mtok
         )
         return -(-parts // _TOKENS_PER_PRICE)
@@ -129,12 +179,15 @@ def repeated(prices: Sequence[ListedPrice]) -> Iterator[int]:
         seen.add(key)
 
 
-def _figures(price: ModelPrice) -> tuple[int, int, int | None]:
-    return (
+def _figures(price: ModelPrice) -> tuple[int | None, ...]:
+    """Return what a version is made of: the names of lists from before these prices stay."""
+    figures = (
         price.input_microusd_per_mtok,
         price.output_microusd_per_mtok,
         price.cached_input_microusd_per_mtok,
     )
+    written = (price.cache_write_microusd_per_mtok, price.cache_write_1h_microusd_per_mtok)
+    return figures if written == (None, None) else figures + written
 
 
 def _check(name: str, value: object) -> None:

@@ -35,6 +35,10 @@ class ModelTier:
     `wires` are the wire formats that its provider speaks. `context_tokens_max` is how much the
     model can read, None where nobody stated it. `extras` are served though the price does not
     cover them.
+
+    `tokenizer` is the file of the model's tokenizer. `hidden_reasoning` says whether it may write
+    tokens that nobody is shown; None where that is not known. `image_tokens_max` is the most
+    that one image takes; None leaves it to the provider's rule.
     """
 
     name: TierName
@@ -46,6 +50,9 @@ class ModelTier:
     wires: tuple[str, ...] = OPENAI_WIRES
     context_tokens_max: int | None = None
     extras: frozenset[Extra] = frozenset()
+    tokenizer: str | None = None
+    hidden_reasoning: bool | None = None
+    image_tokens_max: int | None = None
 
     def priced_by(self, prices: PriceList) -> "ModelTier":
         """Return the tier with its price: the one that it states itself, else the list's."""

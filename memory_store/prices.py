@@ -157,10 +157,16 @@ def _content(prices: PriceList) -> dict[str, object]:
 
 
 def _figures(price: ModelPrice) -> dict[str, int | None]:
+    # Only where they are given: what sidecars from before them stored and read stays the same.
+    written = {
+        "cache_write_microusd_per_mtok": price.cache_write_microusd_per_mtok,
+        "cache_write_1h_microusd_per_mtok": price.cache_write_1h_microusd_per_mtok,
+    }
     return {
         "input_microusd_per_mtok": price.input_microusd_per_mtok,
         "output_microusd_per_mtok": price.output_microusd_per_mtok,
         "cached_input_microusd_per_mtok": price.cached_input_microusd_per_mtok,
+        **{name: figure for name, figure in written.items() if figure is not None},
     }
 
 

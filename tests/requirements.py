@@ -7,6 +7,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.counting_requirements import COUNTING
 from tests.domain_requirements import DOMAINS
 from tests.enforcement_requirements import ENFORCEMENT
 from tests.isolation_requirements import ISOLATION
@@ -51,6 +52,7 @@ _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
 
 _CARE = "upstream care"
+_COUNTING = "what model calls use"
 _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MODELS = "the model gateway"
@@ -89,6 +91,7 @@ _STATED: dict[str, dict[str, str]] = {
         ),
     },
     _CARE: UPSTREAM_CARE,
+    _COUNTING: COUNTING,
     _LADDER: LADDER,
     _WIRES: WIRES,
     _PROTOCOL: ALL_OF_MCP,

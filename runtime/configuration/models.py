@@ -49,7 +49,12 @@ class Tier(TierReachTable):
     input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     cached_input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    cache_write_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
+    cache_write_1h_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     output_tokens_max: Positive = 4096
+    tokenizer: str | None = None
+    hidden_reasoning: Flag | None = None
+    image_tokens_max: Positive | None = None
 
 
 _Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
@@ -63,6 +68,8 @@ class PriceTable(Table):
     input_microusd_per_mtok: _Price
     output_microusd_per_mtok: _Price
     cached_input_microusd_per_mtok: _Price | None = None
+    cache_write_microusd_per_mtok: _Price | None = None
+    cache_write_1h_microusd_per_mtok: _Price | None = None
 
 
 class PricesFile(Table):

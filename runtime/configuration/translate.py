@@ -186,6 +186,8 @@ def prices_of(config: Config) -> PriceList:
                         input_microusd_per_mtok=table.input_microusd_per_mtok,
                         output_microusd_per_mtok=table.output_microusd_per_mtok,
                         cached_input_microusd_per_mtok=table.cached_input_microusd_per_mtok,
+                        cache_write_microusd_per_mtok=table.cache_write_microusd_per_mtok,
+                        cache_write_1h_microusd_per_mtok=table.cache_write_1h_microusd_per_mtok,
                     ),
                 )
                 for table in tables
@@ -461,12 +463,16 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
 
 def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
     paid_cached, price = table.cached_input_usd_per_mtok, None
+def _tier(table: Tier, version: str) -> ModelTier:
+    price = None
     try:
         if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
             price = ModelPrice(
                 input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
                 output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
-                cached_input_microusd_per_mtok=None if paid_cached is None else _micro(paid_cached),
+                cached_input_microusd_per_mtok=_micro_if(table.cached_input_usd_per_mtok),
+                cache_write_microusd_per_mtok=_micro_if(table.cache_write_usd_per_mtok),
+                cache_write_1h_microusd_per_mtok=_micro_if(table.cache_write_1h_usd_per_mtok),
             )
         return ModelTier(
             name=TierName(table.name),
@@ -478,9 +484,16 @@ def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
             wires=wires,
             context_tokens_max=table.context_tokens_max,
             extras=frozenset(table.extras),
+            tokenizer=table.tokenizer,
+            hidden_reasoning=table.hidden_reasoning,
+            image_tokens_max=table.image_tokens_max,
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error
+
+
+def _micro_if(usd: Decimal | None) -> int | None:
+    return None if usd is None else _micro(usd)
 
 
 def _micro(usd: Decimal) -> int:

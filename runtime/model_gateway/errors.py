@@ -12,6 +12,10 @@ class InvalidRequestError(RuntimeFaultError):
         self.param = param
 
 
+class TokenizerError(RuntimeFaultError):
+    """The tokenizer that a tier names cannot be used."""
+
+
 class ProviderNotReachedError(ProviderError):
     """The model provider provably received nothing of the request."""
 

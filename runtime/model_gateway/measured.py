@@ -18,14 +18,18 @@ class Measured:
     """The tokens of a call.
 
     Of `input_tokens`, `cached_tokens` were read from the provider's cache and
-    `cache_write_tokens` were written to it. Hidden reasoning is a part of `output_tokens`.
+    `cache_write_tokens` were written to it, `cache_write_1h_tokens` of these to be kept for an
+    hour. Hidden reasoning is a part of `output_tokens`. `doubt` says what of the provider's
+    report was not believed, or hardly; "" where nothing was.
     """
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
     source: UsageSource = UsageSource.PROVIDER
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +59,12 @@ class Produced:
     arguments_bytes: int = 0
     calls: int = 0
     pieces: dict[str, list[str]] | None = field(default=None, repr=False)
+    # How many characters of a part were counted while it was written, and to how many tokens.
+    counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
     def note(self, part: str, text: str) -> None:
         """Take more of a part, such as "0.content": it is counted apart from all others."""
-        self.text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+        self.text_bytes += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
         if self.pieces is not None:
             self.pieces.setdefault(part, []).append(text)
 

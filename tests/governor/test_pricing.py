@@ -22,6 +22,8 @@ def listed(provider: str, model: str, price: ModelPrice = SMALL) -> ListedPrice:
         "input_microusd_per_mtok",
         "output_microusd_per_mtok",
         "cached_input_microusd_per_mtok",
+        "cache_write_microusd_per_mtok",
+        "cache_write_1h_microusd_per_mtok",
     ],
 )
 def test_what_is_no_price_is_refused_with_its_field(field: str, wrong: Any) -> None:
@@ -67,6 +69,8 @@ def _a_price(draw: st.DrawFn) -> ModelPrice:
         input_microusd_per_mtok=paid_in,
         output_microusd_per_mtok=draw(st.integers(0, PRICE_MAX)),
         cached_input_microusd_per_mtok=draw(st.none() | st.integers(0, paid_in)),
+        cache_write_microusd_per_mtok=draw(st.none() | st.integers(0, PRICE_MAX)),
+        cache_write_1h_microusd_per_mtok=draw(st.none() | st.integers(0, PRICE_MAX)),
     )
 
 
@@ -106,3 +110,68 @@ def test_a_call_never_costs_more_for_being_cached_nor_less_than_nothing(
     assert 0 <= cost <= uncached
     if price.cached_input_microusd_per_mtok is None:
         assert cost == uncached
+
+
+def test_what_is_written_to_a_cache_costs_its_own_price() -> None:
+    price = ModelPrice(
+        input_microusd_per_mtok=3_000_000,
+        output_microusd_per_mtok=15_000_000,
+        cached_input_microusd_per_mtok=300_000,
+        cache_write_microusd_per_mtok=3_750_000,
+        cache_write_1h_microusd_per_mtok=6_000_000,
+    )
+
+    cost = price.cost_microusd(
+        input_tokens=1_000,
+        output_tokens=100,
+        cached_tokens=200,
+        cache_write_tokens=500,
+        cache_write_1h_tokens=100,
+    )
+
+    assert cost == (300 * 3_000 + 200 * 300 + 400 * 3_750 + 100 * 6_000 + 100 * 15_000) // 1_000
+
+
+@pytest.mark.requirement("price.cache-writes")
+@given(_price, st.integers(0, 10**9), st.integers(0, 10**9), st.data())
+def test_no_call_costs_more_than_the_most_that_is_held_for_it(
+    price: ModelPrice, input_tokens: int, output_tokens: int, data: st.DataObject
+) -> None:
+    cached = data.draw(st.integers(0, input_tokens))
+    written = data.draw(st.integers(0, input_tokens - cached))
+    hour = data.draw(st.integers(0, written))
+    most = price.cost_max_microusd(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        may_write=written > hour,
+        may_write_1h=hour > 0,
+    )
+
+    cost = price.cost_microusd(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=hour,
+    )
+
+    assert cost <= most
+
+
+def test_a_list_without_prices_of_cache_writes_has_the_version_it_always_had() -> None:
+    prices = PriceList(
+        prices=(
+            listed(
+                "openai",
+                "gpt-*",
+                ModelPrice(
+                    input_microusd_per_mtok=150_000,
+                    output_microusd_per_mtok=600_000,
+                    cached_input_microusd_per_mtok=75_000,
+                ),
+            ),
+        ),
+        unknown=ModelPrice(input_microusd_per_mtok=1, output_microusd_per_mtok=2),
+    )
+
+    assert prices.version == "6a1f10cb0413"

@@ -27,6 +27,8 @@ FULL = PriceList(
                 input_microusd_per_mtok=3,
                 output_microusd_per_mtok=10**12,
                 cached_input_microusd_per_mtok=0,
+                cache_write_microusd_per_mtok=4,
+                cache_write_1h_microusd_per_mtok=6,
             ),
         ),
         ListedPrice(

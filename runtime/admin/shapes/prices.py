@@ -20,7 +20,8 @@ Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]
 class ListedPriceShape(Shape):
     """What the models cost that a provider's name and a pattern cover, in micro-dollars.
 
-    Cached input without a price of its own costs what other input does.
+    Input that the provider had cached, or wrote to its cache, costs what other input does where
+    it has no price of its own; what it keeps for an hour costs what other written input does.
     """
 
     provider: Label = "*"
@@ -28,6 +29,8 @@ class ListedPriceShape(Shape):
     input_microusd_per_mtok: Price
     output_microusd_per_mtok: Price
     cached_input_microusd_per_mtok: Price | None = None
+    cache_write_microusd_per_mtok: Price | None = None
+    cache_write_1h_microusd_per_mtok: Price | None = None
 
 
 class CeilingShape(Shape):
@@ -113,6 +116,8 @@ def prices_out(found: PricesInForce, *, providers: Collection[str]) -> PricesOut
                 input_microusd_per_mtok=listed.price.input_microusd_per_mtok,
                 output_microusd_per_mtok=listed.price.output_microusd_per_mtok,
                 cached_input_microusd_per_mtok=listed.price.cached_input_microusd_per_mtok,
+                cache_write_microusd_per_mtok=listed.price.cache_write_microusd_per_mtok,
+                cache_write_1h_microusd_per_mtok=listed.price.cache_write_1h_microusd_per_mtok,
             )
             for listed in found.prices.prices
         ],

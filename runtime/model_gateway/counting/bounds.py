@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 
 from governor.tiers import ModelTier
+from runtime.model_gateway.counting.images import image_tokens_max
+from runtime.model_gateway.counting.texts import growth, indented_more, rewritten_more
 from runtime.model_gateway.model_request import ImagePart
 
-# A token stands for at least one byte of what is sent, so the bytes bound the text's tokens.
 # What providers add around messages and tools is small; these are several times as much.
-_TOKENS_PER_REQUEST = 64
+_TOKENS_PER_REQUEST = 128
 _TOKENS_PER_MESSAGE = 16
 _TOKENS_PER_TOOL = 64
-_TOKENS_WITH_TOOLS = 512
-# No provider's rule makes more of one image, whatever its size and however it is sent.
-_TOKENS_PER_IMAGE = 50_000
+_TOKENS_WITH_TOOLS = 1_024
+# Around an image: where it begins and ends, and its number.
+_TOKENS_PER_IMAGE = 16
+# What the history of a conversation with tools is told by, in either wire format.
+_SAYS_TOOLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
 
 
 def input_tokens_max(
@@ -21,17 +24,26 @@ def input_tokens_max(
     messages: int,
     tools: int,
     images: Sequence[ImagePart],
-    tier: ModelTier,  # noqa: ARG001 - what a tier says of images and tokens counts here
+    tier: ModelTier,
+    content: bytes = b"",
+    tools_json: bytes = b"",
 ) -> int:
     """Return a number of tokens that the provider of `tier` cannot exceed for this request.
 
-    `content_bytes` is the whole of what is sent, images that are sent within it included.
+    `content_bytes` is the whole of what is sent, images that are sent within it included, and
+    `content` is that itself: some of its characters may count for more than their bytes.
+    `tools_json` are the definitions of the tools, which are told to the model in other words.
     """
+    sent_within = sum(image.encoded_bytes for image in images)
+    text = max(0, content_bytes - sent_within)
+    text += growth(content) + indented_more(tools_json)
+    if tools or any(said in content for said in _SAYS_TOOLS):
+        text += rewritten_more(content)
     return (
-        content_bytes
+        text
         + _TOKENS_PER_REQUEST
         + _TOKENS_PER_MESSAGE * messages
         + _TOKENS_PER_TOOL * tools
         + (_TOKENS_WITH_TOOLS if tools else 0)
-        + _TOKENS_PER_IMAGE * len(images)
+        + sum(_TOKENS_PER_IMAGE + image_tokens_max(image, tier) for image in images)
     )

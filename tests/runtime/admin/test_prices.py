@@ -23,6 +23,8 @@ OF_FILE = {
             "input_microusd_per_mtok": 30,
             "output_microusd_per_mtok": 60,
             "cached_input_microusd_per_mtok": None,
+            "cache_write_microusd_per_mtok": None,
+            "cache_write_1h_microusd_per_mtok": None,
         }
     ],
     "unknown": None,
@@ -30,6 +32,10 @@ OF_FILE = {
     "put_by": None,
     "warnings": [],
 }
+
+
+_IN, _OUT = "input_microusd_per_mtok", "output_microusd_per_mtok"
+_CACHED = "cached_input_microusd_per_mtok"
 
 
 def entry(model: str = "small", **more: Any) -> dict[str, Any]:
@@ -56,11 +62,12 @@ async def test_the_list_of_the_file_is_shown_until_another_is_put(world: World) 
 @pytest.mark.requirement("price.list-replaced-live")
 async def test_a_list_that_is_put_prices_the_next_call(world: World) -> None:
     ceiling = {"input_microusd_per_mtok": 9, "output_microusd_per_mtok": 10}
-    answer = await put(world, entry(cached_input_microusd_per_mtok=1), unknown=ceiling)
+    more = {_CACHED: 1, "cache_write_microusd_per_mtok": 5, "cache_write_1h_microusd_per_mtok": 6}
+    answer = await put(world, entry(**more), unknown=ceiling)
 
     # Looked at before the list is read again, which would fetch it from the store.
     assert charged(world) == ModelPrice(
-        input_microusd_per_mtok=3, output_microusd_per_mtok=4, cached_input_microusd_per_mtok=1
+        input_microusd_per_mtok=3, output_microusd_per_mtok=4, **more
     )
     assert answer.status_code == 200
     shown = answer.json()
@@ -190,16 +197,20 @@ async def test_what_is_no_version_is_refused_before_the_store_is_asked(
     assert answer.json()["errors"][0]["field"] == "version"
 
 
-_IN, _OUT = "input_microusd_per_mtok", "output_microusd_per_mtok"
-_CACHED = "cached_input_microusd_per_mtok"
-
-
 @pytest.mark.requirement("price.list-checked")
 @pytest.mark.parametrize(
     ("body", "field"),
     [
         ({"prices": [entry(**{_IN: -1})]}, f"prices.0.{_IN}"),
         ({"prices": [entry(**{_OUT: PRICE_MAX + 1})]}, f"prices.0.{_OUT}"),
+        (
+            {"prices": [entry(cache_write_microusd_per_mtok=-1)]},
+            "prices.0.cache_write_microusd_per_mtok",
+        ),
+        (
+            {"prices": [entry(cache_write_1h_microusd_per_mtok=True)]},
+            "prices.0.cache_write_1h_microusd_per_mtok",
+        ),
         ({"prices": [entry(**{_OUT: 10**400})]}, f"prices.0.{_OUT}"),
         ({"prices": [entry(**{_IN: 1.0})]}, f"prices.0.{_IN}"),
         ({"prices": [entry(**{_IN: "1"})]}, f"prices.0.{_IN}"),
