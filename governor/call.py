@@ -79,8 +79,8 @@ class Isolated:
 class CallRecord:
     """What is kept of a call once it ended; times in epoch milliseconds.
 
-    The hashes are equal for equal arguments and equal results of one session, and mean nothing
-    outside of it.
+    `usage_source` says who counted the tokens of a model call. The hashes are equal for equal
+    arguments and equal results of one session, and mean nothing outside of it.
     """
 
     call_id: CallId
@@ -105,3 +105,4 @@ class CallRecord:
     arguments_hash: str | None = None
     result_hash: str | None = None
     price_version: str | None = None
+    usage_source: str | None = None

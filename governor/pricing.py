@@ -59,26 +59,19 @@ class ModelPrice:
         own = self.cache_write_1h_microusd_per_mtok
         return self.written if own is None else own
 
-    def cost_max_microusd(
-        self,
-        *,
-        input_tokens: int,
-        output_tokens: int,
-        may_write: bool = True,
-        may_write_1h: bool = True,
-    ) -> int:
-        """Return what a call can cost at the most, wherever the provider puts its input.
+    def held(self, *, may_write: bool, may_write_1h: bool) -> "ModelPrice":
+        """Return the price that covers a call wherever the provider puts its input.
 
-        It may put all of it into its cache, unless that is known not to happen: an hour's
-        cache is only for those who ask, and some providers' other one too.
+        It may write all of it to its cache, unless that is known not to happen.
         """
         dearest = max(
             self.input_microusd_per_mtok,
             self.written if may_write else 0,
             self.written_1h if may_write_1h else 0,
         )
-        parts = input_tokens * dearest + output_tokens * self.output_microusd_per_mtok
-        return -(-parts // _TOKENS_PER_PRICE)
+        return ModelPrice(
+            input_microusd_per_mtok=dearest, output_microusd_per_mtok=self.output_microusd_per_mtok
+        )
 
     def cost_microusd(
         self,

@@ -53,6 +53,7 @@ def call_row(record: CallRecord, charged: Amounts) -> dict[str, Value]:
         "arguments_hash": record.arguments_hash,
         "result_hash": record.result_hash,
         "price_version": record.price_version,
+        "usage_source": record.usage_source,
         **{name: by_unit.get(unit, 0) for unit, name in UNIT_NAMES},
     }
 

@@ -239,6 +239,7 @@ def _view(row: Any) -> CallView:
             arguments_hash=row.arguments_hash,
             result_hash=row.result_hash,
             price_version=row.price_version,
+            usage_source=row.usage_source,
         ),
         charged=Amounts({unit: getattr(row, unit.value) for unit in Unit}),
     )

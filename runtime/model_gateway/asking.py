@@ -8,7 +8,7 @@ from runtime.model_gateway.answers import BAD_GATEWAY, provider_answer
 from runtime.model_gateway.counting.unreported import is_text_kept, produced_tokens_min
 from runtime.model_gateway.errors import ProviderNotReachedError, ProviderTimedOutError
 from runtime.model_gateway.job import Job, Progress
-from runtime.model_gateway.measured import Measured
+from runtime.model_gateway.measured import Measured, doubt_of
 from runtime.model_gateway.providers.pool import ProviderPool, Received
 from runtime.model_gateway.streams.relay import Outlet, Patience, StreamEnd, relayed
 from runtime.model_gateway.verdict import (
@@ -88,7 +88,7 @@ async def _take_whole(job: Job, progress: Progress, received: Received) -> None:
         progress.note(verdict_on_served(job.wire, content, job.payload, job.tier))
         return
     refused = Refused(status=received.status, content=content, retry_after=received.retry_after)
-    progress.note(verdict_on_refused(job.wire, refused, job.payload))
+    progress.note(verdict_on_refused(job.wire, refused, job.payload, job.tier))
 
 
 async def _relay(
@@ -100,10 +100,10 @@ async def _relay(
 
     def is_beyond() -> bool:
         reported = meter.reported
-        if isinstance(reported, Measured) and reported.output_tokens > held:
+        if reported is not None and (reported.output_tokens or 0) > held:
             # The last word of a whole answer cuts nothing: it is an overrun, and recorded.
             return not meter.is_whole
-        return produced_tokens_min(meter.produced, job.tier) > held
+        return produced_tokens_min(meter.produced, job.tier, ceiling=held) > held
 
     end = await relayed(received, meter, outlet, patience=patience, is_beyond=is_beyond)
     await _end(job, progress, meter, outlet, end)
@@ -116,8 +116,7 @@ async def _end(
     tokens = progress.heard(job, why=_UNREPORTED)
     match end:
         case StreamEnd.FINISHED:
-            detail = "" if isinstance(tokens, Measured) else tokens.why
-            progress.note_stream(CallStatus.OK, detail, tokens)
+            progress.note_stream(CallStatus.OK, doubt_of(tokens), tokens)
         case StreamEnd.AT_CEILING:
             progress.note_stream(CallStatus.LIMIT_HIT, _CUT, tokens)
             await outlet.relay(meter.cut(tokens if isinstance(tokens, Measured) else None))

@@ -315,7 +315,7 @@ class ModelGateway:
         if progress.answer is None:
             return None
         standing = await self._books.after(settled, job.call.chain)
-        answer = annotated(progress.answer, job, standing, usage)
+        answer = annotated(progress.answer, job, standing, usage, usage_source=record.usage_source)
         return answer if turns is None else answer.with_flyball({"turns": turns})
 
     async def _ask_provider(

@@ -14,8 +14,8 @@ from governor.tiers import ModelTier
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.answers import denial_answer
-from runtime.model_gateway.measured import NEVER_MEASURED, Metered
-from runtime.model_gateway.metering import estimate_of, heard_of
+from runtime.model_gateway.measured import NEVER_MEASURED, Metered, source_of
+from runtime.model_gateway.metering import estimate_of, heard_of, held_price
 from runtime.model_gateway.model_request import ModelRequest, Payload
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
@@ -62,7 +62,10 @@ class Job:
         """
         choices = self.request.choices
         output_tokens_max = affordable_output(
-            denied, self.price, input_tokens=self.payload.input_tokens_max, choices=choices
+            denied,
+            held_price(self.payload, self.price),
+            input_tokens=self.payload.input_tokens_max,
+            choices=choices,
         )
         asked = self.payload.output_tokens_max // choices
         if output_tokens_max is None or not output_tokens_max < asked:
@@ -170,6 +173,7 @@ def record_of(
         detail=progress.detail,
         result_bytes=progress.result_bytes,
         price_version=job.tier.price_version or None,
+        usage_source=None if usage is None else source_of(progress.tokens).value,
     )
 
 

@@ -173,9 +173,7 @@ class KeptAnswers:
             self._bytes -= len(dropped.content) + _ENTRY_BYTES
 
 
-def _key(
-    request: ModelRequest, tier: ModelTier, chain: ScopeChain, *, kept_for: KeptFor
-) -> str:
+def _key(request: ModelRequest, tier: ModelTier, chain: ScopeChain, *, kept_for: KeptFor) -> str:
     """Return the name of an answer: of who asks, whom, and for what, without what we add."""
     who = (chain.tenant, chain.agent if kept_for is KeptFor.AGENT else None)
     whom = (request.wire.value, tier.name, tier.provider, tier.model, tier.output_tokens_max)

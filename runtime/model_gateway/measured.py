@@ -44,6 +44,16 @@ NEVER_MEASURED = Unmeasured(why="the call ended before it was measured")
 NOTHING_GENERATED = Measured(input_tokens=0, output_tokens=0)
 
 
+def doubt_of(tokens: Metered) -> str:
+    """Return what a record says of the count of its tokens, "" where nothing is to be said."""
+    return tokens.doubt if isinstance(tokens, Measured) else tokens.why
+
+
+def source_of(tokens: Metered) -> UsageSource:
+    """Return who counted the tokens of a call."""
+    return tokens.source if isinstance(tokens, Measured) else UsageSource.HELD
+
+
 @dataclass(slots=True)
 class Produced:
     """What a model has written so far: text, arguments of tools, reasoning that is shown.

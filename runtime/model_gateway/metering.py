@@ -4,9 +4,9 @@ from governor.amounts import AMOUNT_MAX, Amounts, Unit
 from governor.pricing import ModelPrice
 from governor.tiers import ModelTier
 from governor.usage import Usage
-from runtime.model_gateway.counting.unreported import unreported
+from runtime.model_gateway.counting.belief import believed
 from runtime.model_gateway.measured import Measured, Metered, Unmeasured
-from runtime.model_gateway.model_request import Payload
+from runtime.model_gateway.model_request import Payload, WireName
 from runtime.model_gateway.wires.wire import StreamMeter
 
 _FROM_THE_PROVIDER = (Unit.COST_MICROUSD, Unit.INPUT_TOKENS, Unit.OUTPUT_TOKENS)
@@ -20,11 +20,23 @@ def estimate_of(payload: Payload, tier: ModelTier, *, timeout_ms: int) -> Amount
         Unit.WALL_MS: timeout_ms,
     }
     if tier.price is not None:
-        held[Unit.COST_MICROUSD] = tier.price.cost_microusd(
+        held[Unit.COST_MICROUSD] = held_price(payload, tier.price).cost_microusd(
             input_tokens=payload.input_tokens_max, output_tokens=payload.output_tokens_max
         )
     # What no budget can hold is denied by every budget, so it need not be stated exactly.
     return Amounts.checked({unit: min(value, AMOUNT_MAX) for unit, value in held.items()})
+
+
+def held_price(payload: Payload, price: ModelPrice) -> ModelPrice:
+    """Return the price that a call is held at: what is written to a cache may cost more.
+
+    Anthropic's cache is for those who ask; others write to theirs as they please.
+    """
+    request = payload.request
+    asks = request.writes_cache
+    return price.held(
+        may_write=asks or request.wire is not WireName.ANTHROPIC_MESSAGES, may_write_1h=asks
+    )
 
 
 def heard_of(meter: StreamMeter, payload: Payload, tier: ModelTier, *, why: str) -> Metered:
@@ -32,11 +44,7 @@ def heard_of(meter: StreamMeter, payload: Payload, tier: ModelTier, *, why: str)
 
     `why` says why nobody knows them, where that is so.
     """
-    reported = meter.reported
-    if isinstance(reported, Measured):
-        return reported
-    why = why if reported is None else reported.why
-    return unreported(meter.produced, payload, tier, why=why)
+    return believed(meter.reported, meter.produced, payload, tier, why=why)
 
 
 def usage_of(tokens: Metered, price: ModelPrice, *, wall_ms: int) -> Usage:
@@ -47,11 +55,13 @@ def usage_of(tokens: Metered, price: ModelPrice, *, wall_ms: int) -> Usage:
                 measured=Amounts({Unit.WALL_MS: wall_ms}),
                 unmeasured=dict.fromkeys(_FROM_THE_PROVIDER, why),
             )
-        case Measured(
-            input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
-        ):
+        case Measured(input_tokens=input_tokens, output_tokens=output_tokens):
             cost_microusd = price.cost_microusd(
-                input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cached_tokens=tokens.cached_tokens,
+                cache_write_tokens=tokens.cache_write_tokens,
+                cache_write_1h_tokens=tokens.cache_write_1h_tokens,
             )
             return Usage(
                 measured=Amounts(

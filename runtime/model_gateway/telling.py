@@ -41,10 +41,18 @@ def named(answer: Answer, job: Job) -> Answer:
     return answer.with_flyball(member, headers=_headers(job))
 
 
-def annotated(answer: Answer, job: Job, standing: Tracked | None, usage: Usage | None) -> Answer:
+def annotated(
+    answer: Answer,
+    job: Job,
+    standing: Tracked | None,
+    usage: Usage | None,
+    *,
+    usage_source: str | None,
+) -> Answer:
     """Return the answer with what the call used and what remains."""
     member = {
         "usage": None if usage is None else usage_json(usage),
+        "usage_source": usage_source,
         "budget": None if standing is None else standing.shown,
     }
     return named(answer, job).with_flyball(member)

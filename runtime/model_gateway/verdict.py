@@ -13,12 +13,13 @@ from governor.tiers import ModelTier
 from runtime.errors import ProviderError
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.answers import BAD_GATEWAY, GATEWAY_TIMEOUT, provider_answer
-from runtime.model_gateway.counting.unreported import is_text_kept, unreported
+from runtime.model_gateway.counting.belief import believed
+from runtime.model_gateway.counting.unreported import is_text_kept
 from runtime.model_gateway.errors import ProviderTimedOutError
-from runtime.model_gateway.measured import NOTHING_GENERATED, Metered, Unmeasured
+from runtime.model_gateway.measured import NOTHING_GENERATED, Metered, Unmeasured, doubt_of
 from runtime.model_gateway.model_request import Payload
 from runtime.model_gateway.strict_json import object_in
-from runtime.model_gateway.wires.wire import Served, Wire
+from runtime.model_gateway.wires.wire import Wire
 
 OK = 200
 _REFUSALS = range(400, 500)
@@ -54,27 +55,27 @@ def verdict_on_served(wire: Wire, content: bytes, payload: Payload, tier: ModelT
     served = wire.served(content, payload, keeps_text=is_text_kept(tier))
     if served.fault:
         return failed(wire, served.fault)
-    tokens = _tokens_of(served, payload, tier)
+    tokens = believed(served.reported, served.produced, payload, tier)
     return Verdict(
         status=CallStatus.OK,
-        detail=tokens.why if isinstance(tokens, Unmeasured) else "",
+        detail=doubt_of(tokens),
         tokens=tokens,
         answer=Answer(status=OK, content=content),
     )
 
 
-def verdict_on_refused(wire: Wire, refused: Refused, payload: Payload) -> Verdict:
+def verdict_on_refused(wire: Wire, refused: Refused, payload: Payload, tier: ModelTier) -> Verdict:
     """Return what an answer with another status means."""
     is_refusal = refused.status in _REFUSALS and refused.status not in _GAVE_UP_WAITING
     detail = f"the provider answered {refused.status}"
     if not is_refusal:
         return failed(wire, f"{detail}, which does not prove that nothing was generated")
     body = _object_in(refused.content)
-    has_usage = body is not None and body.get("usage") is not None
+    reported = None if body is None else wire.served(refused.content, payload).reported
     return Verdict(
         status=CallStatus.UPSTREAM_FAILED,
         detail=detail,
-        tokens=wire.served(refused.content, payload).metered if has_usage else NOTHING_GENERATED,
+        tokens=NOTHING_GENERATED if reported is None else believed(reported, None, payload, tier),
         answer=_refusal(wire, refused, body),
     )
 
@@ -101,12 +102,6 @@ def failed(wire: Wire, detail: str) -> Verdict:
             wire, BAD_GATEWAY, f"The model call failed: {detail}.", code="provider_failed"
         ),
     )
-
-
-def _tokens_of(served: Served, payload: Payload, tier: ModelTier) -> Metered:
-    if isinstance(served.metered, Unmeasured) and served.produced is not None:
-        return unreported(served.produced, payload, tier, why=served.metered.why)
-    return served.metered
 
 
 def _refusal(wire: Wire, refused: Refused, body: dict[str, object] | None) -> Answer:

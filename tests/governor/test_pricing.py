@@ -140,12 +140,8 @@ def test_no_call_costs_more_than_the_most_that_is_held_for_it(
     cached = data.draw(st.integers(0, input_tokens))
     written = data.draw(st.integers(0, input_tokens - cached))
     hour = data.draw(st.integers(0, written))
-    most = price.cost_max_microusd(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        may_write=written > hour,
-        may_write_1h=hour > 0,
-    )
+    held = price.held(may_write=written > hour, may_write_1h=hour > 0)
+    most = held.cost_microusd(input_tokens=input_tokens, output_tokens=output_tokens)
 
     cost = price.cost_microusd(
         input_tokens=input_tokens,

@@ -74,6 +74,10 @@ class CallOut(Out):
     price_version: str | None = Field(
         description="of a model call: which version of the price list, or of the file, priced it"
     )
+    usage_source: str | None = Field(
+        description="of a model call, who counted its tokens: the `provider`, the tier's "
+        "`tokenizer`, the bytes as a `bound` that is never too low, or what was `held`"
+    )
     estimate: dict[Unit, int]
     usage: UsageOut | None
     charged: dict[Unit, int]
@@ -104,6 +108,7 @@ def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
         rule=record.rule or None,
         policy_version=record.policy_version or None,
         price_version=record.price_version,
+        usage_source=record.usage_source,
         estimate=limits_shape(record.estimate),
         usage=None if record.usage is None else _usage_out(record.usage),
         charged=limits_shape(view.charged),

@@ -13,8 +13,8 @@ what was produced; the record says so. Per figure:
 | output, and more was written since | as the least: the larger of it and what is counted |
 | output above what the text can be, at most what was held | yes, with a doubt |
 | output above what was held, and the text can be it | yes: an overrun |
-| output above both, reasoning may be hidden | yes, with a doubt, up to what any model writes |
-| output above both otherwise | no: the larger of both |
+| output above both | yes, with a doubt, up to what any model writes: an overrun |
+| the same, though the tier says that nothing is hidden | no: the larger of both |
 | more cached, or written to a cache, than was read | the rebate is lost, the rest stands |
 """
 
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.output import tokens_bound, tokens_floor
-from runtime.model_gateway.counting.reasoning import may_reason_hidden
 from runtime.model_gateway.counting.reports import Reported
 from runtime.model_gateway.counting.unreported import (
     input_counted,
@@ -54,16 +53,22 @@ class _Call:
 
 
 def believed(
-    reported: Reported | None, produced: Produced | None, payload: Payload, tier: ModelTier
+    reported: Reported | None,
+    produced: Produced | None,
+    payload: Payload,
+    tier: ModelTier,
+    *,
+    why: str = NO_REPORT,
 ) -> Metered:
     """Return what is settled of a call: each figure by the best source that can be true.
 
-    `produced` is None where nobody looked at the text; then no output is doubted for it. A
-    tokenizer is loaded where the tier names one and a figure is missing.
+    `why` is said where nothing was reported. `produced` is None where nobody looked at the text;
+    then no output is doubted for it. A tokenizer is loaded where the tier names one and a figure
+    is missing.
     """
     if reported is None:
         text = Produced() if produced is None else produced
-        return unreported(text, payload, tier, why=NO_REPORT)
+        return unreported(text, payload, tier, why=why)
     call = _Call(produced=produced, payload=payload, tier=tier)
     doubts = [f"the provider's {name} is no number of tokens" for name in reported.faults]
     input_tokens, input_source = _input(reported, call, doubts)
@@ -142,8 +147,9 @@ def _is_billable(tokens: int, call: _Call) -> bool:
     """Tell whether more tokens than the text can be may still stand on the provider's bill."""
     if tokens <= call.payload.output_tokens_max:
         return True
-    believed_max = OUTPUT_TOKENS_BELIEVED_MAX * max(1, call.payload.request.choices)
-    return may_reason_hidden(call.payload, call.tier) and tokens <= believed_max
+    if call.tier.hidden_reasoning is False:
+        return False
+    return tokens <= OUTPUT_TOKENS_BELIEVED_MAX * max(1, call.payload.request.choices)
 
 
 def _cache(

@@ -70,9 +70,9 @@ def openai_usage(raw: object) -> Reported | None:
         paid_in, written, details = "prompt_tokens", "completion_tokens", "prompt_tokens_details"
     input_tokens, output_tokens = read.figure(paid_in), read.figure(written)
     total = read.figure("total_tokens")
-    if input_tokens is not None and total is not None and output_tokens is not None:
+    if input_tokens is not None and total is not None:
         # Some providers count the tokens of hidden reasoning in the total alone.
-        output_tokens = max(output_tokens, total - input_tokens)
+        output_tokens = max(output_tokens or 0, total - input_tokens)
     of_input = read.part(details)
     return Reported(
         input_tokens=input_tokens,

@@ -41,12 +41,11 @@ def output_counted(
     if payload.output_tokens_max == 0:
         return 0, UsageSource.TOKENIZER if tokenizer is not None else UsageSource.BOUND
     if may_reason_hidden(payload, tier):
-        # A provider that ignored what it was allowed is charged for what it has shown.
-        return max(payload.output_tokens_max, produced.events), UsageSource.HELD
+        return payload.output_tokens_max, UsageSource.HELD
     if tokenizer is not None and produced.pieces is not None:
         return tokens_counted(produced, tokenizer), UsageSource.TOKENIZER
-    bound = tokens_bound(produced, payload)
-    return min(bound, max(payload.output_tokens_max, produced.events)), UsageSource.BOUND
+    # It was told to write no more than was held.
+    return min(tokens_bound(produced, payload), payload.output_tokens_max), UsageSource.BOUND
 
 
 def input_counted(

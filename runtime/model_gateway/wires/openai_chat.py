@@ -6,7 +6,9 @@ import msgspec
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.counting.belief import is_believable
 from runtime.model_gateway.counting.bounds import input_tokens_max
+from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 from runtime.model_gateway.notes import with_note
@@ -15,11 +17,13 @@ from runtime.model_gateway.wires.extras import bounded, refuse_extras
 from runtime.model_gateway.wires.fields import encoded
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
+from runtime.model_gateway.wires.openai_chat_written import written_in
 from runtime.model_gateway.wires.openai_errors import openai_error
-from runtime.model_gateway.wires.openai_usage import UNREPORTED, metered, usage_in
+from runtime.model_gateway.wires.openai_usage import usage_in
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
 _CAPS = ("max_completion_tokens", "max_tokens")
+_TOOLS = ("tools", "functions")
 _NONE = (b"", b"null")
 _NO_OBJECT = "the provider's answer is not a JSON object"
 _NO_CHOICES = "the provider's answer holds an error in place of choices"
@@ -81,6 +85,8 @@ class OpenAiChat:
             tools=request.tools_count,
             images=request.images,
             tier=tier,
+            content=content,
+            tools_json=tools_json(fields),
         )
         return Payload(
             request=request,
@@ -100,13 +106,17 @@ class OpenAiChat:
         try:
             body = _completion(content)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return _read_slowly(content, payload)
-        usage = bytes(body.usage)
+            return _read_slowly(content)
+        reported = usage_in(body.usage)
         if bytes(body.error) not in _NONE or not bytes(body.choices).startswith(b"["):
-            return Served(metered=usage_in(usage, payload), fault=_NO_CHOICES)
-        if usage in _NONE:
-            return Served(metered=UNREPORTED, produced=Produced(text_bytes=len(body.choices)))
-        return Served(metered=usage_in(usage, payload))
+            return Served(reported=reported, fault=_NO_CHOICES)
+        output_tokens = None if reported is None else reported.output_tokens
+        if is_believable(output_tokens, text_bytes_max=len(body.choices), payload=payload):
+            return Served(reported=reported)
+        produced = written_in(body.choices, keeps_text=keeps_text)
+        if produced is None and output_tokens is None:
+            produced = Produced(text_bytes=len(body.choices))
+        return Served(reported=reported, produced=produced)
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
         """Return what hears the stream that answers `payload`."""
@@ -126,6 +136,12 @@ class OpenAiChat:
         return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
 
 
+def tools_json(fields: Mapping[str, object]) -> bytes:
+    """Return the definitions of the tools as they are sent; b"" where there are none."""
+    tools = [fields[name] for name in _TOOLS if fields.get(name)]
+    return encoded({"tools": tools}) if tools else b""
+
+
 def _caps(request: ModelRequest, bound: int) -> dict[str, int]:
     """Return the bounds of the output; servers differ in which of the two fields they know."""
     asked = {name: request.fields.get(name) for name in _CAPS}
@@ -133,12 +149,15 @@ def _caps(request: ModelRequest, bound: int) -> dict[str, int]:
     return caps or {"max_completion_tokens": bound}
 
 
-def _read_slowly(content: bytes, payload: Payload) -> Served:
+def _read_slowly(content: bytes) -> Served:
     """Return what an answer means that only a more patient reader reads."""
     try:
         body = object_in(content)
     except ValueError:
-        return Served(metered=UNREPORTED, fault=_NO_OBJECT)
+        return Served(fault=_NO_OBJECT)
     is_faulty = body.get("error") is not None or not isinstance(body.get("choices"), list)
-    found = metered(body.get("usage"), payload)
-    return Served(metered=found, fault=_NO_CHOICES if is_faulty else "")
+    return Served(
+        reported=openai_usage(body.get("usage")),
+        fault=_NO_CHOICES if is_faulty else "",
+        produced=Produced(text_bytes=len(content)),
+    )

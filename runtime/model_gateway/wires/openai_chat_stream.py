@@ -1,9 +1,13 @@
 """A streamed chat completion, heard event by event."""
 
+from dataclasses import replace
+
 import msgspec
 
-from runtime.model_gateway.measured import Measured, Metered, Produced
+from runtime.model_gateway.counting.reports import Reported
+from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.model_request import Payload
+from runtime.model_gateway.wires.openai_chat_written import note_call
 from runtime.model_gateway.wires.openai_errors import openai_error_event
 from runtime.model_gateway.wires.openai_usage import usage_in
 from runtime.model_gateway.wires.sse import data_of, object_of
@@ -68,7 +72,7 @@ class ChatMeter:
         self._finished: set[int] = set()
         self._last = b"{}"
         self.produced = Produced(pieces={} if keeps_text else None)
-        self.reported: Metered | None = None
+        self.reported: Reported | None = None
         self.is_finished = False
         self.fault = ""
 
@@ -97,7 +101,9 @@ class ChatMeter:
         for choice in choices:
             self._hear_choice(choice)
         if (usage := bytes(chunk.usage)) not in _NONE:
-            self.reported = usage_in(usage, self._payload)
+            reported = usage_in(usage)
+            assert reported is not None, "something stands there"
+            self.reported = replace(reported, covered_bytes=self.produced.text_bytes)
             return not (self._payload.strips_usage and not choices)
         return True
 
@@ -137,11 +143,7 @@ class ChatMeter:
     def _hear_call(self, part: str, function: _Function | None) -> None:
         if function is None:
             return
-        if function.name:
-            self.produced.calls += 1
-            self.produced.note_arguments(part, function.name)
-        if function.arguments:
-            self.produced.note_arguments(part, function.arguments)
+        note_call(self.produced, part, function.name, function.arguments)
 
     def cut(self, usage: Measured | None) -> bytes:
         """Return the events that end the stream for reaching its length."""

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
-from runtime.model_gateway.measured import Measured, Metered, Produced
+from runtime.model_gateway.counting.reports import Reported
+from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 
 
@@ -19,10 +20,11 @@ class Served:
     """What a whole answer with status 200 means.
 
     `fault` is why it is no answer, "" where it is one; it is kept in records, so it never quotes
-    the provider. `produced` is what the answer holds, where its usage is not reported.
+    the provider. `reported` is the provider's usage, which nobody has judged yet. `produced` is
+    what the answer holds, where that usage is missing or odd.
     """
 
-    metered: Metered
+    reported: Reported | None = None
     fault: str = ""
     produced: Produced | None = None
 
@@ -31,8 +33,11 @@ class StreamMeter(Protocol):
     """Hears every event of one streamed answer."""
 
     @property
-    def reported(self) -> Metered | None:
-        """Return the provider's usage as far as it was heard; output may still grow."""
+    def reported(self) -> Reported | None:
+        """Return the provider's usage as far as it was heard; output may still grow.
+
+        Nobody has judged it yet; it says how much had been written when it was heard.
+        """
         ...
 
     @property

@@ -1,5 +1,7 @@
 """Chats that go wrong: what is charged, what is kept, what the client is told."""
 
+from dataclasses import replace
+
 import anyio
 import httpx
 import pytest
@@ -11,7 +13,7 @@ from governor.ids import ReservationId
 from governor.usage import Usage
 from runtime.model_gateway import gateway
 from runtime.model_gateway.providers import pool
-from tests.runtime.model_gateway.bench import House, answer_well, completion, open_house
+from tests.runtime.model_gateway.bench import House, answer_well, completion, open_house, tier
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +29,18 @@ async def expect_charged_as_held(house: House, *, why: str) -> None:
     assert why in house.record.usage.unmeasured[COST]
 
 
+async def expect_bounded(house: House, *, why: str) -> None:
+    """Expect the charge of the bytes that were sent and came: at most what was held."""
+    record = house.record
+    used, held = await house.ledger.spent()
+    assert record.usage is not None
+    assert held == 0
+    assert len("hello") * 2 < used == record.usage.measured.of(COST) < record.estimate.of(COST)
+    assert record.usage_source == "bound"
+    assert why in record.detail
+
+
+@pytest.mark.requirement("count.usage-that-lies")
 @pytest.mark.parametrize(
     "usage",
     [
@@ -40,26 +54,40 @@ async def expect_charged_as_held(house: House, *, why: str) -> None:
         {"prompt_tokens": "10", "completion_tokens": 5},
         {"prompt_tokens": True, "completion_tokens": 5},
         {"prompt_tokens": 10, "completion_tokens": None},
-        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": "15"},
         {"prompt_tokens": 0, "completion_tokens": 5},
         {"prompt_tokens": 1_000_000, "completion_tokens": 5},
         {"prompt_tokens": 10**400, "completion_tokens": 5},
         {"prompt_tokens": 10, "completion_tokens": 10**400},
-        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 10**30},
     ],
 )
-async def test_usage_that_cannot_be_true_is_charged_as_held(house: House, usage: object) -> None:
+async def test_usage_that_cannot_be_true_is_bounded_by_the_bytes(
+    house: House, usage: object
+) -> None:
     house.provider_answers(json=completion(usage))
 
     response = await house.chat()
 
     assert response.status_code == 200
     assert house.record.status is CallStatus.OK
-    assert response.json()["flyball"]["usage"]["cost_microusd"] is None
-    await expect_charged_as_held(house, why="the provider")
+    assert response.json()["flyball"]["usage_source"] == "bound"
+    await expect_bounded(house, why="the provider")
 
 
-async def test_an_answer_without_usage_is_charged_as_held(house: House) -> None:
+@pytest.mark.parametrize("total", ["15", -1, 10**30, 7.5])
+async def test_a_total_that_cannot_be_true_takes_nothing_from_what_can(
+    house: House, total: object
+) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": total}
+    house.provider_answers(json=completion(usage))
+
+    await house.chat()
+
+    assert await house.ledger.spent() == (10 + 2 * 5, 0)
+    assert house.record.usage_source == "provider"
+    assert "total_tokens" in house.record.detail
+
+
+async def test_an_answer_without_usage_is_bounded_by_its_bytes(house: House) -> None:
     answer = completion()
     del answer["usage"]
     house.provider_answers(json=answer)
@@ -67,7 +95,7 @@ async def test_an_answer_without_usage_is_charged_as_held(house: House) -> None:
     response = await house.chat()
 
     assert response.status_code == 200
-    await expect_charged_as_held(house, why="the provider reported no usage")
+    await expect_bounded(house, why="the provider reported no usage")
 
 
 async def test_more_output_than_was_allowed_is_an_overrun_that_is_charged(house: House) -> None:
@@ -77,6 +105,20 @@ async def test_more_output_than_was_allowed_is_an_overrun_that_is_charged(house:
 
     assert response.status_code == 200
     assert await house.ledger.spent() == (10 + 2 * 9_000, 0)
+    assert house.record.detail == "the provider reported 9000 output tokens for 5 bytes"
+
+
+@pytest.mark.requirement("count.usage-that-lies")
+async def test_more_output_than_its_bytes_is_not_believed_where_nothing_is_hidden() -> None:
+    honest = replace(tier(), hidden_reasoning=False)
+    async with open_house(tiers=(honest,)) as house:
+        house.budget(cost_microusd=1_000_000)
+        house.provider_answers(json=completion({"prompt_tokens": 10, "completion_tokens": 9_000}))
+        response = await house.chat()
+
+        assert await house.ledger.spent() == (10 + 2 * 100, 0)
+    assert response.json()["flyball"]["usage_source"] == "held"
+    assert "9000 output tokens" in house.record.detail
 
 
 async def test_reasoning_that_only_the_total_counts_is_charged_as_output(house: House) -> None:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from governor.amounts import Unit
 from governor.pricing import ListedPrice, ModelPrice, PriceList
+from runtime.model_gateway.counting.belief import believed
+from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Measured
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
-from runtime.model_gateway.wires.openai_usage import metered
 from tests.runtime.model_gateway.bench import (
     House,
     answer_well,
@@ -169,9 +170,8 @@ def test_never_more_is_cached_than_came_in(prompt: int, cached: object) -> None:
     payload = replace(OpenAiChat().payload(request, tier()), input_tokens_max=100)
     details = {"cached_tokens": cached}
 
-    found = metered(
-        {"prompt_tokens": prompt, "completion_tokens": 1, "prompt_tokens_details": details}, payload
-    )
+    usage = {"prompt_tokens": prompt, "completion_tokens": 1, "prompt_tokens_details": details}
+    found = believed(openai_usage(usage), None, payload, tier())
 
     if isinstance(found, Measured):
         assert 0 <= found.cached_tokens <= found.input_tokens

@@ -16,6 +16,7 @@ from tests.runtime.model_gateway.counting.world import a_payload, a_request, a_t
 
 HELD = 1_000
 OPEN = a_tier(hidden_reasoning=False)
+UNSAID = a_tier()
 HIDING = a_tier(hidden_reasoning=True)
 WROTE = 400
 
@@ -89,6 +90,7 @@ def test_input_that_cannot_be_is_bounded_by_what_was_sent(lie: int) -> None:
         (900, HIDING, 900, UsageSource.PROVIDER, True),
         # More than was held and than the text can be.
         (5_000, OPEN, HELD, UsageSource.HELD, True),
+        (5_000, UNSAID, 5_000, UsageSource.PROVIDER, True),
         (5_000, HIDING, 5_000, UsageSource.PROVIDER, True),
         (2**30, HIDING, HELD, UsageSource.HELD, True),
         # Less than any tokenizer makes of the text.
