@@ -55,6 +55,7 @@ from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.gateway import ModelGateway
+from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
@@ -401,6 +402,7 @@ async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) 
         tracker=ground.config.guidance.chat_tracker,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
+        kept_answers=KeptAnswers(ground.config.kept_answers.policy()),
     )
     front = ModelFront(models, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
     await stack.enter_async_context(front.running())

@@ -26,6 +26,7 @@ from runtime.configuration.contention import CommonsTable, ContentionTable, chec
 from runtime.configuration.credentials import UpstreamAuthTable
 from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
+from runtime.configuration.kept_answers import KeptAnswersTable
 from runtime.configuration.ladder import EstimatesTable, LadderTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
@@ -377,6 +378,7 @@ class Config(Table):
     provider: tuple[Provider, ...] = ()
     tier: tuple[Tier, ...] = ()
     pricing: Pricing = Pricing()
+    kept_answers: KeptAnswersTable = KeptAnswersTable()
     tier_rule: tuple[TierRuleTable, ...] = ()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()

@@ -1,6 +1,5 @@
 """Model servers, their tiers, and what they cost, as `flyball.toml` says them."""
 
-from decimal import Decimal
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -8,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from governor.pricing import PRICE_MAX
 from governor.tiers import OPENAI_WIRES
 from runtime.configuration.table import Flag, Name, Positive, Table
+from runtime.configuration.tier_counting import TierCountingTable
 from runtime.configuration.tier_reach import TierReachTable
 
 # What a server of a kind speaks.
@@ -40,21 +40,13 @@ class Provider(Table):
         return _WIRES[self.kind]
 
 
-class Tier(TierReachTable):
+class Tier(TierCountingTable, TierReachTable):
     """A named cost and quality level; the first one listed should be the cheapest."""
 
     name: Name
     provider: Name
     model: Name
-    input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    output_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    cached_input_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    cache_write_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
-    cache_write_1h_usd_per_mtok: Annotated[Decimal, Field(ge=0, le=1_000_000)] | None = None
     output_tokens_max: Positive = 4096
-    tokenizer: str | None = None
-    hidden_reasoning: Flag | None = None
-    image_tokens_max: Positive | None = None
 
 
 _Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]

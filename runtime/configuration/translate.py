@@ -464,16 +464,8 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
 def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
     paid_cached, price = table.cached_input_usd_per_mtok, None
 def _tier(table: Tier, version: str) -> ModelTier:
-    price = None
     try:
-        if table.input_usd_per_mtok is not None and table.output_usd_per_mtok is not None:
-            price = ModelPrice(
-                input_microusd_per_mtok=_micro(table.input_usd_per_mtok),
-                output_microusd_per_mtok=_micro(table.output_usd_per_mtok),
-                cached_input_microusd_per_mtok=_micro_if(table.cached_input_usd_per_mtok),
-                cache_write_microusd_per_mtok=_micro_if(table.cache_write_usd_per_mtok),
-                cache_write_1h_microusd_per_mtok=_micro_if(table.cache_write_1h_usd_per_mtok),
-            )
+        price = table.price()
         return ModelTier(
             name=TierName(table.name),
             provider=table.provider,
@@ -490,11 +482,3 @@ def _tier(table: Tier, version: str) -> ModelTier:
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error
-
-
-def _micro_if(usd: Decimal | None) -> int | None:
-    return None if usd is None else _micro(usd)
-
-
-def _micro(usd: Decimal) -> int:
-    return int((usd * _MICRO).to_integral_value(rounding=ROUND_CEILING))

@@ -1,10 +1,13 @@
 """One request to a provider, from the bytes that leave to what became of them."""
 
+from functools import partial
+
 import anyio
 
 from governor.call import CallStatus
 from runtime.errors import ProviderError
 from runtime.model_gateway.answers import BAD_GATEWAY, provider_answer
+from runtime.model_gateway.counting.off_loop import counted, loaded
 from runtime.model_gateway.counting.unreported import is_text_kept, produced_tokens_min
 from runtime.model_gateway.errors import ProviderNotReachedError, ProviderTimedOutError
 from runtime.model_gateway.job import Job, Progress
@@ -44,7 +47,7 @@ async def ask(providers: ProviderPool, job: Job, progress: Progress, outlet: Out
             code = "provider_timed_out" if _is_late(error) else "provider_failed"
             await say_last(outlet, progress.meter.failure(str(error), code=code))
         if progress.meter is not None:
-            progress.tokens = progress.heard(job, why=verdict.detail)
+            progress.tokens = await progress.heard(job, why=verdict.detail)
 
 
 async def say_last(outlet: Outlet, events: bytes) -> None:
@@ -71,6 +74,7 @@ async def _ask(providers: ProviderPool, job: Job, progress: Progress, outlet: Ou
         first_ms=times.first_ms if is_streamed else None,
         between_ms=times.between_ms,
     )
+    await loaded(job.tier)
     with patience.scope:
         async with providers.asked(job.tier.provider, job.wire, job.payload) as received:
             if is_streamed and received.status == OK and received.is_stream:
@@ -85,7 +89,8 @@ async def _take_whole(job: Job, progress: Progress, received: Received) -> None:
     content = await received.whole()
     progress.result_bytes = len(content)
     if received.status == OK:
-        progress.note(verdict_on_served(job.wire, content, job.payload, job.tier))
+        judge = partial(verdict_on_served, job.wire, content, job.payload, job.tier)
+        progress.note(await counted(job.tier, judge))
         return
     refused = Refused(status=received.status, content=content, retry_after=received.retry_after)
     progress.note(verdict_on_refused(job.wire, refused, job.payload, job.tier))
@@ -113,7 +118,7 @@ async def _end(
     job: Job, progress: Progress, meter: StreamMeter, outlet: Outlet, end: StreamEnd
 ) -> None:
     """Send what is missing of a stream's end, and note how it ended."""
-    tokens = progress.heard(job, why=_UNREPORTED)
+    tokens = await progress.heard(job, why=_UNREPORTED)
     match end:
         case StreamEnd.FINISHED:
             progress.note_stream(CallStatus.OK, doubt_of(tokens), tokens)

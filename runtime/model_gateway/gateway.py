@@ -1,8 +1,7 @@
 """The path that every model call takes: choose a tier, admit, forward, settle, record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 import anyio.lowlevel
 
@@ -31,11 +30,17 @@ from runtime.model_gateway.answers import (
 from runtime.model_gateway.asking import ask, say_last
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.job import Job, Progress, record_of, unpriced
+from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.metering import usage_of
 from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.ports import CallEnd, Wishes
 from runtime.model_gateway.providers.pool import ProviderPool
-from runtime.model_gateway.streams.relay import Outlet
+from runtime.model_gateway.replaying import (
+    Gathering,
+    NamedOutlet,
+    keep_what_came,
+    say_again,
+)
 from runtime.model_gateway.telling import annotated, named, stream_headers
 from runtime.model_gateway.wires.openai_errors import STOPPED
 from runtime.model_gateway.wires.wire import Wire
@@ -58,14 +63,6 @@ _CLAMPS_MAX = 3
 _LOAD = frozenset({TOO_MANY_REQUESTS, BAD_GATEWAY, GATEWAY_TIMEOUT})
 
 
-class StreamOutlet(Outlet, Protocol):
-    """Where a stream goes, with the headers that it begins with."""
-
-    def name(self, headers: Mapping[str, str]) -> None:
-        """Take the headers, before anything is relayed."""
-        ...
-
-
 class ModelGateway:
     """Runs model calls under budgets; whatever happens, each reservation is ended once."""
 
@@ -84,6 +81,7 @@ class ModelGateway:
         tracker: Tracker = Tracker.OFF,
         admin_contact: str | None = None,
         output_tokens_min: int = OUTPUT_TOKENS_MIN,
+        kept_answers: KeptAnswers | None = None,
     ) -> None:
         """Take the parts; `providers` is entered by whoever made it, before the first call.
 
@@ -104,6 +102,7 @@ class ModelGateway:
         self._admin_contact = admin_contact
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
+        self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -118,7 +117,7 @@ class ModelGateway:
         session_name: str,
         chain: ScopeChain,
         context: CallContext,
-        outlet: StreamOutlet,
+        outlet: NamedOutlet,
         wishes: Wishes,
     ) -> Answer | None:
         """Answer `request` if every budget allows it; a denial is an answer too.
@@ -154,6 +153,7 @@ class ModelGateway:
         free = unpriced(job)
         if free is not None:
             return await self._deny(job, free)
+        job = self._with_kept(job, wishes)
         call = job.call
         with (
             self._running.track(call.call_id, call.chain.session) as running,
@@ -175,12 +175,20 @@ class ModelGateway:
         known = {name for tier in self._choosing.tiers for name in (tier.name, tier.model)}
         return (unspoken_answer if model in known else unknown_model_answer)(wire, model)
 
+    def _with_kept(self, job: Job, wishes: Wishes) -> Job:
+        """Return the job with the answer that was kept to the same request, where there is one."""
+        keep = self._kept_answers.keep_for(
+            job.request, job.tier, job.call.chain, cache_control=wishes.cache_control
+        )
+        kept = self._kept_answers.find(keep, now_ms=job.started_at_ms)
+        return job if keep is None else replace(job, keep=keep, kept=kept)
+
     async def _run_tracked(
         self,
         job: Job,
         running: Running,
         passage: Passage,
-        outlet: StreamOutlet,
+        outlet: NamedOutlet,
         *,
         task_class: TaskClass | None,
     ) -> Answer | None:
@@ -286,9 +294,11 @@ class ModelGateway:
         reserved: Reserved,
         running: Running,
         passage: Passage,
-        outlet: StreamOutlet,
+        outlet: NamedOutlet,
     ) -> Answer | None:
         progress = Progress()
+        if job.keep is not None and job.request.is_streamed:
+            outlet = Gathering(outlet, bytes_max=self._kept_answers.answer_bytes_max)
         reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
         try:
@@ -298,7 +308,7 @@ class ModelGateway:
             progress.note_fault(error)
             raise
         finally:
-            progress.measure(job)
+            await progress.measure(job)
             wall_ms = self._clock.elapsed_ms() - began
             passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
             usage = _usage(job, progress, wall_ms=wall_ms)
@@ -310,7 +320,9 @@ class ModelGateway:
                 wall_ms=wall_ms,
             )
             settled = await self._books.end(reservation_id, record)
-            await self._tell_router(record, usage, wall_ms=wall_ms)
+            await self._tell_router(job, record, usage, wall_ms=wall_ms)
+        gathered = outlet.gathered if isinstance(outlet, Gathering) else None
+        keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)
         if progress.answer is None:
             return None
@@ -319,7 +331,7 @@ class ModelGateway:
         return answer if turns is None else answer.with_flyball({"turns": turns})
 
     async def _ask_provider(
-        self, job: Job, progress: Progress, running: Running, outlet: StreamOutlet
+        self, job: Job, progress: Progress, running: Running, outlet: NamedOutlet
     ) -> None:
         """Forward the request and note in `progress` how it went."""
         with running.stoppable() as scope:
@@ -329,7 +341,10 @@ class ModelGateway:
                 standing = await self._books.tracked(job.call.chain)
                 outlet.name(stream_headers(job, standing))
             progress.never_left = False
-            await ask(self._providers, job, progress, outlet)
+            if job.kept is None:
+                await ask(self._providers, job, progress, outlet)
+            else:
+                await say_again(job.kept, progress, outlet)
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
             progress.status = CallStatus.CANCELLED
@@ -340,9 +355,12 @@ class ModelGateway:
             else:
                 progress.answer = stopped_answer(job.wire, progress.detail)
 
-    async def _tell_router(self, record: CallRecord, usage: Usage | None, *, wall_ms: int) -> None:
+    async def _tell_router(
+        self, job: Job, record: CallRecord, usage: Usage | None, *, wall_ms: int
+    ) -> None:
         router = self._choosing.router
-        if router is None:
+        # What was kept says nothing of how well the tier does.
+        if router is None or job.kept is not None:
             return
         measured = None if usage is None else usage.measured.by_unit
         end = CallEnd(

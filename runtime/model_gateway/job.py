@@ -1,6 +1,7 @@
 """One model call on its way through the gateway, and the record that stays of it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -14,8 +15,10 @@ from governor.tiers import ModelTier
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.answers import denial_answer
+from runtime.model_gateway.counting.off_loop import counted
+from runtime.model_gateway.kept_answers import Keep, KeptAnswer
 from runtime.model_gateway.measured import NEVER_MEASURED, Metered, source_of
-from runtime.model_gateway.metering import estimate_of, heard_of, held_price
+from runtime.model_gateway.metering import estimate_of, estimate_of_kept, heard_of, held_price
 from runtime.model_gateway.model_request import ModelRequest, Payload
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
@@ -28,7 +31,8 @@ class Job:
 
     `call` is the word that the ledger and the list of running calls share with tools; its
     tool is the model, its arguments are the request's body. `wanted` is the output that it would
-    have had, where the budgets pay for less.
+    have had, where the budgets pay for less. `keep` is where its answer is kept, `kept` the
+    answer that it gets in the place of a provider's.
     """
 
     call: ToolCall
@@ -43,10 +47,14 @@ class Job:
     started_at_ms: int
     policy_version: str
     wanted: int | None = None
+    keep: Keep | None = None
+    kept: KeptAnswer | None = None
 
     @property
     def estimate(self) -> Amounts:
         """Return what the call may cost at the most, turns aside."""
+        if self.kept is not None:
+            return estimate_of_kept(timeout_ms=self.timeout_ms)
         return estimate_of(self.payload, self.tier, timeout_ms=self.timeout_ms)
 
     @property
@@ -116,15 +124,16 @@ class Progress:
         self.status, self.detail = CallStatus.RELEASED, why
         self.never_left, self.answer = True, answer
 
-    def heard(self, job: Job, *, why: str) -> Metered:
+    async def heard(self, job: Job, *, why: str) -> Metered:
         """Return the tokens of a stream as far as it was heard."""
         assert self.meter is not None, "a stream has begun"
-        return heard_of(self.meter, job.payload, job.tier, why=why)
+        count = partial(heard_of, self.meter, job.payload, job.tier, why=why)
+        return await counted(job.tier, count)
 
-    def measure(self, job: Job) -> None:
+    async def measure(self, job: Job) -> None:
         """Take a stream that was left in the middle for what was heard of it."""
         if self.meter is not None and self.tokens is NEVER_MEASURED:
-            self.tokens = self.heard(job, why=NEVER_MEASURED.why)
+            self.tokens = await self.heard(job, why=NEVER_MEASURED.why)
 
 
 def unpriced(job: Job) -> Denied | None:
@@ -173,7 +182,9 @@ def record_of(
         detail=progress.detail,
         result_bytes=progress.result_bytes,
         price_version=job.tier.price_version or None,
-        usage_source=None if usage is None else source_of(progress.tokens).value,
+        usage_source=None
+        if usage is None or job.kept is not None
+        else source_of(progress.tokens).value,
     )
 
 

@@ -6,7 +6,6 @@ not kept, and neither is one that the provider was asked to do more for than to 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -61,7 +60,7 @@ class KeptAnswer:
     """A whole answer as the provider gave it: JSON, or the events of a stream."""
 
     content: bytes
-    headers: Mapping[str, str]
+    is_stream: bool
     call_id: CallId
     kept_at_ms: int
 
@@ -135,7 +134,7 @@ class KeptAnswers:
         content: bytes,
         *,
         payload: Payload,
-        headers: Mapping[str, str],
+        is_stream: bool,
         call_id: CallId,
         now_ms: int,
     ) -> None:
@@ -150,7 +149,7 @@ class KeptAnswers:
             return
         self._drop(keep.key)
         self._kept[keep.key] = KeptAnswer(
-            content=content, headers=dict(headers), call_id=call_id, kept_at_ms=now_ms
+            content=content, is_stream=is_stream, call_id=call_id, kept_at_ms=now_ms
         )
         self._bytes += len(content) + _ENTRY_BYTES
         while len(self._kept) > policy.entries_max or self._bytes > policy.bytes_max:

@@ -27,6 +27,12 @@ def estimate_of(payload: Payload, tier: ModelTier, *, timeout_ms: int) -> Amount
     return Amounts.checked({unit: min(value, AMOUNT_MAX) for unit, value in held.items()})
 
 
+def estimate_of_kept(*, timeout_ms: int) -> Amounts:
+    """Return what a call can use that no provider hears of."""
+    free = (Unit.INPUT_TOKENS, Unit.OUTPUT_TOKENS, Unit.COST_MICROUSD)
+    return Amounts({**dict.fromkeys(free, 0), Unit.WALL_MS: timeout_ms})
+
+
 def held_price(payload: Payload, price: ModelPrice) -> ModelPrice:
     """Return the price that a call is held at: what is written to a cache may cost more.
 

@@ -24,6 +24,7 @@ class Wishes:
     """What the caller asked for in headers; None is left to the router.
 
     `effort` is relative to the average of this class of query, 1.0 being the average.
+    `cache_control` is the header of that name, which kept answers go by.
     """
 
     mode: Mode | None = None
@@ -31,6 +32,7 @@ class Wishes:
     target_quality: float | None = None
     may_explore: bool = True
     strategy: str | None = None
+    cache_control: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

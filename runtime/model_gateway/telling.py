@@ -12,6 +12,7 @@ from tool_gateway.tracking import Tracked
 
 CALL_HEADER = "Flyball-Call"
 TIER_HEADER = "Flyball-Tier"
+CACHED_HEADER = "Flyball-Cached"
 BUDGET_HEADER = "Flyball-Budget"
 CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
 _BUDGETS_IN_HEADER_MAX = 16
@@ -36,6 +37,8 @@ def named(answer: Answer, job: Job) -> Answer:
         "tier": job.tier.name,
         "why": job.why,
     }
+    if job.kept is not None:
+        member["cached"] = True
     if job.wanted is not None:
         member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
     return answer.with_flyball(member, headers=_headers(job))
@@ -63,6 +66,8 @@ def _headers(job: Job) -> Mapping[str, str]:
         CALL_HEADER: job.call.call_id,
         TIER_HEADER: quote(job.tier.name, safe=" "),
     }
+    if job.kept is not None:
+        headers[CACHED_HEADER] = "true"
     if job.wanted is not None:
         headers[CLAMPED_HEADER] = str(_allowed(job))
     return headers

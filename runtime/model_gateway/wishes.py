@@ -10,9 +10,17 @@ EFFORT_HEADER = "flyball-effort"
 TARGET_HEADER = "flyball-target"
 EXPLORE_HEADER = "flyball-explore"
 STRATEGY_HEADER = "flyball-strategy"
+CACHE_CONTROL_HEADER = "cache-control"
 EFFORT_MIN, EFFORT_MAX = 0.1, 4.0
 _STRATEGY_CHARS_MAX = 64
-_HEADERS = (MODE_HEADER, EFFORT_HEADER, TARGET_HEADER, EXPLORE_HEADER, STRATEGY_HEADER)
+_HEADERS = (
+    MODE_HEADER,
+    EFFORT_HEADER,
+    TARGET_HEADER,
+    EXPLORE_HEADER,
+    STRATEGY_HEADER,
+    CACHE_CONTROL_HEADER,
+)
 _NONE = Wishes()
 
 
@@ -30,6 +38,7 @@ def wishes_in(headers: Mapping[str, str]) -> Wishes:
         target_quality=_number(headers, TARGET_HEADER, least=0.0, most=1.0),
         may_explore=_may_explore(headers.get(EXPLORE_HEADER)),
         strategy=_strategy(headers.get(STRATEGY_HEADER)),
+        cache_control=headers.get(CACHE_CONTROL_HEADER),
     )
 
 

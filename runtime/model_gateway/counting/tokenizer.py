@@ -68,6 +68,10 @@ class Tokenizers:
         found = self._found.get(path)
         return found if isinstance(found, Tokenizer) else None
 
+    def is_known(self, path: str) -> bool:
+        """Tell whether a tokenizer was asked for before, whatever came of it."""
+        return path in self._found
+
     def load(self, path: str) -> Tokenizer:
         """Return a tokenizer, from its file where nobody has asked before: that may take a second.
 
