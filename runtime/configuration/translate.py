@@ -61,7 +61,6 @@ from tool_gateway.upstreams.spec import (
 )
 
 _MIB = 1024 * 1024
-_MICRO = Decimal(1_000_000)
 _DAY_MS = 24 * 60 * 60 * 1000
 # Where the system's own programs are. What is before them on a PATH may be an environment of
 # somebody's, the sidecar's among them, which the user of commands could not even enter.

@@ -32,6 +32,7 @@ async def counted(tier: ModelTier, count: Callable[[], T]) -> T:
     """
     if tier.tokenizer is None:
         return count()
-    with anyio.CancelScope(shield=True):
+    with anyio.CancelScope(shield=True) as shielded:
         found = await anyio.to_thread.run_sync(count)
+    assert not shielded.cancelled_caught, "nobody cancels it from inside"
     return found
