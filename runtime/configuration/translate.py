@@ -461,8 +461,6 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
 
 
 def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
-    paid_cached, price = table.cached_input_usd_per_mtok, None
-def _tier(table: Tier, version: str) -> ModelTier:
     try:
         price = table.price()
         return ModelTier(

@@ -7,6 +7,11 @@ from typing import Any
 
 from governor.tiers import Extra, PromptFacts
 
+# With these a provider reads on its own what nobody has sent.
+_READS_MORE = frozenset(
+    {Extra.SERVER_TOOLS, Extra.OTHER_MODELS, Extra.COMPACTION, Extra.STORED_PROMPT}
+)
+
 
 class WireName(StrEnum):
     """The wire formats that are served."""
@@ -72,6 +77,11 @@ class ModelRequest:
     writes_cache: bool = False
     # Of the client's own headers those that mean something to the provider, in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_bounded_input(self) -> bool:
+        """Tell whether the provider reads no more than what it is sent."""
+        return not any(one.extra in _READS_MORE for one in self.extras)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.output import tokens_bound, tokens_floor
-from runtime.model_gateway.counting.reports import Reported
+from runtime.model_gateway.counting.reports import FIGURE_MAX, Reported
 from runtime.model_gateway.counting.unreported import (
     input_counted,
     output_counted,
@@ -30,7 +30,13 @@ from runtime.model_gateway.counting.unreported import (
     unreported,
     weaker,
 )
-from runtime.model_gateway.measured import Measured, Metered, Produced, UsageSource
+from runtime.model_gateway.measured import (
+    NOTHING_GENERATED,
+    Measured,
+    Metered,
+    Produced,
+    UsageSource,
+)
 from runtime.model_gateway.model_request import Payload
 
 NO_REPORT = "the provider reported no usage"
@@ -66,6 +72,9 @@ def believed(
     then no output is doubted for it. A tokenizer is loaded where the tier names one and a figure
     is missing.
     """
+    if payload.input_tokens_max == payload.output_tokens_max == 0:
+        # It asks nothing of a model, so there is nothing to be billed.
+        return NOTHING_GENERATED
     if reported is None:
         text = Produced() if produced is None else produced
         return unreported(text, payload, tier, why=why)
@@ -96,6 +105,8 @@ def is_believable(output_tokens: int | None, *, text_bytes_max: int, payload: Pa
 
 def _input(reported: Reported, call: _Call, doubts: list[str]) -> tuple[int, UsageSource]:
     tokens, most = reported.input_tokens, call.payload.input_tokens_max
+    if not call.payload.request.has_bounded_input:
+        most = FIGURE_MAX
     if tokens is not None and 0 < tokens <= most:
         return tokens, UsageSource.PROVIDER
     if tokens is not None:

@@ -86,8 +86,7 @@ def openai_usage(raw: object) -> Reported | None:
 def anthropic_usage(raw: object) -> Reported | None:
     """Return what Anthropic's messages report; None: nothing.
 
-    There, `input_tokens` are only those that no cache has to do with. In a stream the figures
-    come in two events: what the second does not say is as in the first, see `later`.
+    There, `input_tokens` are only those that no cache has to do with.
     """
     read = _reader(raw)
     if read is None:
@@ -106,27 +105,6 @@ def anthropic_usage(raw: object) -> Reported | None:
         cache_write_tokens=written,
         cache_write_1h_tokens=hour,
         faults=tuple(read.faults),
-    )
-
-
-def later(before: Reported | None, after: Reported | None) -> Reported | None:
-    """Return two reports of one call as one: of each figure the later, where there is one."""
-    if before is None or after is None:
-        return before if after is None else after
-    has_input = after.input_tokens is not None
-    newest = after if has_input else before
-    written = [
-        tokens for tokens in (before.output_tokens, after.output_tokens) if tokens is not None
-    ]
-    return Reported(
-        input_tokens=newest.input_tokens,
-        # It only grows; a later figure that is smaller does not undo what was written.
-        output_tokens=max(written, default=None),
-        cached_tokens=newest.cached_tokens,
-        cache_write_tokens=newest.cache_write_tokens,
-        cache_write_1h_tokens=newest.cache_write_1h_tokens,
-        faults=tuple(dict.fromkeys(before.faults + after.faults)),
-        covered_bytes=after.covered_bytes,
     )
 
 

@@ -8,17 +8,13 @@ import msgspec
 from governor.tiers import Extra, ModelTier, PromptFacts
 from runtime.model_gateway.answer import Answer, json_answer
 from runtime.model_gateway.counting.bounds import input_tokens_max
-from runtime.model_gateway.measured import Produced, Unmeasured
+from runtime.model_gateway.counting.reports import anthropic_usage
+from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import Asked, ModelRequest, Payload, WireName
 from runtime.model_gateway.wires.anthropic_errors import error_body
 from runtime.model_gateway.wires.anthropic_meter import MessagesMeter
 from runtime.model_gateway.wires.anthropic_request import found_in, texts_of
-from runtime.model_gateway.wires.anthropic_usage import figures_in, metered
-from runtime.model_gateway.wires.extras import (
-    bounded,
-    input_tokens_believed_max,
-    refuse_extras,
-)
+from runtime.model_gateway.wires.extras import bounded, refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
@@ -106,6 +102,8 @@ class AnthropicMessages:
             tools=request.tools_count,
             images=request.images,
             tier=tier,
+            content=content,
+            tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
         )
         return Payload(
             request=request,
@@ -127,16 +125,14 @@ class AnthropicMessages:
             return _fault("the provider's answer is not a JSON object")
         if body.get("type") == "error" or not isinstance(body.get("content"), list):
             return _fault("the provider's answer holds an error in place of a message")
-        tokens = metered(figures_in(body.get("usage")), input_tokens_max=_believed_max(payload))
-        return Served(metered=tokens, produced=_produced(body["content"], keeps_text=keeps_text))
+        return Served(
+            reported=anthropic_usage(body.get("usage")),
+            produced=_produced(body["content"], keeps_text=keeps_text),
+        )
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> MessagesMeter:
         """Return what hears the stream that answers `payload`."""
-        return MessagesMeter(
-            model=payload.model,
-            input_tokens_max=_believed_max(payload),
-            keeps_text=keeps_text,
-        )
+        return MessagesMeter(model=payload.model, keeps_text=keeps_text)
 
     def error(
         self,
@@ -164,10 +160,6 @@ def _relayed(headers: Mapping[str, str]) -> Mapping[str, str]:
         if not value.isascii() or not value.isprintable():
             raise fault(name, "use printable ASCII")
     return relayed
-
-
-def _believed_max(payload: Payload) -> int | None:
-    return input_tokens_believed_max(payload.request, input_tokens_max=payload.input_tokens_max)
 
 
 def _keep_thinking_below(cap: int, fields: dict[str, Any]) -> None:
@@ -223,10 +215,10 @@ def _produced(blocks: list[Any], *, keeps_text: bool) -> Produced:
                 produced.note(f"{number}.{name}", text)
         if block.get("input") is not None:
             produced.calls += 1
-            produced.note_arguments(f"{number}.tool", str(block.get("name")))
+            produced.note(f"{number}.name", str(block.get("name")))
             produced.note_arguments(f"{number}.tool", _encode(block["input"]).decode())
     return produced
 
 
 def _fault(why: str) -> Served:
-    return Served(metered=Unmeasured(why=why), fault=why)
+    return Served(fault=why)

@@ -1,10 +1,11 @@
 """What hears a streamed answer in Anthropic's Messages format."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from runtime.model_gateway.measured import Measured, Metered, Produced
+from runtime.model_gateway.counting.reports import Reported, anthropic_usage
+from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.wires.anthropic_errors import error_body
-from runtime.model_gateway.wires.anthropic_usage import figures_in, metered
 from runtime.model_gateway.wires.sse import data_of, event_of, object_of
 
 _OPEN_BLOCKS_MAX = 4_096
@@ -13,30 +14,25 @@ _OPEN_BLOCKS_MAX = 4_096
 class MessagesMeter:
     """Hears the events of one answer."""
 
-    def __init__(self, *, model: str, input_tokens_max: int | None, keeps_text: bool) -> None:
-        """Expect an answer of `model`; without a bound whatever input it reports is believed."""
+    def __init__(self, *, model: str, keeps_text: bool) -> None:
+        """Expect an answer of `model`."""
         self._model = model
-        self._input_tokens_max = input_tokens_max
         self._produced = Produced(pieces={} if keeps_text else None)
-        # None once a figure was no number of tokens.
-        self._figures: dict[str, int] | None = {}
+        self._figures: dict[str, object] = {}
+        self._reported: Reported | None = None
         self._has_begun = False
         self._has_reason = False
-        self._is_told = False
         self._open: set[int] = set()
         self._is_finished = False
         self._fault = ""
 
     @property
-    def reported(self) -> Metered | None:
-        """Return the provider's usage once it says what was written.
+    def reported(self) -> Reported | None:
+        """Return the provider's usage, as far as it was said.
 
-        The first event names the whole input, and of the output only what had been begun: taken
-        for the usage of a stream that broke off, it would be far below the truth.
+        The first event names the whole input, and of the output only what had been begun.
         """
-        if self._figures == {} or not self._is_told:
-            return None
-        return metered(self._figures, input_tokens_max=self._input_tokens_max)
+        return self._reported
 
     @property
     def produced(self) -> Produced:
@@ -126,7 +122,7 @@ class MessagesMeter:
                 self._produced.note(f"{index}.{name}", text)
         if isinstance(tool := block.get("name"), str):
             self._produced.calls += 1
-            self._produced.note_arguments(f"{index}.tool", tool)
+            self._produced.note(f"{index}.name", tool)
 
     def _write(self, value: Mapping[str, object]) -> None:
         delta, index = value.get("delta"), _index(value)
@@ -147,17 +143,17 @@ class MessagesMeter:
         delta = value.get("delta")
         if isinstance(delta, Mapping) and delta.get("stop_reason") is not None:
             self._has_reason = True
-        usage = value.get("usage")
-        self._is_told = self._is_told or usage is not None
-        self._take_usage(usage)
+        self._take_usage(value.get("usage"))
 
     def _take_usage(self, usage: object) -> None:
         """Take figures that are totals so far: a later one takes the place of an earlier."""
-        figures = figures_in(usage)
-        if figures is None or self._figures is None:
-            self._figures = None
-        else:
-            self._figures |= figures
+        if usage is None:
+            return
+        said = usage if isinstance(usage, Mapping) else {"usage": usage}
+        self._figures |= {name: value for name, value in said.items() if value is not None}
+        found = anthropic_usage(self._figures)
+        if found is not None:
+            self._reported = replace(found, covered_bytes=self._produced.text_bytes)
 
     def _own_start(self) -> bytes:
         message: dict[str, object] = {

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
-from runtime.model_gateway.measured import NOTHING_GENERATED, Unmeasured
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
-from runtime.model_gateway.wires.fields import encoded
-from runtime.model_gateway.wires.reported import whole
+from runtime.model_gateway.wires.fields import encoded, is_whole_number
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
@@ -72,10 +70,9 @@ class AnthropicTokenCount:
     ) -> Served:
         """Return what a whole answer with status 200 means."""
         body = object_of(content)
-        if body is None or not whole(body.get("input_tokens")):
-            why = "the provider's answer is no count of tokens"
-            return Served(metered=Unmeasured(why=why), fault=why)
-        return Served(metered=NOTHING_GENERATED)
+        if body is None or not is_whole_number(body.get("input_tokens")):
+            return Served(fault="the provider's answer is no count of tokens")
+        return Served()
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
         """Say that there is no stream to hear: none is asked for."""

@@ -19,9 +19,6 @@ _WHY = {
     Extra.AUDIO: "sound has a price of its own",
     Extra.PREDICTION: "what is guessed wrongly is billed besides the answer",
 }
-_UNBOUNDED = frozenset(
-    {Extra.SERVER_TOOLS, Extra.OTHER_MODELS, Extra.COMPACTION, Extra.STORED_PROMPT}
-)
 
 
 def refuse_extras(request: ModelRequest, tier: ModelTier) -> None:
@@ -31,7 +28,7 @@ def refuse_extras(request: ModelRequest, tier: ModelTier) -> None:
         InvalidRequestError: something is asked for that the tier's price does not cover.
     """
     for one in request.extras:
-        if one.extra not in tier.extras:
+        if one.extra not in tier.extras and not _is_priced(one.extra, tier):
             raise fault(
                 one.param,
                 f"is not served by the tier {tier.name}: {_WHY[one.extra]}. Leave it out, or let "
@@ -39,10 +36,14 @@ def refuse_extras(request: ModelRequest, tier: ModelTier) -> None:
             )
 
 
-def input_tokens_believed_max(request: ModelRequest, *, input_tokens_max: int) -> int | None:
-    """Return the most input that can be reported, None where the provider adds some itself."""
-    is_unbounded = any(one.extra in _UNBOUNDED for one in request.extras)
-    return None if is_unbounded else input_tokens_max
+def _is_priced(extra: Extra, tier: ModelTier) -> bool:
+    """Tell whether the tier's price says what an extra costs."""
+    price = tier.price
+    return (
+        extra is Extra.LONG_CACHE
+        and price is not None
+        and price.cache_write_1h_microusd_per_mtok is not None
+    )
 
 
 def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -94,3 +94,8 @@ def objects(value: object, param: str, *, count_max: int) -> Sequence[dict[str, 
         if not isinstance(item, dict):
             raise fault(f"{param}.{number}", "use an object")
     return value
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Tell whether a stranger's figure is a whole number, and not below nothing."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -5,11 +5,19 @@ from collections.abc import Mapping, Sequence
 from governor.tiers import ModelTier, PromptFacts
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.bounds import input_tokens_max
-from runtime.model_gateway.measured import Measured, Metered, Produced, Unmeasured
+from runtime.model_gateway.counting.reports import openai_usage
+from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
-from runtime.model_gateway.wires.fields import Object, body_in, encoded, fault, flag_in, model_in
+from runtime.model_gateway.wires.fields import (
+    Object,
+    body_in,
+    encoded,
+    fault,
+    flag_in,
+    is_whole_number,
+    model_in,
+)
 from runtime.model_gateway.wires.openai_errors import openai_error
-from runtime.model_gateway.wires.reported import whole
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
@@ -77,6 +85,7 @@ class OpenAIEmbeddings:
                 tools=0,
                 images=(),
                 tier=tier,
+                content=content,
             ),
             output_tokens_max=0,
         )
@@ -102,8 +111,7 @@ class OpenAIEmbeddings:
             return _fault("the provider's answer is not a JSON object")
         if body.get("error") is not None or not isinstance(body.get("data"), list):
             return _fault("the provider's answer holds an error in place of embeddings")
-        tokens = _metered(body.get("usage"), input_tokens_max=payload.input_tokens_max)
-        return Served(metered=tokens, produced=Produced())
+        return Served(reported=openai_usage(body.get("usage")), produced=Produced())
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
         """Say that there is no stream to hear: a request for one is refused when it is read."""
@@ -131,28 +139,17 @@ def _inputs(fields: Object) -> Sequence[object]:
         return (value,)
     if not isinstance(value, list) or not value:
         raise fault("input", "send a text, a list of texts, or lists of token numbers")
-    if all(whole(token) for token in value):
+    if all(is_whole_number(token) for token in value):
         return (value,)
     if len(value) > INPUTS_MAX:
         raise fault("input", f"{len(value)} entries; at most {INPUTS_MAX} are served")
     for number, entry in enumerate(value):
-        is_tokens = isinstance(entry, list) and all(whole(token) for token in entry)
+        is_tokens = isinstance(entry, list) and all(is_whole_number(token) for token in entry)
         if not isinstance(entry, str) and not is_tokens:
             # An address of an image or a file would be read at the provider's.
             raise fault(f"input.{number}", "use a text or a list of token numbers")
     return value
 
 
-def _metered(reported: object, *, input_tokens_max: int) -> Metered:
-    if not isinstance(reported, Mapping):
-        return Unmeasured(why="the provider reported no usage")
-    tokens = reported.get("prompt_tokens")
-    if not whole(tokens):
-        return Unmeasured(why="the provider's usage is not in whole tokens")
-    if not 0 < tokens <= input_tokens_max:
-        return Unmeasured(why=f"the provider reported input tokens outside 1..{input_tokens_max}")
-    return Measured(input_tokens=tokens, output_tokens=0)
-
-
 def _fault(why: str) -> Served:
-    return Served(metered=Unmeasured(why=why), fault=why)
+    return Served(fault=why)

@@ -6,13 +6,10 @@ from typing import Any
 from governor.tiers import ModelTier, PromptFacts
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.bounds import input_tokens_max
-from runtime.model_gateway.measured import Produced, Unmeasured
+from runtime.model_gateway.counting.reports import openai_usage
+from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
-from runtime.model_gateway.wires.extras import (
-    bounded,
-    input_tokens_believed_max,
-    refuse_extras,
-)
+from runtime.model_gateway.wires.extras import bounded, refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
@@ -25,7 +22,6 @@ from runtime.model_gateway.wires.fields import (
 from runtime.model_gateway.wires.openai_errors import openai_error
 from runtime.model_gateway.wires.responses_meter import ResponsesMeter
 from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
-from runtime.model_gateway.wires.responses_usage import metered
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served
 
@@ -103,6 +99,8 @@ class OpenAIResponses:
             tools=request.tools_count,
             images=request.images,
             tier=tier,
+            content=content,
+            tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
         )
         return Payload(
             request=request,
@@ -126,21 +124,17 @@ class OpenAIResponses:
         if body is None:
             return _fault("the provider's answer is not a JSON object")
         output = body.get("output")
-        tokens = metered(body.get("usage"), input_tokens_max=_believed_max(payload))
+        reported = openai_usage(body.get("usage"))
         if body.get("error") is not None or not isinstance(output, list):
             why = "the provider's answer holds an error in place of a response"
-            return Served(metered=tokens, fault=why)
+            return Served(reported=reported, fault=why)
         if body.get("status") not in _ENDED:
-            return Served(metered=tokens, fault="the provider's response has not ended")
-        return Served(metered=tokens, produced=_produced(output, keeps_text=keeps_text))
+            return Served(reported=reported, fault="the provider's response has not ended")
+        return Served(reported=reported, produced=_produced(output, keeps_text=keeps_text))
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> ResponsesMeter:
         """Return what hears the stream that answers `payload`."""
-        return ResponsesMeter(
-            model=payload.model,
-            input_tokens_max=_believed_max(payload),
-            keeps_text=keeps_text,
-        )
+        return ResponsesMeter(model=payload.model, keeps_text=keeps_text)
 
     def error(
         self,
@@ -154,10 +148,6 @@ class OpenAIResponses:
     ) -> Answer:
         """Return an error as OpenAI's clients read it."""
         return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
-
-
-def _believed_max(payload: Payload) -> int | None:
-    return input_tokens_believed_max(payload.request, input_tokens_max=payload.input_tokens_max)
 
 
 def _opening(fields: Object) -> str:
@@ -192,7 +182,7 @@ def _produced(output: list[Any], *, keeps_text: bool) -> Produced:
         for name in _ARGUMENTS:
             if isinstance(text := item.get(name), str):
                 produced.calls += 1
-                produced.note_arguments(f"{number}.tool", str(item.get("name")))
+                produced.note(f"{number}.name", str(item.get("name")))
                 produced.note_arguments(f"{number}.tool", text)
         for kind in ("content", "summary"):
             for part, text in enumerate(_texts(item.get(kind))):
@@ -211,4 +201,4 @@ def _texts(parts: object) -> list[str]:
 
 
 def _fault(why: str) -> Served:
-    return Served(metered=Unmeasured(why=why), fault=why)
+    return Served(fault=why)

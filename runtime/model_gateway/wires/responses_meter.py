@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.model_gateway.measured import Measured, Metered, Produced
+from runtime.model_gateway.counting.reports import Reported, openai_usage
+from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.wires.responses_items import OpenItems
-from runtime.model_gateway.wires.responses_usage import metered
 from runtime.model_gateway.wires.sse import data_of, event_of, object_of
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _DELTA = ".delta"
+_OPENED = "response.output_item.added"
 # A summary of hidden reasoning may have more events than the reasoning has tokens.
 _SUMMARY = "response.reasoning_summary_text.delta"
 _ARGUMENTS = ("arguments", "input", "code", "command")
@@ -18,12 +19,11 @@ _ARGUMENTS = ("arguments", "input", "code", "command")
 class ResponsesMeter:
     """Hears the events of one answer."""
 
-    def __init__(self, *, model: str, input_tokens_max: int | None, keeps_text: bool) -> None:
-        """Expect an answer of `model`; without a bound whatever input it reports is believed."""
+    def __init__(self, *, model: str, keeps_text: bool) -> None:
+        """Expect an answer of `model`."""
         self._model = model
-        self._input_tokens_max = input_tokens_max
         self._produced = Produced(pieces={} if keeps_text else None)
-        self._reported: Metered | None = None
+        self._reported: Reported | None = None
         self._response: dict[str, Any] | None = None
         self._items = OpenItems()
         self._sequence = -1
@@ -31,7 +31,7 @@ class ResponsesMeter:
         self._fault = ""
 
     @property
-    def reported(self) -> Metered | None:
+    def reported(self) -> Reported | None:
         """Return the provider's usage, which comes with the last event."""
         return self._reported
 
@@ -77,6 +77,8 @@ class ResponsesMeter:
             self._fault = "the provider's stream opens more items than are served"
         elif kind.endswith(_DELTA):
             self._write(kind, value)
+        elif kind == _OPENED:
+            self._open(value)
         return True
 
     def cut(self, usage: Measured | None) -> bytes:
@@ -90,6 +92,12 @@ class ResponsesMeter:
         error = {"type": "provider_error", "code": code, "message": message, "param": None}
         event = {"type": "error", "code": code, "message": message, "param": None, "error": error}
         return b"".join(event_of(one) for one in self._numbered([event]))
+
+    def _open(self, value: Mapping[str, object]) -> None:
+        item = value.get("item")
+        if isinstance(item, Mapping) and isinstance(name := item.get("name"), str):
+            self._produced.calls += 1
+            self._produced.note(f"{_number(value, 'output_index')}.name", name)
 
     def _write(self, kind: str, value: Mapping[str, object]) -> None:
         delta = value.get("delta")
@@ -108,7 +116,7 @@ class ResponsesMeter:
         self._is_finished = True
         usage = response.get("usage") if isinstance(response, Mapping) else None
         if usage is not None:
-            self._reported = metered(usage, input_tokens_max=self._input_tokens_max)
+            self._reported = openai_usage(usage)
         if kind == "response.failed":
             self._fault = "the provider says that the response failed"
 

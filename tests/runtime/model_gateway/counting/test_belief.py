@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.belief import believed, is_believable
 from runtime.model_gateway.counting.output import tokens_bound, tokens_floor
-from runtime.model_gateway.counting.reports import anthropic_usage, later, openai_usage
+from runtime.model_gateway.counting.reports import Reported, anthropic_usage, openai_usage
 from runtime.model_gateway.measured import Measured, Metered, Produced, UsageSource
 from runtime.model_gateway.model_request import Payload
 from tests.runtime.model_gateway.counting.world import a_payload, a_request, a_tier
@@ -140,18 +140,17 @@ def test_a_rebate_that_cannot_be_is_lost_and_nothing_else(
     assert found.doubt
 
 
-def test_anthropics_figures_are_put_together_from_both_ends_of_a_stream() -> None:
-    start = anthropic_usage(
+def test_anthropics_figures_are_parts_of_the_whole_input() -> None:
+    reported = anthropic_usage(
         {
             "input_tokens": 10,
             "cache_read_input_tokens": 5,
             "cache_creation_input_tokens": 4,
             "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 3},
-            "output_tokens": 1,
+            "output_tokens": 90,
         }
     )
-    end = anthropic_usage({"output_tokens": 90})
-    found = believed(later(start, end), Produced(text_bytes=WROTE), a_payload(held=HELD), OPEN)
+    found = believed(reported, Produced(text_bytes=WROTE), a_payload(held=HELD), OPEN)
 
     assert found == Measured(
         input_tokens=19,
@@ -163,9 +162,7 @@ def test_anthropics_figures_are_put_together_from_both_ends_of_a_stream() -> Non
 
 
 def test_a_report_from_before_more_was_written_is_only_the_least() -> None:
-    start = anthropic_usage({"input_tokens": 10, "output_tokens": 1})
-    assert start is not None
-    stale = type(start)(input_tokens=10, output_tokens=1, covered_bytes=0)
+    stale = Reported(input_tokens=10, output_tokens=1, covered_bytes=0)
     found = believed(stale, Produced(text_bytes=WROTE), a_payload(held=HELD), OPEN)
 
     assert isinstance(found, Measured)
