@@ -29,6 +29,7 @@ from runtime.model_gateway.answers import (
 )
 from runtime.model_gateway.asking import ask, say_last
 from runtime.model_gateway.choosing import Choosing
+from runtime.model_gateway.doubts import Doubts
 from runtime.model_gateway.job import Job, Progress, record_of, unpriced
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.metering import usage_of
@@ -102,6 +103,7 @@ class ModelGateway:
         self._admin_contact = admin_contact
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
+        self._doubts = Doubts()
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
 
     @property
@@ -319,6 +321,8 @@ class ModelGateway:
                 status=progress.status,
                 wall_ms=wall_ms,
             )
+            if usage is not None and job.kept is None:
+                self._doubts.note(job.tier.provider, progress.tokens)
             settled = await self._books.end(reservation_id, record)
             await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None

@@ -27,6 +27,7 @@ from memory_store.testing import MemoryLedger
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
+from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
@@ -238,6 +239,7 @@ async def open_house(
     timeouts: Timeouts | None = None,
     output_tokens_min: int = OUTPUT_TOKENS_MIN,
     router: TierRouter | None = None,
+    answers: KeptPolicy | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -278,6 +280,7 @@ async def open_house(
                 admin_contact=admin_contact,
                 turnstile=turnstile,
                 output_tokens_min=output_tokens_min,
+                kept_answers=None if answers is None else KeptAnswers(answers),
             )
             front = ModelFront(models, session_of=session_of)
             app = authenticated(front)
