@@ -48,6 +48,8 @@ KEY = "sk-provider-0123456789abcdef"
 CLIENT_TOKEN = "fbt_client-0123456789abcdef"
 CHAT = "/v1/chat/completions"
 
+KEPT_NOTHING = KeptPolicy()
+
 Handler = Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
@@ -239,7 +241,7 @@ async def open_house(
     timeouts: Timeouts | None = None,
     output_tokens_min: int = OUTPUT_TOKENS_MIN,
     router: TierRouter | None = None,
-    answers: KeptPolicy | None = None,
+    answers: KeptPolicy = KEPT_NOTHING,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -280,10 +282,9 @@ async def open_house(
                 admin_contact=admin_contact,
                 turnstile=turnstile,
                 output_tokens_min=output_tokens_min,
-                kept_answers=None if answers is None else KeptAnswers(answers),
+                kept_answers=KeptAnswers(answers),
             )
-            front = ModelFront(models, session_of=session_of)
-            app = authenticated(front)
+            app = authenticated(front := ModelFront(models, session_of=session_of))
             async with front.running(), client_of(app) as client:
                 house = House(
                     client=client,
