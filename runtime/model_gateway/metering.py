@@ -2,7 +2,7 @@
 
 from governor.amounts import AMOUNT_MAX, Amounts, Unit
 from governor.pricing import ModelPrice
-from governor.tiers import ModelTier
+from governor.tiers import Extra, ModelTier
 from governor.usage import Usage
 from runtime.model_gateway.counting.belief import believed
 from runtime.model_gateway.measured import Measured, Metered, Unmeasured
@@ -36,13 +36,14 @@ def estimate_of_kept(*, timeout_ms: int) -> Amounts:
 def held_price(payload: Payload, price: ModelPrice) -> ModelPrice:
     """Return the price that a call is held at: what is written to a cache may cost more.
 
-    Anthropic's cache is for those who ask; others write to theirs as they please.
+    Anthropic's cache is for those who ask, and says for how long; others write to theirs as
+    they please.
     """
     request = payload.request
-    asks = request.writes_cache
-    return price.held(
-        may_write=asks or request.wire is not WireName.ANTHROPIC_MESSAGES, may_write_1h=asks
-    )
+    if request.wire is WireName.ANTHROPIC_MESSAGES:
+        asks_1h = any(one.extra is Extra.LONG_CACHE for one in request.extras)
+        return price.held(may_write=request.writes_cache, may_write_1h=asks_1h)
+    return price.held(may_write=True, may_write_1h=request.writes_cache)
 
 
 def heard_of(meter: StreamMeter, payload: Payload, tier: ModelTier, *, why: str) -> Metered:
