@@ -107,7 +107,7 @@ def is_message(item: Mapping[str, object]) -> bool:
 
 
 def _take_item(item: Object, param: str, found: Found) -> None:
-    kind = item.get("type")
+    kind = _kind(item, param)
     if is_message(item):
         _take_content(item.get("content"), f"{param}.content", found)
     elif kind in _OUTPUTS:
@@ -126,6 +126,13 @@ def _take_item(item: Object, param: str, found: Found) -> None:
         found.uncounted.append(Uncounted(param=param, what="This type of item"))
 
 
+def _kind(holder: Object, param: str) -> str | None:
+    kind = holder.get("type")
+    if kind is not None and not isinstance(kind, str):
+        raise fault(f"{param}.type", "use a text")
+    return kind
+
+
 def _take_content(content: object, param: str, found: Found) -> None:
     if content is None or isinstance(content, str):
         return
@@ -139,7 +146,7 @@ def _take_content(content: object, param: str, found: Found) -> None:
 def _take_part(part: Object, param: str, found: Found) -> None:
     if part.get("prompt_cache_breakpoint") is not None:
         _take_cache(part["prompt_cache_breakpoint"], f"{param}.prompt_cache_breakpoint", found)
-    kind = part.get("type")
+    kind = _kind(part, param)
     if kind in _TEXTS:
         return
     if kind in ("input_image", "computer_screenshot"):
