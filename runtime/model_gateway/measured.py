@@ -60,7 +60,8 @@ class Produced:
 
     `events` are the events of a stream that held some of it, none of which can be less than a
     token; 0 for a whole answer. Of `text_bytes`, `arguments_bytes` are those of tools'
-    arguments, which a server may have rewritten, for `calls` calls. `pieces` is None unless a
+    arguments, which a server may have rewritten, for `calls` calls. `hides` tells that it was
+    seen to reason, and that what is shown of that may be a summary. `pieces` is None unless a
     tokenizer is to count the text: what was written under the name of each part, in order.
     """
 
@@ -68,6 +69,7 @@ class Produced:
     events: int = 0
     arguments_bytes: int = 0
     calls: int = 0
+    hides: bool = False
     pieces: dict[str, list[str]] | None = field(default=None, repr=False)
     # How many characters of a part were counted while it was written, and to how many tokens.
     counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)

@@ -50,7 +50,7 @@ def heard_of(meter: StreamMeter, payload: Payload, tier: ModelTier, *, why: str)
 
     `why` says why nobody knows them, where that is so.
     """
-    return believed(meter.reported, meter.produced, payload, tier, why=why)
+    return believed(meter.reported, meter.produced, payload, tier, why=why, is_whole=meter.is_whole)
 
 
 def usage_of(tokens: Metered, price: ModelPrice, *, wall_ms: int) -> Usage:

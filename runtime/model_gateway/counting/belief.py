@@ -9,8 +9,8 @@ what was produced; the record says so. Per figure:
 | nothing, no whole number, negative, beyond any model | no: counted |
 | input 0, or above what the request can be | no: counted |
 | output below what the text cannot be less than | no: counted |
-| output that the text can be | yes |
-| output, and more was written since | as the least: the larger of it and what is counted |
+| output that the text can be, with reasoning that is hidden what was held | yes |
+| output, and more may have been written since | as the least: it, or more that is counted |
 | output above what the text can be, at most what was held | yes, with a doubt |
 | output above what was held, and the text can be it | yes: an overrun |
 | output above both | yes, with a doubt, up to what any model writes: an overrun |
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.output import tokens_bound, tokens_floor
+from runtime.model_gateway.counting.reasoning import may_reason_hidden
 from runtime.model_gateway.counting.reports import FIGURE_MAX, Reported
 from runtime.model_gateway.counting.unreported import (
     input_counted,
@@ -51,6 +52,18 @@ class _Call:
     produced: Produced | None
     payload: Payload
     tier: ModelTier
+    is_whole: bool
+
+    def is_stale(self, text: Produced, covered_bytes: int | None) -> bool:
+        """Tell whether more may have been written since a report was made."""
+        if covered_bytes is not None and covered_bytes < text.text_bytes:
+            return True
+        return not self.is_whole and may_reason_hidden(text, self.payload, self.tier)
+
+    def hides(self, tokens: int, text: Produced) -> bool:
+        """Tell whether so many tokens are no wonder: some of them are reasoning that is hidden."""
+        is_held = tokens_floor(text) <= tokens <= self.payload.output_tokens_max
+        return is_held and may_reason_hidden(text, self.payload, self.tier)
 
     def counted(self) -> tuple[int, UsageSource]:
         """Return the output tokens as far as they can be told without a report."""
@@ -65,10 +78,12 @@ def believed(
     tier: ModelTier,
     *,
     why: str = NO_REPORT,
+    is_whole: bool = True,
 ) -> Metered:
     """Return what is settled of a call: each figure by the best source that can be true.
 
-    `why` is said where nothing was reported. `produced` is None where nobody looked at the text;
+    `why` is said where nothing was reported; `is_whole` is false of a stream that was left before
+    its end. `produced` is None where nobody looked at the text;
     then no output is doubted for it. A tokenizer is loaded where the tier names one and a figure
     is missing.
     """
@@ -78,7 +93,7 @@ def believed(
     if reported is None:
         text = Produced() if produced is None else produced
         return unreported(text, payload, tier, why=why)
-    call = _Call(produced=produced, payload=payload, tier=tier)
+    call = _Call(produced=produced, payload=payload, tier=tier, is_whole=is_whole)
     doubts = [f"the provider's {name} is no number of tokens" for name in reported.faults]
     input_tokens, input_source = _input(reported, call, doubts)
     output_tokens, output_source = _output(reported, call, doubts)
@@ -133,11 +148,11 @@ def _judged(
     tokens: int, call: _Call, text: Produced, covered_bytes: int | None, doubts: list[str]
 ) -> tuple[int, UsageSource]:
     """Return what is settled for a report on a text that is known."""
-    if covered_bytes is not None and covered_bytes < text.text_bytes:
+    if call.is_stale(text, covered_bytes):
         counted, source = call.counted()
         return max(tokens, counted), source
     bound = tokens_bound(text, call.payload)
-    if tokens_floor(text) <= tokens <= bound:
+    if tokens_floor(text) <= tokens <= bound or call.hides(tokens, text):
         return tokens, UsageSource.PROVIDER
     doubts.append(f"the provider reported {tokens} output tokens for {text.text_bytes} bytes")
     if tokens < bound:

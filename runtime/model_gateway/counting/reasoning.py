@@ -3,6 +3,7 @@
 from fnmatch import fnmatchcase
 
 from governor.tiers import ModelTier
+from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import Payload
 
 # Members of a request that ask for reasoning, in one wire format or another.
@@ -15,14 +16,16 @@ _KNOWN = (
 )
 
 
-def may_reason_hidden(payload: Payload, tier: ModelTier) -> bool:
+def may_reason_hidden(produced: Produced, payload: Payload, tier: ModelTier) -> bool:
     """Tell whether a call may be billed for reasoning that its answer does not hold.
 
-    What the tier says counts; else whether reasoning is asked for, by the client or on the way
-    to the provider, or the model is known to reason without being asked.
+    What the tier says counts; else whether the model was seen to reason, is known to do so
+    without being asked, or was asked to, by the client or on the way to the provider.
     """
     if tier.hidden_reasoning is not None:
         return tier.hidden_reasoning
+    if produced.hides:
+        return True
     fields = payload.request.fields
     for name in _ASKS:
         if _asks(fields[name]) if name in fields else b'"%b":' % name.encode() in payload.content:

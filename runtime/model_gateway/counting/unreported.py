@@ -40,7 +40,7 @@ def output_counted(
     """Return the output tokens of an answer, and who says so."""
     if payload.output_tokens_max == 0:
         return 0, UsageSource.TOKENIZER if tokenizer is not None else UsageSource.BOUND
-    if may_reason_hidden(payload, tier):
+    if may_reason_hidden(produced, payload, tier):
         return payload.output_tokens_max, UsageSource.HELD
     if tokenizer is not None and produced.pieces is not None:
         return tokens_counted(produced, tokenizer), UsageSource.TOKENIZER

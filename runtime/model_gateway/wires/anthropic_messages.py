@@ -12,7 +12,7 @@ from runtime.model_gateway.counting.reports import anthropic_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import Asked, ModelRequest, Payload, WireName
 from runtime.model_gateway.wires.anthropic_errors import error_body
-from runtime.model_gateway.wires.anthropic_meter import MessagesMeter
+from runtime.model_gateway.wires.anthropic_meter import THINKING, MessagesMeter
 from runtime.model_gateway.wires.anthropic_request import found_in, texts_of
 from runtime.model_gateway.wires.extras import bounded, refuse_extras
 from runtime.model_gateway.wires.fields import (
@@ -210,6 +210,7 @@ def _produced(blocks: list[Any], *, keeps_text: bool) -> Produced:
     for number, block in enumerate(blocks):
         if not isinstance(block, Mapping):
             continue
+        produced.hides |= block.get("type") in THINKING
         for name in ("text", "thinking"):
             if isinstance(text := block.get(name), str):
                 produced.note(f"{number}.{name}", text)

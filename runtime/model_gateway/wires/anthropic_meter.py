@@ -8,6 +8,7 @@ from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.wires.anthropic_errors import error_body
 from runtime.model_gateway.wires.sse import data_of, event_of, object_of
 
+THINKING = ("thinking", "redacted_thinking")
 _OPEN_BLOCKS_MAX = 4_096
 
 
@@ -116,6 +117,7 @@ class MessagesMeter:
         block = value.get("content_block")
         if not isinstance(block, Mapping):
             return
+        self._produced.hides |= block.get("type") in THINKING
         # Usually empty here; what a block already holds was written too.
         for name in ("text", "thinking"):
             if isinstance(text := block.get(name), str) and text:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from governor.tiers import Extra
-from runtime.model_gateway.counting.images import image_part
 from runtime.model_gateway.model_request import Asked, ImagePart, Uncounted
+from runtime.model_gateway.wires.extras import image_at
 from runtime.model_gateway.wires.fields import Object, fault, objects, objects_in
 
 MESSAGES_MAX = 100_000
@@ -153,7 +153,7 @@ def _image(source: object, param: str) -> ImagePart:
     encoded = source.get("data")
     if not isinstance(encoded, str):
         return ImagePart()
-    return image_part(f"data:{source.get('media_type')};base64,{encoded}")
+    return image_at(f"data:{source.get('media_type')};base64,{encoded}", param)
 
 
 def _take_document(block: Object, param: str, found: Found, *, depth: int) -> None:

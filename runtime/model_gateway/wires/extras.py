@@ -1,7 +1,8 @@
 """What a request may ask for that costs beyond the price of a tier's tokens."""
 
 from governor.tiers import Extra, ModelTier
-from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.counting.images import image_part
+from runtime.model_gateway.model_request import ImagePart, ModelRequest
 from runtime.model_gateway.wires.fields import fault
 
 _WHY = {
@@ -63,3 +64,15 @@ def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:
         "before the call. Send it in the request itself, or let an administrator state "
         "context_tokens_max of the tier, which is then held.",
     )
+
+
+def image_at(url: str, param: str, *, detail: str = "auto") -> ImagePart:
+    """Return what is known of an image by its address, which may hold the image itself.
+
+    Raises:
+        InvalidRequestError: there is no image at such an address.
+    """
+    try:
+        return image_part(url, detail=detail)
+    except ValueError as error:
+        raise fault(param, str(error)) from error

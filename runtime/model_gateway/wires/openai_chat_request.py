@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from governor.tiers import Extra, PromptFacts
-from runtime.model_gateway.counting.images import image_part
 from runtime.model_gateway.model_request import (
     Asked,
     ImagePart,
@@ -16,6 +15,7 @@ from runtime.model_gateway.model_request import (
     Uncounted,
     WireName,
 )
+from runtime.model_gateway.wires.extras import image_at
 from runtime.model_gateway.wires.fields import (
     body_in,
     fault,
@@ -168,10 +168,7 @@ def _image(where: str, value: object) -> ImagePart:
     url, detail = about.get("url"), about.get("detail")
     if not isinstance(url, str):
         raise fault(where, "use image_url with a url, as a string")
-    try:
-        return image_part(url, detail=detail if isinstance(detail, str) else "auto")
-    except ValueError as error:
-        raise fault(where, str(error)) from error
+    return image_at(url, where, detail=detail if isinstance(detail, str) else "auto")
 
 
 def _asked(fields: Fields) -> int | None:

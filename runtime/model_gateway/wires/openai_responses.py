@@ -20,7 +20,7 @@ from runtime.model_gateway.wires.fields import (
     tokens_in,
 )
 from runtime.model_gateway.wires.openai_errors import openai_error
-from runtime.model_gateway.wires.responses_meter import ResponsesMeter
+from runtime.model_gateway.wires.responses_meter import REASONING, ResponsesMeter
 from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served
@@ -179,6 +179,7 @@ def _produced(output: list[Any], *, keeps_text: bool) -> Produced:
     for number, item in enumerate(output):
         if not isinstance(item, Mapping):
             continue
+        produced.hides |= item.get("type") == REASONING
         for name in _ARGUMENTS:
             if isinstance(text := item.get(name), str):
                 produced.calls += 1

@@ -10,6 +10,7 @@ from runtime.model_gateway.wires.sse import data_of, event_of, object_of
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _DELTA = ".delta"
+REASONING = "reasoning"
 _OPENED = "response.output_item.added"
 # A summary of hidden reasoning may have more events than the reasoning has tokens.
 _SUMMARY = "response.reasoning_summary_text.delta"
@@ -95,7 +96,10 @@ class ResponsesMeter:
 
     def _open(self, value: Mapping[str, object]) -> None:
         item = value.get("item")
-        if isinstance(item, Mapping) and isinstance(name := item.get("name"), str):
+        if not isinstance(item, Mapping):
+            return
+        self._produced.hides |= item.get("type") == REASONING
+        if isinstance(name := item.get("name"), str):
             self._produced.calls += 1
             self._produced.note(f"{_number(value, 'output_index')}.name", name)
 

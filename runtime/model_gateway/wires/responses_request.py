@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from governor.tiers import Extra
-from runtime.model_gateway.counting.images import image_part
 from runtime.model_gateway.model_request import Asked, ImagePart, Uncounted
+from runtime.model_gateway.wires.extras import image_at
 from runtime.model_gateway.wires.fields import Object, fault, objects, objects_in
 
 ITEMS_MAX = 100_000
@@ -119,7 +119,7 @@ def _take_item(item: Object, param: str, found: Found) -> None:
     elif kind == "additional_tools":
         _take_tools(item.get("tools"), f"{param}.tools", found)
     elif kind == "image_generation_call" and isinstance(item.get("result"), str):
-        found.images.append(image_part(f"data:image/png;base64,{item['result']}"))
+        found.images.append(image_at(f"data:image/png;base64,{item['result']}", param))
     elif kind == "compaction_trigger":
         found.asked.append(Asked(extra=Extra.COMPACTION, param=param))
     elif kind not in _IN_BYTES:
@@ -144,11 +144,12 @@ def _take_part(part: Object, param: str, found: Found) -> None:
         return
     if kind in ("input_image", "computer_screenshot"):
         url, detail = part.get("image_url"), part.get("detail")
+        detail = detail if isinstance(detail, str) else "auto"
+        # Without an address it is a file that the provider has.
         found.images.append(
-            image_part(
-                url if isinstance(url, str) else "",
-                detail=detail if isinstance(detail, str) else "auto",
-            )
+            image_at(url, param, detail=detail)
+            if isinstance(url, str)
+            else ImagePart(detail=detail)
         )
         return
     if kind == "input_audio":

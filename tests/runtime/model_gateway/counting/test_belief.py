@@ -86,8 +86,8 @@ def test_input_that_cannot_be_is_bounded_by_what_was_sent(lie: int) -> None:
     [
         # More than its bytes could carry, but no more than was held: it stands on the bill.
         (900, OPEN, 900, UsageSource.PROVIDER, True),
-        # The same where reasoning is hidden is no wonder, yet it is said.
-        (900, HIDING, 900, UsageSource.PROVIDER, True),
+        # The same where reasoning is hidden is no wonder.
+        (900, HIDING, 900, UsageSource.PROVIDER, False),
         # More than was held and than the text can be.
         (5_000, OPEN, HELD, UsageSource.HELD, True),
         (5_000, UNSAID, 5_000, UsageSource.PROVIDER, True),

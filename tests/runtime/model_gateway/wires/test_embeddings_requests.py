@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from runtime.model_gateway.counting.belief import believed
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.measured import Measured, Unmeasured
+from runtime.model_gateway.measured import Measured, UsageSource
 from tests.model_upstream.embeddings_goldens import embeddings
 from tests.runtime.model_gateway.wires.makers import WIRES, a_tier, parsed, sent
 
@@ -48,7 +49,8 @@ def test_an_answer_is_metered_by_its_prompt_tokens() -> None:
 
     served = WIRE.served(json.dumps(embeddings([0.5], input_tokens=2)).encode(), payload)
 
-    assert (served.metered, served.fault) == (Measured(input_tokens=2, output_tokens=0), "")
+    found = believed(served.reported, served.produced, payload, a_tier())
+    assert (found, served.fault) == (Measured(input_tokens=2, output_tokens=0), "")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,9 @@ def test_a_usage_that_cannot_be_true_is_not_believed(usage: object) -> None:
 
     served = WIRE.served(json.dumps(answer).encode(), payload)
 
-    assert isinstance(served.metered, Unmeasured)
+    found = believed(served.reported, served.produced, payload, a_tier())
+    assert isinstance(found, Measured)
+    assert (found.input_tokens, found.source) == (payload.input_tokens_max, UsageSource.BOUND)
     assert served.fault == ""
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from governor.tiers import Extra
+from runtime.model_gateway.counting.belief import believed
+from runtime.model_gateway.counting.reports import Reported
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.measured import Measured, Unmeasured
+from runtime.model_gateway.measured import Measured, UsageSource
 from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
 from tests.model_upstream.golden import Truth
 from tests.model_upstream.messages_goldens import message
@@ -325,7 +327,7 @@ def test_cached_input_is_a_part_of_the_input() -> None:
 
     served = WIRE.served(json.dumps(message(truth)).encode(), payload)
 
-    assert served.metered == Measured(
+    assert served.reported == Reported(
         input_tokens=90, output_tokens=8, cached_tokens=60, cache_write_tokens=20
     )
     assert served.fault == ""
@@ -352,7 +354,9 @@ def test_a_usage_that_cannot_be_true_is_not_believed(usage: object) -> None:
 
     served = WIRE.served(json.dumps(message(usage=usage)).encode(), payload)
 
-    assert isinstance(served.metered, Unmeasured)
+    found = believed(served.reported, served.produced, payload, a_tier())
+    assert isinstance(found, Measured)
+    assert found.source is not UsageSource.PROVIDER or found.doubt
     assert served.fault == ""
     assert served.produced is not None
     assert served.produced.text_bytes == len("Hello there.")
@@ -374,7 +378,7 @@ def test_an_answer_that_is_no_message_is_a_fault(content: bytes) -> None:
     served = WIRE.served(content, payload)
 
     assert served.fault
-    assert isinstance(served.metered, Unmeasured)
+    assert served.reported is None
 
 
 def test_a_count_of_tokens_is_asked_for_as_it_came_and_costs_none() -> None:
@@ -387,5 +391,6 @@ def test_a_count_of_tokens_is_asked_for_as_it_came_and_costs_none() -> None:
 
     assert sent(payload) == {**fields, "model": "model-of-the-tier"}
     assert (payload.input_tokens_max, payload.output_tokens_max) == (0, 0)
-    assert (served.metered, served.fault) == (Measured(input_tokens=0, output_tokens=0), "")
+    found = believed(served.reported, served.produced, payload, a_tier())
+    assert (found, served.fault) == (Measured(input_tokens=0, output_tokens=0), "")
     assert COUNT.served(b'{"type": "error"}', payload).fault

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from governor.tiers import Extra
+from runtime.model_gateway.counting.belief import believed
+from runtime.model_gateway.counting.reports import Reported
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.measured import Measured, Unmeasured
+from runtime.model_gateway.measured import Measured, UsageSource
 from tests.model_upstream.golden import Truth
 from tests.model_upstream.responses_goldens import whole
 from tests.runtime.model_gateway.wires.makers import WIRES, a_tier, parsed, sent
@@ -226,7 +228,7 @@ def test_the_usage_of_an_answer_is_read_with_what_was_cached() -> None:
 
     served = WIRE.served(json.dumps(whole(truth)).encode(), payload)
 
-    assert served.metered == Measured(
+    assert served.reported == Reported(
         input_tokens=90, output_tokens=8, cached_tokens=60, cache_write_tokens=20
     )
     assert served.fault == ""
@@ -249,7 +251,9 @@ def test_a_usage_that_cannot_be_true_is_not_believed(usage: object) -> None:
 
     served = WIRE.served(json.dumps(whole(usage=usage)).encode(), payload)
 
-    assert isinstance(served.metered, Unmeasured)
+    found = believed(served.reported, served.produced, payload, a_tier())
+    assert isinstance(found, Measured)
+    assert found.source is not UsageSource.PROVIDER or found.doubt
     assert served.produced is not None
     assert served.produced.text_bytes == len("Hi there!")
 
