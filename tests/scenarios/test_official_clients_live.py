@@ -235,6 +235,24 @@ async def test_a_message_is_answered_and_charged_and_the_keys_stay_apart(house: 
 
 
 @pytest.mark.requirement("wire.official-clients")
+async def test_a_beta_of_messages_is_served_with_its_header(house: House) -> None:
+    house.upstream.plays(answering(message(Truth(input_tokens=25, output_tokens=6))))
+    with anyio.fail_after(SECONDS_MAX):
+        async with house.anthropic() as client:
+            answer = await client.beta.messages.create(
+                model="claude",
+                max_tokens=64,
+                messages=[{"role": "user", "content": "Say hello."}],
+                betas=["context-management-2025-06-27"],
+                context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
+            )
+
+    assert answer.usage.output_tokens == 6
+    assert house.last.headers["anthropic-beta"] == "context-management-2025-06-27"
+    assert house.last.body["context_management"]["edits"][0]["type"] == "clear_tool_uses_20250919"
+
+
+@pytest.mark.requirement("wire.official-clients")
 async def test_the_models_that_are_served_are_listed_for_both_clients(house: House) -> None:
     with anyio.fail_after(SECONDS_MAX):
         async with house.openai() as one, house.anthropic() as other:
@@ -398,6 +416,10 @@ async def test_what_providers_refuse_raises_the_clients_own_errors(house: House)
                 await client.chat.completions.create(model="low", **ask)
             with pytest.raises(openai.NotFoundError):
                 await client.chat.completions.create(model="gpt-9", **ask)
+            with pytest.raises(openai.NotFoundError, match="not served"):
+                await client.responses.retrieve("resp_1")
+            with pytest.raises(anthropic.NotFoundError, match="not served"):
+                await other.messages.batches.list()
             with pytest.raises(openai.BadRequestError, match="server_tools"):
                 await client.responses.create(
                     model="low", input="x", tools=[{"type": "web_search"}]
