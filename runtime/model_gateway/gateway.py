@@ -41,6 +41,7 @@ from runtime.model_gateway.replaying import (
     keep_what_came,
     say_again,
 )
+from runtime.model_gateway.standings import Standings
 from runtime.model_gateway.telling import annotated, named, stream_headers
 from runtime.model_gateway.wires.openai_errors import STOPPED
 from runtime.model_gateway.wires.wire import Wire
@@ -103,6 +104,7 @@ class ModelGateway:
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
+        self._standings = Standings(books, clock)
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -324,9 +326,12 @@ class ModelGateway:
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)
-        if progress.answer is None:
+        if progress.answer is None and settled is None:
             return None
         standing = await self._books.after(settled, job.call.chain)
+        self._standings.note(job.call.chain, standing)
+        if progress.answer is None:
+            return None
         return annotated(
             progress.answer,
             job,
@@ -345,7 +350,7 @@ class ModelGateway:
                 # It has sent nothing, whatever the mark says.
                 await anyio.lowlevel.checkpoint_if_cancelled()
             if job.request.is_streamed:
-                standing = await self._books.tracked(job.call.chain)
+                standing = await self._standings.lately(job.call.chain)
                 outlet.name(stream_headers(job, standing))
             progress.never_left = False
             if job.kept is None:

@@ -80,6 +80,9 @@ class Response:
 
         It usually comes with what was read last, and the connection can then be kept.
         """
+        if self._connection.is_complete:
+            self._connection.taken()
+            return
         with anyio.move_on_after(DRAIN_SECONDS_MAX), suppress(UpstreamFailedError):
             while not self._connection.is_complete:
                 self._connection.taken()
