@@ -1,5 +1,7 @@
 """One request to a provider, from the bytes that leave to what became of them."""
 
+import asyncio
+
 import anyio
 
 from governor.call import CallStatus
@@ -67,18 +69,18 @@ async def _ask(providers: ProviderPool, job: Job, progress: Progress, outlet: Ou
     """
     times, is_streamed = providers.timeouts(job.tier.provider), job.request.is_streamed
     patience = Patience(
+        asyncio.get_running_loop().time(),
         whole_ms=times.whole_ms,
         first_ms=times.first_ms if is_streamed else None,
         between_ms=times.between_ms,
     )
-    with patience.scope:
-        async with providers.asked(job.tier.provider, job.wire, job.payload) as received:
-            if is_streamed and received.status == OK and received.is_stream:
-                await _relay(job, progress, received, outlet, patience)
-            else:
-                await _take_whole(job, progress, received)
-    if patience.scope.cancelled_caught:
-        raise ProviderTimedOutError
+    async with providers.asked(
+        job.tier.provider, job.wire, job.payload, deadline=patience.first
+    ) as received:
+        if is_streamed and received.status == OK and received.is_stream:
+            await _relay(job, progress, received, outlet, patience)
+        else:
+            await _take_whole(job, progress, received)
 
 
 async def _take_whole(job: Job, progress: Progress, received: Received) -> None:

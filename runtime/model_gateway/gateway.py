@@ -315,16 +315,16 @@ class ModelGateway:
         if progress.answer is None:
             return None
         standing = await self._books.after(settled, job.call.chain)
-        answer = annotated(progress.answer, job, standing, usage)
-        return answer if turns is None else answer.with_flyball({"turns": turns})
+        return annotated(progress.answer, job, standing=standing, usage=usage, turns=turns)
 
     async def _ask_provider(
         self, job: Job, progress: Progress, running: Running, outlet: StreamOutlet
     ) -> None:
         """Forward the request and note in `progress` how it went."""
         with running.stoppable() as scope:
-            # Whoever was stopped up to here has sent nothing, whatever the mark says.
-            await anyio.lowlevel.checkpoint_if_cancelled()
+            if running.stopped_why is not None:
+                # It has sent nothing, whatever the mark says.
+                await anyio.lowlevel.checkpoint_if_cancelled()
             if job.request.is_streamed:
                 standing = await self._books.tracked(job.call.chain)
                 outlet.name(stream_headers(job, standing))
@@ -361,7 +361,7 @@ class ModelGateway:
         await self._books.note_unheld(record)
         assert not_started.answer is not None, "a denial is an answer"
         standing = await self._books.standing(job.call.chain)
-        return named(not_started.answer, job).with_flyball({"budget": standing})
+        return named(not_started.answer, job, budget=standing)
 
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""

@@ -29,8 +29,8 @@ def stream_headers(job: Job, standing: Tracked | None) -> dict[str, str]:
     return headers
 
 
-def named(answer: Answer, job: Job) -> Answer:
-    """Return the answer with the call and the tier that it is about."""
+def named(answer: Answer, job: Job, **more: object) -> Answer:
+    """Return the answer with the call and the tier that it is about, and what else is given."""
     member: dict[str, object] = {
         "call_id": job.call.call_id,
         "tier": job.tier.name,
@@ -38,16 +38,26 @@ def named(answer: Answer, job: Job) -> Answer:
     }
     if job.wanted is not None:
         member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
-    return answer.with_flyball(member, headers=_headers(job))
+    return answer.with_flyball({**member, **more}, headers=_headers(job))
 
 
-def annotated(answer: Answer, job: Job, standing: Tracked | None, usage: Usage | None) -> Answer:
+def annotated(
+    answer: Answer,
+    job: Job,
+    *,
+    standing: Tracked | None,
+    usage: Usage | None,
+    turns: Mapping[str, object] | None,
+) -> Answer:
     """Return the answer with what the call used and what remains."""
-    member = {
-        "usage": None if usage is None else usage_json(usage),
-        "budget": None if standing is None else standing.shown,
-    }
-    return named(answer, job).with_flyball(member)
+    more = {} if turns is None else {"turns": turns}
+    return named(
+        answer,
+        job,
+        usage=None if usage is None else usage_json(usage),
+        budget=None if standing is None else standing.shown,
+        **more,
+    )
 
 
 def _headers(job: Job) -> Mapping[str, str]:

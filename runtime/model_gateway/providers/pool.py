@@ -7,13 +7,19 @@ from typing import Self
 from runtime.model_gateway.errors import (
     ProviderFailedError,
     ProviderNotReachedError,
+    ProviderTimedOutError,
     UnfitProviderError,
 )
 from runtime.model_gateway.model_request import Payload
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.egress.ways import Ways
-from tool_gateway.errors import UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    UpstreamFailedError,
+    UpstreamLateError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.upstreams.http1 import ConnectionPool, Exchange, Response
 from tool_gateway.upstreams.origin import Origin, can_be_sent, origin_of
 
@@ -58,6 +64,10 @@ class Received:
         """Yield the body as it comes, and nothing else is changed in it."""
         return self._response.parts()
 
+    def wait_until(self, deadline: float) -> None:
+        """Give the answer up that is not complete by `deadline`, a time of the loop's."""
+        self._response.wait_until(deadline)
+
     async def drain(self) -> None:
         """Wait a moment for the end of a body whose rest nobody needs."""
         await self._response.drain()
@@ -84,12 +94,15 @@ class Asked:
 
         Raises:
             ProviderNotReachedError: provably nothing was sent.
+            ProviderTimedOutError: no answer came in time.
             ProviderFailedError: the request was sent and no answer came that can be read.
         """
         try:
             response = await self._exchange.__aenter__()
         except UpstreamNotReachedError as error:
             raise ProviderNotReachedError from error
+        except UpstreamLateError as error:
+            raise ProviderTimedOutError from error
         except UpstreamFailedError as error:
             raise ProviderFailedError from error
         if response.headers.get(b"content-encoding", b"identity").lower() != b"identity":
@@ -107,9 +120,12 @@ class Asked:
         """Keep the connection for the next request, or close it.
 
         Raises:
+            ProviderTimedOutError: the answer was not complete in time.
             ProviderFailedError: the answer broke off.
         """
         await self._exchange.__aexit__(kind, error, trace)
+        if isinstance(error, UpstreamLateError):
+            raise ProviderTimedOutError from error
         if isinstance(error, UpstreamFailedError):
             raise ProviderFailedError from error
 
@@ -177,12 +193,17 @@ class ProviderPool:
         """Return how long the parts of a call to `provider` may take."""
         return self._providers[provider].timeouts
 
-    def asked(self, provider: str, wire: Wire, payload: Payload) -> Asked:
-        """Return the request that sends `payload` to a provider of this wire."""
+    def asked(
+        self, provider: str, wire: Wire, payload: Payload, *, deadline: float | None = None
+    ) -> Asked:
+        """Return the request that sends `payload` to a provider of this wire.
+
+        What is not there by `deadline`, a time of the loop's, is given up.
+        """
         known = self._providers[provider]
         headers = wire.headers(known.api_key, payload.request)
         head = known.head(wire, payload, headers)
-        return Asked(known.connections.sent(head, payload.content), known.hidden)
+        return Asked(known.connections.sent(head, payload.content, deadline=deadline), known.hidden)
 
 
 def _provider(spec: ProviderSpec, ways: Ways | None) -> _Provider:
