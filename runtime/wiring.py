@@ -360,8 +360,14 @@ def _reloader(
         answers=offered.answers,
         relaying=relaying,
         changes=offered.changes,
-        follow=lambda config, policy: offered.stock.keep(_house_tools(config, policy)),
+        follow=partial(_follow, ground, offered),
     )
+
+
+def _follow(ground: Ground, offered: _Offered, config: Config, policy: Policy) -> None:
+    """Go by a configuration that was read again, wherever nothing else is told of it."""
+    offered.stock.keep(_house_tools(config, policy))
+    ground.provider_cares.readmit_keys()
 
 
 def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
@@ -465,6 +471,7 @@ def _admin(
             readiness=partial(_problems, readiness, keeper),
             upstreams=readiness.upstreams,
             upstream=readiness.upstream,
+            providers=ground.provider_cares.shown,
             metrics=exposition if keeper is None else keeper.metrics,
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),

@@ -6,16 +6,15 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from governor.pricing import PRICE_MAX
+from runtime.configuration.provider_care import ProviderCareTable, TierCareTable
 from runtime.configuration.table import Flag, Name, Positive, Table
 
 
-class Provider(Table):
-    """An OpenAI-compatible model server; its key comes from the environment."""
+class Provider(ProviderCareTable):
+    """A model server; its keys come from the environment."""
 
     name: Name
     base_url: str
-    api_key_from: str | None = None
-    timeout_ms: Positive = 120_000
 
     @field_validator("base_url")
     @classmethod
@@ -25,7 +24,7 @@ class Provider(Table):
         return value.rstrip("/")
 
 
-class Tier(Table):
+class Tier(TierCareTable):
     """A named cost and quality level; the first one listed should be the cheapest."""
 
     name: Name
