@@ -9,17 +9,17 @@ from governor.ids import TierName
 from governor.providing.affinity import PromptCache
 from governor.providing.key_ring import KeyTerms
 from governor.retrying import RetryTerms
+from governor.tiers import OPENAI_WIRES, TierTimes
 from runtime.configuration.care import BreakerTable
 from runtime.configuration.table import Flag, Name, Positive, Table
 from runtime.model_gateway.attempts.care import CareTerms
 
 KEYS_MAX = 64
 FALLBACKS_MAX = 8
-_OPENAI_WIRES = ("openai_chat", "openai_responses", "openai_embeddings")
 _ANTHROPIC_WIRES = ("anthropic_messages",)
 _LOCAL_WIRES = ("openai_chat", "openai_embeddings")
 # What a server of a kind speaks where the file does not say.
-WIRES = {"openai": _OPENAI_WIRES, "anthropic": _ANTHROPIC_WIRES, "local": _LOCAL_WIRES}
+WIRES = {"openai": OPENAI_WIRES, "anthropic": _ANTHROPIC_WIRES, "local": _LOCAL_WIRES}
 
 Kind = Literal["openai", "anthropic", "local"]
 Wire = Literal["openai_chat", "openai_responses", "openai_embeddings", "anthropic_messages"]
@@ -98,6 +98,15 @@ class TierCareTable(Table):
     def fallbacks(self) -> tuple[TierName, ...]:
         """Return the tiers that are asked when this one fails, in order."""
         return tuple(map(TierName, self.fallback))
+
+    @property
+    def times(self) -> TierTimes:
+        """Return how long the parts of a call may take, where the tier says so itself."""
+        return TierTimes(
+            whole_ms=self.timeout_ms,
+            first_ms=self.first_token_ms,
+            between_ms=self.between_tokens_ms,
+        )
 
 
 class NamedProvider(Protocol):

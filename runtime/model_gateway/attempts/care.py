@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from governor.providing.affinity import PromptCache
 from governor.providing.failure import Failure, KeyFate
@@ -10,6 +10,7 @@ from governor.providing.key_ring import KeyRing, KeyState, KeyTerms, Lent, NoneR
 from governor.providing.recourse import Attempts, Recourse, recourse_after
 from governor.providing.retry_budget import RetryBudget, RetryBudgetTerms
 from governor.retrying import RetryTerms
+from governor.tiers import ModelTier
 from runtime.model_gateway.attempts.ports import AttemptClock
 from tool_gateway import telemetry
 from tool_gateway.breakers import Breakers
@@ -45,6 +46,7 @@ class ProviderCare:
         self._ring = KeyRing(terms.keys)
         self._budget = RetryBudget(terms.retry_budget, now_ms=clock.elapsed_ms())
         self._counts: dict[KeyState, int] = {}
+        self._has_stream_usage = True
         self._show_keys()
 
     @property
@@ -79,7 +81,8 @@ class ProviderCare:
             # The key was hardly looked at: that says nothing for it, where it is on trial.
             fate, rest_ms = KeyFate.RESTS, 0
         self._ring.give_back(lent, now_ms, fate=fate, rest_ms=rest_ms, tokens=tokens)
-        if self._show_keys() and fate is KeyFate.TAKEN_OUT:
+        is_changed = fate is not KeyFate.KEPT or self._counts[KeyState.READY] < len(self.terms.keys)
+        if is_changed and self._show_keys() and fate is KeyFate.TAKEN_OUT:
             logger.warning(
                 "model provider %s refused the key that %s holds; it is left out until the "
                 "configuration is read again",
@@ -112,6 +115,18 @@ class ProviderCare:
             terms=self.terms.retry,
             below=self._clock.below,
             may_retry=lambda: self._budget.take(now_ms),
+        )
+
+    def known(self, tier: ModelTier) -> ModelTier:
+        """Return one of its tiers with what was learnt of the provider since the start."""
+        return tier if self._has_stream_usage else replace(tier, asks_for_usage=False)
+
+    def note_no_stream_usage(self) -> None:
+        """Take note that the provider refuses to be asked for the usage of a stream."""
+        self._has_stream_usage = False
+        logger.info(
+            "model provider %s refuses stream_options: the usage of its streams is counted here",
+            self.name,
         )
 
     def readmit_keys(self) -> None:

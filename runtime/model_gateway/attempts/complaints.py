@@ -28,6 +28,9 @@ def said_in(content: bytes) -> Said:
     except ValueError:
         return Said()
     error = body.get("error")
+    response = body.get("response")
+    if error is None and isinstance(response, Mapping):
+        error = response.get("error")  # as the responses API ends a stream that failed
     # Some servers write the error itself in place of an object that holds it.
     inner = error if isinstance(error, Mapping) else body
     code, message = inner.get("code"), inner.get("message")

@@ -3,12 +3,16 @@
 from typing import Protocol
 
 
-class AttemptClock(Protocol):
-    """Monotonic time and chance."""
+class Elapsing(Protocol):
+    """Monotonic time."""
 
     def elapsed_ms(self) -> int:
         """Return a monotonic reading in milliseconds."""
         ...
+
+
+class AttemptClock(Elapsing, Protocol):
+    """Monotonic time and chance."""
 
     def below(self, bound: int) -> int:
         """Return a random number from 0 up to `bound`."""

@@ -3,14 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import anyio
-
 from governor.providing.failure import Cause, Failure, failure_of
 from governor.providing.key_ring import Lent, NoneReady
 from governor.providing.recourse import Recourse, SameHold
 from governor.retrying import Sent
 from runtime.model_gateway.attempts.care import ProviderCare
-from runtime.model_gateway.attempts.ports import AttemptClock
+from runtime.model_gateway.attempts.ports import Elapsing
 from tool_gateway import telemetry
 
 
@@ -31,16 +29,20 @@ class AttemptEnd:
 class Tried:
     """How a call's attempts ended: the failure of the last and what is to be done about it.
 
-    Both are None where the call went well. `key` is the one that was used last, by its position;
+    Both are None where the call went well; `was_asked` is False where it failed for want of a
+    key. `key` is the one that was used last, by its position;
     `made` how often the provider was asked. `rounds` counts the waits for a key with them.
     """
 
     failure: Failure | None = None
     recourse: Recourse | None = None
+    was_asked: bool = True
     key: int | None = None
     made: int = 0
     rounds: int = 0
 
+
+_ATTEMPT_MS_MIN = 1_000
 
 Ask = Callable[[int, int], Awaitable[AttemptEnd]]
 
@@ -49,7 +51,8 @@ async def tried(
     care: ProviderCare,
     ask: Ask,
     *,
-    clock: AttemptClock,
+    clock: Elapsing,
+    pause: Callable[[int], Awaitable[None]],
     tokens: int,
     time_ms: int,
     wished: int | None = None,
@@ -57,7 +60,8 @@ async def tried(
 ) -> Tried:
     """Ask a provider until it answers, or asking it in this hold makes no more sense.
 
-    `ask` makes one attempt with the key at a position, in at most so many milliseconds. `tokens`
+    `ask` makes one attempt with the key at a position, in at most so many milliseconds; `pause`
+    waits so many between two of them, while nothing was generated and nothing is sent. `tokens`
     is the most that the call can use, `time_ms` how long all attempts may take together, pauses
     included; the key that is `wished` for is used while it is ready. `rounds_before` were made
     in holds before this one.
@@ -76,7 +80,8 @@ async def tried(
             end = AttemptEnd(failure=_none_ready(lent))
         else:
             key, asked = lent.position, asked + 1
-            end = await _asked(care, ask, lent, left_ms())
+            # What a pause took too long is not the provider's fault.
+            end = await _asked(care, ask, lent, min(time_ms, max(left_ms(), _ATTEMPT_MS_MIN)))
         if end.failure is None:
             return Tried(key=key, made=asked, rounds=rounds)
         if key is not None:
@@ -90,9 +95,16 @@ async def tried(
             has_begun=end.has_begun,
         )
         if not isinstance(recourse, SameHold):
-            return Tried(failure=end.failure, recourse=recourse, key=key, made=asked, rounds=rounds)
+            return Tried(
+                failure=end.failure,
+                recourse=recourse,
+                was_asked=isinstance(lent, Lent),
+                key=key,
+                made=asked,
+                rounds=rounds,
+            )
         telemetry.count_retry(upstream=care.name, after=end.failure.cause.value)
-        await anyio.sleep(recourse.pause_ms / 1000)
+        await pause(recourse.pause_ms)
 
 
 async def _asked(care: ProviderCare, ask: Ask, lent: Lent, left_ms: int) -> AttemptEnd:
