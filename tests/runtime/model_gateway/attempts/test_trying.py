@@ -26,10 +26,14 @@ class Script:
     def __init__(self, ends: Iterable[Failure | None]) -> None:
         self._ends = iter(ends)
         self.keys: list[int] = []
+        self.pauses: list[int] = []
 
     async def ask(self, key: int, _left_ms: int) -> AttemptEnd:
         self.keys.append(key)
         return AttemptEnd(failure=next(self._ends, WELL), tokens=5)
+
+    async def pause(self, pause_ms: int) -> None:
+        self.pauses.append(pause_ms)
 
 
 async def asked(care: ProviderCare, script: Script, **terms: int) -> Tried:
@@ -38,6 +42,7 @@ async def asked(care: ProviderCare, script: Script, **terms: int) -> Tried:
             care,
             script.ask,
             clock=StillClock(),
+            pause=script.pause,
             tokens=terms.get("tokens", 10),
             time_ms=terms.get("time_ms", 60_000),
             wished=terms.get("wished"),
@@ -137,7 +142,10 @@ async def test_a_call_that_is_cancelled_frees_its_key() -> None:
         async with anyio.create_task_group() as tasks:
 
             async def call() -> None:
-                await tried(care, hang, clock=StillClock(), tokens=1, time_ms=1_000)
+                script = Script([])
+                await tried(
+                    care, hang, clock=StillClock(), pause=script.pause, tokens=1, time_ms=1_000
+                )
 
             tasks.start_soon(call)
             await is_asked.wait()
