@@ -336,6 +336,20 @@ async def test_a_request_keeps_its_idempotency_key_where_nothing_was_consumed() 
     assert len(other.received) == 1
 
 
+async def test_a_key_stays_with_the_call_that_may_have_been_billed() -> None:
+    headers = {"Idempotency-Key": "once"}
+
+    with anyio.fail_after(30):
+        async with two_labs(BROKEN) as (house, lab, other):
+            first = await house.chat(headers=headers)
+            again = await house.chat(headers=headers)
+
+    assert first.headers["flyball-tier"] == "high"
+    assert again.status_code == 409
+    assert again.json()["flyball"]["call_id"] == house.ledger.records[0].call_id
+    assert (len(lab.received), len(other.received)) == (1, 1)
+
+
 PLAYS = st.sampled_from(
     [
         WELL,
