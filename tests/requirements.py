@@ -16,6 +16,7 @@ from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
+from tests.provider_requirements import PROVIDERS
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
 from tests.run_requirements import RUNS
@@ -352,7 +353,7 @@ _STATED: dict[str, dict[str, str]] = {
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
-    _MODELS: MODELS,
+    _MODELS: MODELS | PROVIDERS,
     _WITHSTOOD: WITHSTOOD,
     _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {

@@ -1,14 +1,16 @@
 """Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from governor.amounts import Unit
-from governor.ids import CallId
+from governor.ids import CallId, TierName
 from governor.pricing import PriceList
+from governor.providing.fallbacks import next_fallback
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
 from governor.tracker import BudgetLine
+from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import AUTO
@@ -17,6 +19,7 @@ from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.books import Books
 from tool_gateway.identity import CallContext
 
+_STAYS = "stays where its prompt is warm"
 _TEXT_CHARS_MAX = 8_192
 _MICRO_USD = Unit.COST_MICROUSD
 
@@ -29,6 +32,7 @@ class Choosing:
     rules: tuple[TierRule, ...]
     prices: Callable[[], PriceList]
     books: Books
+    staying: Staying
     router: TierRouter | None = None
 
     @property
@@ -51,9 +55,14 @@ class Choosing:
     ) -> TierChoice | None:
         """Return the tier for a request; None: nothing serves it on this wire."""
         spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        if request.model == AUTO:
+            # Where every provider is unfit, the first choice says best what is the matter.
+            spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
         choice = choose_tier(request.model, spoken, self.rules, request.facts)
-        if choice is not None and request.model == AUTO and self.router is not None:
-            candidates = self._candidates(request, wire, spoken)
+        if choice is not None and request.model == AUTO and self.router is None:
+            choice = self._kept(choice, request, wire, spoken, chain)
+        elif choice is not None and request.model == AUTO and self.router is not None:
+            candidates = self._candidates(request, wire, spoken, chain)
             routed = await self.router.route(
                 RouteAsk(
                     call_id=call_id,
@@ -74,14 +83,63 @@ class Choosing:
                 )
             )
             named = {candidate.tier.name: candidate.tier for candidate in candidates}
-            if routed is not None and routed.tier in named:
+            if routed is None:
+                choice = self._kept(choice, request, wire, spoken, chain)
+            elif routed.tier in named:
                 choice = TierChoice(tier=named[routed.tier], why=routed.why)
         if choice is None:
             return None
         return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
 
+    def next_after(
+        self,
+        named: ModelTier,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        tried: Collection[TierName],
+        is_for_size: bool,
+    ) -> ModelTier | None:
+        """Return the tier that is asked when those that were `tried` have failed."""
+
+        def can_serve(tier: ModelTier) -> bool:
+            return (
+                wire.name in tier.wires
+                and tier.price is not None
+                and self.staying.is_fit(tier)
+                and _is_served(request, wire, tier)
+            )
+
+        return next_fallback(
+            named, self.priced, tried=tried, is_for_size=is_for_size, can_serve=can_serve
+        )
+
+    def _kept(
+        self,
+        choice: TierChoice,
+        request: ModelRequest,
+        wire: Wire,
+        spoken: tuple[ModelTier, ...],
+        chain: ScopeChain,
+    ) -> TierChoice:
+        """Return the tier at which the session's prompt is warm, where a move does not pay."""
+        prices = self.prices()
+        here = self.staying.kept_at(
+            chain.session,
+            choice.tier.priced_by(prices),
+            tuple(tier.priced_by(prices) for tier in spoken),
+            body_bytes=request.body_bytes,
+        )
+        if here is None or not _is_served(request, wire, here):
+            return choice
+        return TierChoice(tier=here, why=f"{_STAYS} ({choice.why} says {choice.tier.name})")
+
     def _candidates(
-        self, request: ModelRequest, wire: Wire, spoken: tuple[ModelTier, ...]
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        spoken: tuple[ModelTier, ...],
+        chain: ScopeChain,
     ) -> tuple[Candidate, ...]:
         """Return the tiers that can serve a request, with the most that each may cost."""
         found = []
@@ -102,6 +160,7 @@ class Choosing:
                     input_tokens_max=payload.input_tokens_max,
                     output_tokens_max=payload.output_tokens_max,
                     cost_max_microusd=cost,
+                    warm_tokens=self.staying.warm_tokens(chain.session, tier),
                 )
             )
         return tuple(found)
@@ -109,6 +168,14 @@ class Choosing:
     async def _purse(self, chain: ScopeChain) -> Purse | None:
         standing = await self.books.tracked(chain)
         return None if standing is None else purse_of(standing.lines, now_ms=standing.now_ms)
+
+
+def _is_served(request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+    try:
+        wire.payload(request, tier)
+    except InvalidRequestError:
+        return False
+    return True
 
 
 def purse_of(lines: tuple[BudgetLine, ...], *, now_ms: int) -> Purse | None:

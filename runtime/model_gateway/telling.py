@@ -7,6 +7,7 @@ from urllib.parse import quote
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.job import Job
+from runtime.model_gateway.journey import names_of
 from tool_gateway.metering import usage_json
 from tool_gateway.tracking import Tracked
 
@@ -15,6 +16,7 @@ TIER_HEADER = "Flyball-Tier"
 CACHED_HEADER = "Flyball-Cached"
 BUDGET_HEADER = "Flyball-Budget"
 CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
+FALLBACK_HEADER = "Flyball-Fallback-After"
 _BUDGETS_IN_HEADER_MAX = 16
 
 
@@ -41,6 +43,10 @@ def named(answer: Answer, job: Job, **more: object) -> Answer:
         member["cached"] = True
     if job.wanted is not None:
         member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
+    if job.legs:
+        member["fallback_after"] = [
+            {"call_id": leg.call_id, "tier": leg.tier, "why": leg.why} for leg in job.legs
+        ]
     return answer.with_flyball({**member, **more}, headers=_headers(job))
 
 
@@ -74,6 +80,8 @@ def _headers(job: Job) -> Mapping[str, str]:
         headers[CACHED_HEADER] = "true"
     if job.wanted is not None:
         headers[CLAMPED_HEADER] = str(_allowed(job))
+    if job.legs:
+        headers[FALLBACK_HEADER] = quote(names_of(job.legs), safe=" ;,")
     return headers
 
 

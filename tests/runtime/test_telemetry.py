@@ -68,6 +68,17 @@ def test_a_breaker_is_shown_where_it_stands_and_its_changes_are_counted() -> Non
     assert value_of("flyball_breaker_changes_total", **labels) == 1
 
 
+def test_fallbacks_are_counted_and_a_providers_keys_are_shown_by_state() -> None:
+    backend = {"backend": "telemetry-provider"}
+
+    telemetry.count_fallback(provider="telemetry-provider", reason="overloaded")
+    telemetry.show_keys(provider="telemetry-provider", state="resting", count=2)
+    telemetry.show_keys(provider="telemetry-provider", state="resting", count=1)
+
+    assert value_of("flyball_fallbacks_total", **backend, reason="overloaded") == 1
+    assert value_of("flyball_provider_keys", **backend, state="resting") == 1
+
+
 def test_an_ended_call_is_counted_and_timed() -> None:
     labels = {"kind": "tool", "backend": "telemetry-ended"}
 

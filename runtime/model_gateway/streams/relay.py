@@ -61,11 +61,14 @@ async def relayed(
     *,
     patience: Patience,
     is_beyond: Callable[[], bool],
+    note_error: Callable[[bytes], None],
 ) -> StreamEnd:
     """Relay a stream to its end, or to where it must not go on, and return which it was.
 
     `is_beyond` tells whether more was written than is held; the event that did it is not
-    relayed. What ends the stream for its reader then is not sent here.
+    relayed. What ends the stream for its reader then is not sent here. `note_error` hears the
+    event that tells of an error; as the first of a stream it is not relayed, because then
+    another provider can still answer.
 
     Raises:
         UpstreamFailedError: the connection broke off, or nothing came in time.
@@ -76,7 +79,14 @@ async def relayed(
         async for part in received.parts():
             # What its client takes time for is not the provider's to answer for.
             received.wait_until(patience.ends_at)
-            end = await _passed_on(cutter.cut(part), received, meter, outlet, is_beyond)
+            end = await _passed_on(
+                cutter.cut(part),
+                received,
+                meter,
+                outlet,
+                is_beyond=is_beyond,
+                note_error=note_error,
+            )
             if end is StreamEnd.FINISHED:
                 await received.drain()
             if end is not None:
@@ -98,7 +108,9 @@ async def _passed_on(
     received: Received,
     meter: StreamMeter,
     outlet: Outlet,
+    *,
     is_beyond: Callable[[], bool],
+    note_error: Callable[[bytes], None],
 ) -> StreamEnd | None:
     """Relay the events that came together, as far as they may be; None: the stream goes on."""
     passed: list[bytes] = []
@@ -109,7 +121,10 @@ async def _passed_on(
         if is_beyond():
             end = StreamEnd.AT_CEILING
             break
-        if is_for_client:
+        if meter.fault:
+            note_error(event)
+        has_begun = outlet.has_begun or bool(passed)
+        if is_for_client and (has_begun or not meter.fault):
             passed.append(event)
         if meter.fault:
             end = StreamEnd.TOLD_OF_ERROR if is_for_client else StreamEnd.MALFORMED
