@@ -46,8 +46,8 @@ def _compare(options: argparse.Namespace, peers: Path) -> None:
         running = [behind]
         for party in wanted:
             if party.is_there(peers):
-                one = started(party, peers, behind.url.removesuffix(CHAT))
-                running.append(stack.enter_context(one))
+                begun = started(party, peers, behind.url.removesuffix(CHAT))
+                running.append(stack.enter_context(begun))
                 print(f"{party.name}: {party.remark}", flush=True)
             else:
                 print(f"{party.name} is not in {options.peers}; there: {party.install}")

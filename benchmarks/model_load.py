@@ -169,7 +169,8 @@ def _fault(content: bytes, mark: bytes, *, is_streamed: bool) -> str:
 
 def _joined(body: bytes) -> bytes:
     """Return what the chunks of a transfer hold."""
-    parts, at = [], 0
+    parts: list[bytes] = []
+    at = 0
     while True:
         end = body.find(b"\r\n", at)
         size = int(body[at:end], 16) if end > at else 0
