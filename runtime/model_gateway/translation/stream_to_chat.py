@@ -25,6 +25,7 @@ class ChatStream:
         self._asks_for_usage = asks_for_usage
         self._usage: dict[str, Any] = {}
         self._calls = 0
+        self._has_finished = self._has_ended = False
         # The block of a call that is being written, and whether it has arguments yet.
         self._calling: int | None = None
         self._has_arguments = False
@@ -33,6 +34,10 @@ class ChatStream:
         """Return what the client gets for a whole event, b"" where that is nothing."""
         heard = object_of(event)
         return b"" if heard is None else b"".join(self._told(heard))
+
+    def end(self) -> bytes:
+        """Return what is missing of a stream that was whole but for its last words."""
+        return b"".join(self._ended()) if self._has_finished else b""
 
     def _told(self, heard: Mapping[str, Any]) -> Iterator[bytes]:
         match heard:
@@ -48,15 +53,22 @@ class ChatStream:
                 yield from self._stopped(heard.get("index"))
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._note(heard.get("usage"))
+                self._has_finished = True
                 yield self._chunk({}, finish_reason(delta.get("stop_reason")))
             case {"type": "message_stop"}:
-                if self._asks_for_usage:
-                    yield written({**self._head, "choices": [], "usage": chat_usage(self._usage)})
-                yield DONE
+                yield from self._ended()
             case {"type": "error"}:
                 yield written(chat_error(heard))
             case _:
                 pass  # a ping, and what is not known yet, is nothing to say
+
+    def _ended(self) -> Iterator[bytes]:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._asks_for_usage:
+            yield written({**self._head, "choices": [], "usage": chat_usage(self._usage)})
+        yield DONE
 
     def _started(self, block: Mapping[str, Any], index: object) -> Iterator[bytes]:
         match block:

@@ -19,7 +19,7 @@ class MessagesStream:
     def __init__(self) -> None:
         """Begin with nothing heard."""
         self._has_begun = False
-        self._has_failed = False
+        self._has_failed = self._has_ended = False
         self._blocks = 0
         # What the open block is: a text, or the call with that number; None where none is open.
         self._open: str | int | None = None
@@ -29,12 +29,16 @@ class MessagesStream:
 
     def hear(self, event: bytes) -> bytes:
         """Return what the client gets for a whole event, b"" where that is nothing."""
-        if self._has_failed:
+        if self._has_failed or self._has_ended:
             return b""
         if is_done(event):
             return b"".join(self._ended())
         heard = object_of(event)
         return b"" if heard is None else b"".join(self._told(heard))
+
+    def end(self) -> bytes:
+        """Return what is missing of a stream that was whole but for its last words."""
+        return b"" if self._stop_reason is None else b"".join(self._ended())
 
     def _told(self, heard: Mapping[str, Any]) -> Iterator[bytes]:
         if heard.get("error") is not None:
@@ -100,8 +104,9 @@ class MessagesStream:
         return _event({"type": "content_block_delta", "index": self._blocks, "delta": delta})
 
     def _ended(self) -> Iterator[bytes]:
-        if not self._has_begun:
+        if not self._has_begun or self._has_ended or self._has_failed:
             return
+        self._has_ended = True
         yield from self._closed()
         delta = {"stop_reason": self._stop_reason or "end_turn", "stop_sequence": None}
         usage = messages_usage(self._usage)

@@ -28,6 +28,10 @@ class TranslatedStream(Protocol):
         """Return what the client gets for a whole event, b"" where that is nothing."""
         ...
 
+    def end(self) -> bytes:
+        """Return what is missing of a stream that was whole but for its last words."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
