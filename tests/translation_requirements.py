@@ -1,4 +1,4 @@
-"""What Flyball must do for clients of one wire whose tier's provider speaks another."""
+"""What Flyball must do between wire formats, and what it tells of model calls."""
 
 TRANSLATION: dict[str, str] = {
     "model.translation-keeps-what-both-say": (
@@ -11,4 +11,9 @@ TRANSLATION: dict[str, str] = {
     "model.translation-streams-the-same": (
         "A translated stream says, event by event, what the translated whole answer says."
     ),
+    "model.spans-by-the-conventions": (
+        "A model call has a span and metrics by the semantic conventions for generative AI; the "
+        "labels of metrics are configured names and words of ours."
+    ),
+    "model.no-content-in-spans": "Nothing of what was asked or answered is in spans or metrics.",
 }
