@@ -394,6 +394,7 @@ async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) 
             rules=tier_rules_of(ground.config),
             prices=ground.prices.prices,
             books=ground.books,
+            wires=by_name(WIRES),
         ),
         providers=pool,
         running=ground.running,

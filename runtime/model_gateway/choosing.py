@@ -1,7 +1,7 @@
 """Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from governor.amounts import Unit
 from governor.ids import CallId
@@ -13,6 +13,7 @@ from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import AUTO
 from runtime.model_gateway.ports import Candidate, Purse, RouteAsk, TierRouter, Wishes
+from runtime.model_gateway.translation.translated import wire_to
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.books import Books
 from tool_gateway.identity import CallContext
@@ -23,13 +24,17 @@ _MICRO_USD = Unit.COST_MICROUSD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The tiers, the rules between them, and who may know better."""
+    """The tiers, the rules between them, and who may know better.
+
+    `wires` are the formats that can be translated into each other, by name.
+    """
 
     tiers: tuple[ModelTier, ...]
     rules: tuple[TierRule, ...]
     prices: Callable[[], PriceList]
     books: Books
     router: TierRouter | None = None
+    wires: Mapping[str, Wire] = field(default_factory=dict)
 
     @property
     def priced(self) -> tuple[ModelTier, ...]:
@@ -50,7 +55,7 @@ class Choosing:
         now_ms: int,
     ) -> TierChoice | None:
         """Return the tier for a request; None: nothing serves it on this wire."""
-        spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        spoken = self._spoken(request, wire)
         choice = choose_tier(request.model, spoken, self.rules, request.facts)
         if choice is not None and request.model == AUTO and self.router is not None:
             candidates = self._candidates(request, wire, spoken)
@@ -80,6 +85,28 @@ class Choosing:
             return None
         return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
 
+    def serving(self, wire: Wire, tier: ModelTier) -> Wire | None:
+        """Return the wire on which a tier serves a client of another one; None: not at all."""
+        return wire_to(wire, tier, self.wires)
+
+    def _spoken(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
+        """Return the tiers that a client of a wire may have."""
+        spoken = tuple(tier for tier in self.tiers if self.serving(wire, tier) is not None)
+        if request.model != AUTO:
+            return spoken
+        # Any tier will do: none is taken that cannot be told the request, unless all are such.
+        return tuple(tier for tier in spoken if self._is_sayable(request, wire, tier)) or spoken
+
+    def _is_sayable(self, request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+        serving = self.serving(wire, tier)
+        if serving is None or serving is wire:
+            return serving is wire
+        try:
+            serving.payload(request, tier)
+        except InvalidRequestError:
+            return False
+        return True
+
     def _candidates(
         self, request: ModelRequest, wire: Wire, spoken: tuple[ModelTier, ...]
     ) -> tuple[Candidate, ...]:
@@ -87,10 +114,11 @@ class Choosing:
         found = []
         prices = self.prices()
         for tier in (each.priced_by(prices) for each in spoken):
-            if tier.price is None:
+            serving = self.serving(wire, tier)
+            if tier.price is None or serving is None:
                 continue
             try:
-                payload = wire.payload(request, tier)
+                payload = serving.payload(request, tier)
             except InvalidRequestError:
                 continue  # it asks for something that this tier does not serve
             cost = tier.price.cost_microusd(

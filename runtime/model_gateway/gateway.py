@@ -33,6 +33,7 @@ from runtime.model_gateway.job import Job, Progress, record_of, unpriced
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.metering import usage_of
 from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.observing import Watching
 from runtime.model_gateway.ports import CallEnd, Wishes
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.replaying import (
@@ -41,6 +42,7 @@ from runtime.model_gateway.replaying import (
     keep_what_came,
     say_again,
 )
+from runtime.model_gateway.streams.relay import Outlet
 from runtime.model_gateway.telling import annotated, named, stream_headers
 from runtime.model_gateway.wires.openai_errors import STOPPED
 from runtime.model_gateway.wires.wire import Wire
@@ -103,6 +105,7 @@ class ModelGateway:
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
+        self._watching = Watching(clock.elapsed_ms)
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -229,6 +232,8 @@ class ModelGateway:
     ) -> Job:
         # Held and charged by one list, whichever is in force when the call ends.
         tier = choice.tier
+        serving = self._choosing.serving(wire, tier)
+        assert serving is not None, "a tier is only chosen where it serves the client"
         key = context.idempotency_key
         call = ToolCall(
             call_id=call_id,
@@ -246,12 +251,12 @@ class ModelGateway:
         return Job(
             call=call,
             session_name=session_name,
-            wire=wire,
+            wire=serving,
             request=request,
             tier=tier,
             why=choice.why,
             note=note,
-            payload=wire.payload(request, tier, note=note),
+            payload=serving.payload(request, tier, note=note),
             timeout_ms=self._providers.timeouts(tier.provider).whole_ms,
             started_at_ms=self._clock.now_ms(),
             policy_version=self._policy_version(),
@@ -299,28 +304,22 @@ class ModelGateway:
         progress = Progress()
         if job.keep is not None and job.request.is_streamed:
             outlet = Gathering(outlet, bytes_max=self._kept_answers.answer_bytes_max)
-        reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
-        try:
-            with telemetry.span("flyball.run"):
-                await self._ask_provider(job, progress, running, outlet)
-        except Exception as error:
-            progress.note_fault(error)
-            raise
-        finally:
-            await progress.measure(job)
-            wall_ms = self._clock.elapsed_ms() - began
-            passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
-            usage = _usage(job, progress, wall_ms=wall_ms)
-            record = self._record(job, progress, usage=usage, estimate=reserved.amount)
-            telemetry.count_ended(
-                kind=CallKind.MODEL.value,
-                backend=job.tier.provider,
-                status=progress.status,
-                wall_ms=wall_ms,
-            )
-            settled = await self._books.end(reservation_id, record)
-            await self._tell_router(job, record, usage, wall_ms=wall_ms)
+        with self._watching.watched(job, outlet) as watched:
+            try:
+                await self._ask_provider(job, progress, running, outlet, watched.outlet)
+            except Exception as error:
+                progress.note_fault(error)
+                raise
+            finally:
+                await progress.measure(job)
+                wall_ms = self._clock.elapsed_ms() - began
+                passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
+                usage = _usage(job, progress, wall_ms=wall_ms)
+                record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+                watched.note_end(progress, usage, wall_ms=wall_ms)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
+                await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)
@@ -331,20 +330,28 @@ class ModelGateway:
         return answer if turns is None else answer.with_flyball({"turns": turns})
 
     async def _ask_provider(
-        self, job: Job, progress: Progress, running: Running, outlet: NamedOutlet
+        self,
+        job: Job,
+        progress: Progress,
+        running: Running,
+        client: NamedOutlet,
+        outlet: Outlet,
     ) -> None:
-        """Forward the request and note in `progress` how it went."""
+        """Forward the request and note in `progress` how it went.
+
+        `outlet` leads to `client`; what was kept was said in the client's own words.
+        """
         with running.stoppable() as scope:
             # Whoever was stopped up to here has sent nothing, whatever the mark says.
             await anyio.lowlevel.checkpoint_if_cancelled()
             if job.request.is_streamed:
                 standing = await self._books.tracked(job.call.chain)
-                outlet.name(stream_headers(job, standing))
+                client.name(stream_headers(job, standing))
             progress.never_left = False
             if job.kept is None:
                 await ask(self._providers, job, progress, outlet)
             else:
-                await say_again(job.kept, progress, outlet)
+                await say_again(job.kept, progress, client)
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
             progress.status = CallStatus.CANCELLED

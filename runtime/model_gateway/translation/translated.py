@@ -1,6 +1,6 @@
 """The wire of a client whose tier's provider speaks another: metered there, told here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
@@ -124,13 +124,24 @@ class TranslatingOutlet:
             await self._outlet.relay(rest)
 
 
+def by_name(wires: Iterable[Wire]) -> Mapping[str, Wire]:
+    """Return the wires by the format that they speak: of several of one the first."""
+    known: dict[str, Wire] = {}
+    for wire in wires:
+        known.setdefault(wire.name, wire)
+    return known
+
+
 def wire_to(client: Wire, tier: ModelTier, known: Mapping[str, Wire]) -> Wire | None:
     """Return how a client of one wire is served by a tier; None: not at all.
 
-    A wire that the tier's provider speaks itself is relayed as it is; `known` are all wires.
+    A wire that the tier's provider speaks itself is relayed as it is. `known` are all wires by
+    name; what a format has beside its messages, such as a count of their tokens, is not told.
     """
     if client.name in tier.wires:
         return client
+    if known.get(client.name) is not client:
+        return None
     spoken = {WireName(name) for name in tier.wires if name in known}
     translation = translation_for(client.name, spoken)
     if translation is None:
