@@ -53,10 +53,11 @@ from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import ModelFront
+from runtime.model_gateway.front import WIRES, ModelFront
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_gateway.translation.translated import by_name
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
