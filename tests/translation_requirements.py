@@ -11,6 +11,10 @@ TRANSLATION: dict[str, str] = {
     "model.translation-streams-the-same": (
         "A translated stream says, event by event, what the translated whole answer says."
     ),
+    "model.translation-serves-official-clients": (
+        "The official clients of OpenAI and of Anthropic are served by tiers whose provider "
+        "speaks only the other's wire, and charged what the provider's own wire says."
+    ),
     "model.spans-by-the-conventions": (
         "A model call has a span and metrics by the semantic conventions for generative AI; the "
         "labels of metrics are configured names and words of ours."
