@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import anyio
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -22,9 +23,15 @@ from runtime.model_gateway.telemetry import (
     note_end,
     span_of,
 )
-from runtime.telemetry import collect_metrics
+from runtime.telemetry import collect_metrics, exposition
 from runtime.version import VERSION
+from tests.model_upstream.chat_goldens import CHAT as GOLDENS
+from tests.model_upstream.chat_goldens import completion
+from tests.model_upstream.upstream import an_upstream, answering, streaming
+from tests.runtime.model_gateway.bench import open_house
 from tests.runtime.test_telemetry import value_of
+
+SECONDS_MAX = 60
 
 CHAT = Inference(
     call_id="call-1",
@@ -200,6 +207,52 @@ def test_an_answer_of_any_wire_names_its_model_and_its_end(content: bytes) -> No
     said.hear(content)
 
     assert (said.model, said.finish_reasons) == ("m", ("length",))
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("model.no-content-in-spans")
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_call_through_the_gateway_is_told_without_its_content(
+    spans: InMemorySpanExporter, *, is_streamed: bool
+) -> None:
+    golden = next(golden for golden in GOLDENS if golden.name == "text")
+    answer = streaming(golden.events) if is_streamed else answering(completion())
+    by = {"flyball_tier": "low", "gen_ai_token_type": "output"}
+    before = value_of("gen_ai_client_token_usage_sum", **by)
+    words = {"messages": [{"role": "user", "content": "my_secret question"}], "user": "my_secret"}
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with an_upstream(answer) as upstream, open_house(base_url=upstream.base_url) as house:
+            house.budget(cost_microusd=1_000_000)
+            asked = {**golden.request, **words, "model": "low", "stream": is_streamed}
+            answered = await house.client.post("/v1/chat/completions", json=asked)
+
+    assert answered.status_code == 200, answered.text
+    span = only(spans)
+    attributes = dict(span.attributes or {})
+    assert span.name == "chat small-1"
+    assert attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert attributes["gen_ai.usage.output_tokens"] == golden.truth.output_tokens
+    assert attributes["flyball.cost_microusd"] == 9 + 2 * golden.truth.output_tokens
+    assert ("gen_ai.response.time_to_first_chunk" in attributes) is is_streamed
+    assert "my_secret" not in span.to_json()
+    assert "Hello" not in span.to_json()
+    counted = value_of("gen_ai_client_token_usage_sum", **by) - before
+    assert counted == golden.truth.output_tokens
+    exposed = exposition()[0]
+    assert b"my_secret" not in exposed
+    assert b"implicit" not in exposed
+
+
+@pytest.mark.anyio
+async def test_a_denied_call_has_no_span_of_a_model(spans: InMemorySpanExporter) -> None:
+    with anyio.fail_after(SECONDS_MAX):
+        async with open_house() as house:
+            house.budget(cost_microusd=1)
+            denied = await house.chat()
+
+    assert denied.status_code == 429
+    assert not spans.get_finished_spans()
 
 
 @pytest.mark.requirement("model.no-content-in-spans")
