@@ -7,6 +7,7 @@ configured or words of ours, so that no client can make more of them.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -91,14 +92,30 @@ class Inference:
     is_streamed: bool
 
     @property
-    def labels(self) -> dict[str, str]:
-        """Return what every metric of the call is counted under."""
-        return {
-            "gen_ai.operation.name": _OPERATIONS.get(self.wire, "chat"),
-            "gen_ai.provider.name": _provider_name(self.provider, self.wire),
-            "gen_ai.request.model": self.model,
-            "flyball.tier": self.tier,
-        }
+    def labels(self) -> "Labels":
+        """Return what the metrics of the call are counted under."""
+        return _labels(self.wire, self.provider, self.model, self.tier)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of one tier's calls on one wire; they are only ever read."""
+
+    all: Mapping[str, str]
+    of_input: Mapping[str, str]
+    of_output: Mapping[str, str]
+
+
+@lru_cache(maxsize=1_024)
+def _labels(wire: WireName, provider: str, model: str, tier: str) -> Labels:
+    common = {
+        "gen_ai.operation.name": _OPERATIONS.get(wire, "chat"),
+        "gen_ai.provider.name": _provider_name(provider, wire),
+        "gen_ai.request.model": model,
+        "flyball.tier": tier,
+    }
+    of_input = {**common, "gen_ai.token.type": "input"}
+    return Labels(common, of_input, {**common, "gen_ai.token.type": "output"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +134,7 @@ def span_of(inference: Inference) -> AbstractContextManager[Span | None]:
     """Return the span of a call, to be entered; None where nobody collects spans."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return _NO_SPAN
-    labels = inference.labels
+    labels = inference.labels.all
     attributes: dict[str, str | int | bool] = {
         **labels,
         "gen_ai.conversation.id": inference.session,
@@ -137,16 +154,16 @@ def note_end(inference: Inference, end: InferenceEnd, span: Span | None) -> None
     """Count how a call ended, and note it on its span."""
     labels = inference.labels
     fault = {"error.type": end.status.value} if end.status in _FAULTS else {}
-    _duration.record(end.wall_ms / 1000, {**labels, **fault})
+    _duration.record(end.wall_ms / 1000, {**labels.all, **fault} if fault else labels.all)
     if isinstance(end.tokens, Measured):
-        _tokens.record(end.tokens.input_tokens, {**labels, "gen_ai.token.type": "input"})
+        _tokens.record(end.tokens.input_tokens, labels.of_input)
         if end.tokens.output_tokens:
-            _tokens.record(end.tokens.output_tokens, {**labels, "gen_ai.token.type": "output"})
+            _tokens.record(end.tokens.output_tokens, labels.of_output)
     if end.cost_microusd:
         where = (inference.tier, inference.provider)
         _costs_microusd[where] = _costs_microusd.get(where, 0) + end.cost_microusd
     if end.first_ms is not None:
-        _first_chunk.record(end.first_ms / 1000, labels)
+        _first_chunk.record(end.first_ms / 1000, labels.all)
     if span is not None and span.is_recording():
         span.set_attributes({**_told_of(end), **fault})
         if fault:
@@ -206,7 +223,7 @@ class TimedOutlet:
         self._outlet = outlet
         self._said = said
         self._elapsed_ms = elapsed_ms
-        self._labels = None if sampled is None else sampled.labels
+        self._labels = None if sampled is None else sampled.labels.all
         self._began_ms = elapsed_ms()
         self._before_ms = 0
         self.first_ms: int | None = None

@@ -154,7 +154,7 @@ def test_a_stream_that_was_cut_at_its_ceiling_is_no_error(spans: InMemorySpanExp
 def test_operation_and_provider_are_words_of_the_conventions(
     provider: str, wire: WireName, expected: tuple[str, str]
 ) -> None:
-    labels = replace(CHAT, provider=provider, wire=wire).labels
+    labels = replace(CHAT, provider=provider, wire=wire).labels.all
 
     assert (labels["gen_ai.operation.name"], labels["gen_ai.provider.name"]) == expected
 
