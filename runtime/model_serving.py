@@ -6,10 +6,11 @@ from runtime.configuration.translate import providers_of, tier_rules_of, tiers_o
 from runtime.ground import Ground
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import ModelFront, SessionOf
+from runtime.model_gateway.front import WIRES, ModelFront, SessionOf
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_gateway.translation.translated import by_name
 
 
 async def model_front(
@@ -30,6 +31,7 @@ async def model_front(
             rules=tier_rules_of(ground.config),
             prices=ground.prices.prices,
             books=ground.books,
+            wires=by_name(WIRES),
             staying=Staying(ground.provider_cares, clock=ground.clock),
         ),
         providers=pool,

@@ -21,6 +21,7 @@ from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
+from tests.translation_requirements import TRANSLATION
 from tests.upstream_requirements import UPSTREAM_CARE
 from tests.wire_requirements import WIRES
 
@@ -58,6 +59,7 @@ _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MODELS = "the model gateway"
 _WIRES = "clients of model providers"
+_TRANSLATION = "between wire formats"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -95,6 +97,7 @@ _STATED: dict[str, dict[str, str]] = {
     _COUNTING: COUNTING,
     _LADDER: LADDER,
     _WIRES: WIRES,
+    _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (

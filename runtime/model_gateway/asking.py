@@ -1,6 +1,7 @@
 """One request to a provider, from the bytes that leave to what became of them."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -18,9 +19,11 @@ from runtime.model_gateway.job import Job, Progress
 from runtime.model_gateway.measured import Measured, doubt_of
 from runtime.model_gateway.providers.pool import ProviderPool, Received
 from runtime.model_gateway.streams.relay import Outlet, Patience, StreamEnd, relayed
+from runtime.model_gateway.translation.translated import TranslatedWire, TranslatingOutlet
 from runtime.model_gateway.verdict import (
     OK,
     Refused,
+    Verdict,
     failed,
     verdict_on_refused,
     verdict_on_served,
@@ -120,16 +123,26 @@ async def _take_whole(job: Job, progress: Progress, received: Received, *, now_m
     progress.result_bytes = len(content)
     if received.status == OK:
         judge = partial(verdict_on_served, job.wire, content, job.payload, job.tier)
-        progress.note(await counted(job.tier, judge))
+        progress.note(_told(job, await counted(job.tier, judge), content))
         return
     refused = Refused(
         status=received.status,
         content=content,
         retry_after_ms=named_rest_ms(received.headers(), now_ms=now_ms),
     )
-    progress.note(verdict_on_refused(job.wire, refused, job.payload, job.tier))
+    verdict = verdict_on_refused(job.wire, refused, job.payload, job.tier)
+    progress.note(_told(job, verdict, content))
     if job.payload.strips_usage:
         progress.refuses_usage = _USAGE_OPTION in said_in(content).complaint.message
+
+
+def _told(job: Job, verdict: Verdict, content: bytes) -> Verdict:
+    """Return a verdict whose answer, if it is the provider's own, is in the client's words."""
+    answer = verdict.answer
+    if not isinstance(job.wire, TranslatedWire) or answer.content is not content:
+        return verdict
+    told = job.wire.told(content, status=answer.status, now_ms=job.started_at_ms)
+    return replace(verdict, answer=replace(answer, content=told))
 
 
 async def _relay(
@@ -178,6 +191,8 @@ async def _end(
     match end:
         case StreamEnd.FINISHED:
             progress.note_stream(CallStatus.OK, doubt_of(tokens), tokens)
+            if isinstance(outlet, TranslatingOutlet):
+                await outlet.finish()
         case StreamEnd.AT_CEILING:
             progress.note_stream(CallStatus.LIMIT_HIT, _CUT, tokens)
             await outlet.relay(meter.cut(tokens if isinstance(tokens, Measured) else None))

@@ -1,7 +1,7 @@
 """Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from governor.amounts import Unit
 from governor.ids import CallId, TierName
@@ -15,6 +15,7 @@ from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import AUTO
 from runtime.model_gateway.ports import Candidate, Purse, RouteAsk, TierRouter, Wishes
+from runtime.model_gateway.translation.translated import wire_to
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.books import Books
 from tool_gateway.identity import CallContext
@@ -26,7 +27,10 @@ _MICRO_USD = Unit.COST_MICROUSD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The tiers, the rules between them, and who may know better."""
+    """The tiers, the rules between them, and who may know better.
+
+    `wires` are the formats that can be translated into each other, by name.
+    """
 
     tiers: tuple[ModelTier, ...]
     rules: tuple[TierRule, ...]
@@ -34,6 +38,7 @@ class Choosing:
     books: Books
     staying: Staying
     router: TierRouter | None = None
+    wires: Mapping[str, Wire] = field(default_factory=dict)
 
     @property
     def priced(self) -> tuple[ModelTier, ...]:
@@ -54,7 +59,7 @@ class Choosing:
         now_ms: int,
     ) -> TierChoice | None:
         """Return the tier for a request; None: nothing serves it on this wire."""
-        spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        spoken = self._spoken(request, wire)
         if request.model == AUTO:
             # Where every provider is unfit, the first choice says best what is the matter.
             spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
@@ -91,6 +96,10 @@ class Choosing:
             return None
         return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
 
+    def serving(self, wire: Wire, tier: ModelTier) -> Wire | None:
+        """Return the wire on which a tier serves a client of another one; None: not at all."""
+        return wire_to(wire, tier, self.wires)
+
     def next_after(
         self,
         named: ModelTier,
@@ -104,10 +113,9 @@ class Choosing:
 
         def can_serve(tier: ModelTier) -> bool:
             return (
-                wire.name in tier.wires
-                and tier.price is not None
+                tier.price is not None
                 and self.staying.is_fit(tier)
-                and _is_served(request, wire, tier)
+                and self._is_served(request, wire, tier)
             )
 
         return next_fallback(
@@ -130,9 +138,31 @@ class Choosing:
             tuple(tier.priced_by(prices) for tier in spoken),
             body_bytes=request.body_bytes,
         )
-        if here is None or not _is_served(request, wire, here):
+        if here is None or not self._is_served(request, wire, here):
             return choice
         return TierChoice(tier=here, why=f"{_STAYS} ({choice.why} says {choice.tier.name})")
+
+    def _spoken(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
+        """Return the tiers that a client of a wire may have."""
+        spoken = tuple(tier for tier in self.tiers if self.serving(wire, tier) is not None)
+        if request.model != AUTO:
+            return spoken
+        # Any tier will do: none is taken that cannot be told the request, unless all are such.
+        return tuple(tier for tier in spoken if self._is_sayable(request, wire, tier)) or spoken
+
+    def _is_sayable(self, request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+        return self.serving(wire, tier) is wire or self._is_served(request, wire, tier)
+
+    def _is_served(self, request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+        """Tell whether a request can be said to the provider of a tier, and is served there."""
+        serving = self.serving(wire, tier)
+        if serving is None:
+            return False
+        try:
+            serving.payload(request, tier)
+        except InvalidRequestError:
+            return False
+        return True
 
     def _candidates(
         self,
@@ -145,10 +175,11 @@ class Choosing:
         found = []
         prices = self.prices()
         for tier in (each.priced_by(prices) for each in spoken):
-            if tier.price is None:
+            serving = self.serving(wire, tier)
+            if tier.price is None or serving is None:
                 continue
             try:
-                payload = wire.payload(request, tier)
+                payload = serving.payload(request, tier)
             except InvalidRequestError:
                 continue  # it asks for something that this tier does not serve
             cost = tier.price.cost_microusd(
@@ -168,14 +199,6 @@ class Choosing:
     async def _purse(self, chain: ScopeChain) -> Purse | None:
         standing = await self.books.tracked(chain)
         return None if standing is None else purse_of(standing.lines, now_ms=standing.now_ms)
-
-
-def _is_served(request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
-    try:
-        wire.payload(request, tier)
-    except InvalidRequestError:
-        return False
-    return True
 
 
 def purse_of(lines: tuple[BudgetLine, ...], *, now_ms: int) -> Purse | None:

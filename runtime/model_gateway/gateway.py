@@ -39,6 +39,7 @@ from runtime.model_gateway.making import Making
 from runtime.model_gateway.measured import Measured
 from runtime.model_gateway.metering import usage_of
 from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.observing import Watching
 from runtime.model_gateway.persisting import persist
 from runtime.model_gateway.ports import CallEnd, Wishes
 from runtime.model_gateway.providers.pool import ProviderPool
@@ -49,6 +50,7 @@ from runtime.model_gateway.replaying import (
     say_again,
 )
 from runtime.model_gateway.standings import Standings
+from runtime.model_gateway.streams.relay import Outlet
 from runtime.model_gateway.telling import annotated, named, stream_headers
 from runtime.model_gateway.wires.openai_errors import STOPPED
 from runtime.model_gateway.wires.wire import Wire
@@ -120,6 +122,7 @@ class ModelGateway:
         self._output_tokens_min = output_tokens_min
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
         self._standings = Standings(books, clock)
+        self._watching = Watching(clock.elapsed_ms)
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -273,33 +276,29 @@ class ModelGateway:
         progress = Progress()
         if job.keep is not None and job.request.is_streamed:
             outlet = Gathering(outlet, bytes_max=self._kept_answers.answer_bytes_max)
-        reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
-        try:
-            with telemetry.span("flyball.run"):
-                await self._ask_provider(job, progress, running, outlet, journey)
-        except Exception as error:
-            progress.note_fault(error)
-            raise
-        finally:
-            await progress.measure(job)
-            wall_ms = self._clock.elapsed_ms() - began
-            passage.note(
-                progress.status,
-                wall_ms=wall_ms,
-                refused_for_load=_is_load(progress),
-                sign=Sign.NOTHING if job.kept is not None else _sign(progress),
-            )
-            usage = _usage(job, progress, wall_ms=wall_ms)
-            record = self._record(job, progress, usage=usage, estimate=reserved.amount)
-            telemetry.count_ended(
-                kind=CallKind.MODEL.value,
-                backend=job.tier.provider,
-                status=progress.status,
-                wall_ms=wall_ms,
-            )
-            settled = await self._books.end(reservation_id, record)
-            await self._tell_router(job, record, usage, wall_ms=wall_ms)
+        with self._watching.watched(job, outlet) as watched:
+            try:
+                await self._ask_provider(
+                    job, progress, running, outlet, watched.outlet, journey=journey
+                )
+            except Exception as error:
+                progress.note_fault(error)
+                raise
+            finally:
+                await progress.measure(job)
+                wall_ms = self._clock.elapsed_ms() - began
+                passage.note(
+                    progress.status,
+                    wall_ms=wall_ms,
+                    refused_for_load=_is_load(progress),
+                    sign=Sign.NOTHING if job.kept is not None else _sign(progress),
+                )
+                usage = _usage(job, progress, wall_ms=wall_ms)
+                record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+                watched.note_end(progress, usage, wall_ms=wall_ms)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
+                await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)
@@ -349,18 +348,27 @@ class ModelGateway:
         job: Job,
         progress: Progress,
         running: Running,
-        outlet: NamedOutlet,
+        client: NamedOutlet,
+        outlet: Outlet,
+        *,
         journey: Journey,
     ) -> None:
-        """Forward the request and note in `progress` how it went."""
+        """Forward the request and note in `progress` how it went.
+
+        `outlet` leads to `client`; what was kept was said in the client's own words.
+        """
         with running.stoppable() as scope:
             if running.stopped_why is not None:
                 # It has sent nothing, whatever the mark says.
                 await anyio.lowlevel.checkpoint_if_cancelled()
             if job.request.is_streamed:
                 standing = await self._standings.lately(job.call.chain)
-                outlet.name(stream_headers(job, standing))
-            await self._answer(job, progress, outlet, journey)
+                client.name(stream_headers(job, standing))
+            if job.kept is not None:
+                progress.never_left = False
+                await say_again(job.kept, progress, client)
+            else:
+                await self._persist(job, progress, outlet, journey)
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
             progress.status, progress.failure = CallStatus.CANCELLED, None
@@ -371,14 +379,10 @@ class ModelGateway:
             else:
                 progress.answer = stopped_answer(job.wire, progress.detail)
 
-    async def _answer(
-        self, job: Job, progress: Progress, outlet: NamedOutlet, journey: Journey
+    async def _persist(
+        self, job: Job, progress: Progress, outlet: Outlet, journey: Journey
     ) -> None:
-        """Have the provider answer, or say again what was kept."""
-        if job.kept is not None:
-            progress.never_left = False
-            await say_again(job.kept, progress, outlet)
-            return
+        """Ask the provider, as often as is safe."""
         await persist(
             self._cares.of(job.tier.provider),
             self._providers,

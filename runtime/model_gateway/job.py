@@ -35,14 +35,16 @@ class Job:
     """One call with everything that was resolved for it before admission.
 
     `call` is the word that the ledger and the list of running calls share with tools; its
-    tool is the model, its arguments are the request's body. `wanted` is the output that it would
-    have had, where the budgets pay for less. `keep` is where its answer is kept, `kept` the
-    answer that it gets in the place of a provider's. `legs` are the calls before this one that
-    the same request failed with.
+    tool is the model, its arguments are the request's body. `wire` is the one that the client
+    is served on: its own, `client`, or one that translates for it. `wanted` is the output that
+    it would have had, where the budgets pay for less. `keep` is where its answer is kept, `kept`
+    the answer that it gets in the place of a provider's. `legs` are the calls before this one
+    that the same request failed with.
     """
 
     call: ToolCall
     session_name: str
+    client: Wire
     wire: Wire
     request: ModelRequest
     tier: ModelTier

@@ -62,6 +62,8 @@ class Making:
         """
         # Held and charged by one list, whichever is in force when the call ends.
         tier = self._cares.of(choice.tier.provider).known(choice.tier)
+        serving = self._choosing.serving(wire, tier)
+        assert serving is not None, "a tier is only chosen where it serves the client"
         key = context.idempotency_key
         call = ToolCall(
             call_id=call_id,
@@ -79,12 +81,13 @@ class Making:
         return Job(
             call=call,
             session_name=session_name,
-            wire=wire,
+            client=wire,
+            wire=serving,
             request=request,
             tier=tier,
             why=choice.why,
             note=note,
-            payload=wire.payload(request, tier, note=note),
+            payload=serving.payload(request, tier, note=note),
             timeout_ms=self._providers.timeouts(tier).whole_ms,
             started_at_ms=self._clock.now_ms(),
             policy_version=self._policy_version(),
@@ -101,6 +104,8 @@ class Making:
         if tier is None:
             return None
         tier = self._cares.of(tier.provider).known(tier)
+        serving = self._choosing.serving(job.client, tier)
+        assert serving is not None, "a tier only follows where it serves the client"
         call = replace(
             job.call,
             call_id=CallId(self._clock.fresh("call")),
@@ -110,9 +115,10 @@ class Making:
         return replace(
             job,
             call=call,
+            wire=serving,
             tier=tier,
             why=f"{journey.why()}; {choice.why}",
-            payload=job.wire.payload(job.request, tier, note=job.note),
+            payload=serving.payload(job.request, tier, note=job.note),
             timeout_ms=self._providers.timeouts(tier).whole_ms,
             started_at_ms=self._clock.now_ms(),
             wanted=None,
@@ -152,7 +158,7 @@ class Making:
                 tier = self._choosing.next_after(
                     named,
                     job.request,
-                    job.wire,
+                    job.client,
                     tried=journey.tried,
                     is_for_size=is_for_size,
                 )

@@ -30,6 +30,9 @@ LABELS = {"kind", "backend", "status", "reason", "where", "le"}
 LABELS |= {"state", "brought", "success", "outcome", "which"}
 # A detector of secrets is one of the configured ones.
 LABELS |= {"detector"}
+# Of a model call: the wire's kind, the provider, the tier and its model, all of them configured.
+LABELS |= {"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "flyball_tier"}
+LABELS |= {"gen_ai_token_type", "error_type", "tier"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
@@ -43,7 +46,7 @@ def ours() -> Iterator[tuple[str, dict[str, str], float]]:
     content, _ = exposition()
     for family in text_string_to_metric_families(content.decode()):
         for sample in family.samples:
-            if sample.name.startswith("flyball_"):
+            if sample.name.startswith(("flyball_", "gen_ai_")):
                 yield sample.name, sample.labels, sample.value
 
 
