@@ -104,6 +104,18 @@ def count_cached(outcome: str) -> None:
     _cached.add(outcome)
 
 
+_usages = _Tally(
+    "flyball_model_usage",
+    ("backend", "which"),
+    description="Model calls by who counted their tokens, and those whose report was doubted",
+)
+
+
+def count_usage(*, backend: str, which: str) -> None:
+    """Count who said what a model call used: provider, tokenizer, bound, held, or doubted."""
+    _usages.add(backend, which)
+
+
 _schema_faults = _meter.create_counter(
     "flyball_schema_faults", description="Schemas of tools that cannot be used, or are not there"
 )

@@ -47,9 +47,16 @@ def load_config(path: Path) -> Config:
         ConfigError: the file cannot be read or is not usable; every fault is listed.
     """
     config = parse_config(_text_of(path, remedy=_NO_CONFIG), source=str(path))
+    # A path in the file is meant from where the file is, not from where somebody stands.
+    tiers = tuple(
+        tier
+        if tier.tokenizer is None
+        else tier.model_copy(update={"tokenizer": str((path.parent / tier.tokenizer).absolute())})
+        for tier in config.tier
+    )
+    config = config.model_copy(update={"tier": tiers})
     if config.pricing.file is None:
         return config
-    # A path in the file is meant from where the file is, not from where somebody stands.
     prices = str((path.parent / config.pricing.file).absolute())
     pricing = config.pricing.model_copy(update={"file": prices})
     return config.model_copy(update={"pricing": pricing})

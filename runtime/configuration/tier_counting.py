@@ -7,6 +7,9 @@ from pydantic import Field
 
 from governor.pricing import ModelPrice
 from runtime.configuration.table import Flag, Positive, Table
+from runtime.errors import ConfigError
+from runtime.model_gateway.counting.tokenizer import check_tokenizer
+from runtime.model_gateway.errors import TokenizerError
 
 _MICRO = 1_000_000
 
@@ -40,6 +43,21 @@ class TierCountingTable(Table):
             cache_write_microusd_per_mtok=_micro_if(self.cache_write_usd_per_mtok),
             cache_write_1h_microusd_per_mtok=_micro_if(self.cache_write_1h_usd_per_mtok),
         )
+
+
+def tokenizer_of(tier: str, path: str | None) -> str | None:
+    """Return the tokenizer that a tier names, where it can be used.
+
+    Raises:
+        ConfigError: there is no such file, or nothing that reads it.
+    """
+    if path is None:
+        return None
+    try:
+        check_tokenizer(path)
+    except TokenizerError as error:
+        raise ConfigError(f"tier {tier}: tokenizer: {error}") from error
+    return path
 
 
 def _micro_if(usd: Decimal | None) -> int | None:

@@ -45,6 +45,7 @@ from runtime.configuration.model import (
 )
 from runtime.configuration.models import Pricing, Provider, Tier
 from runtime.configuration.server_limits import server_limits_of
+from runtime.configuration.tier_counting import tokenizer_of
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.settings import scripts_directory, secret_from_environment
@@ -482,7 +483,7 @@ def _tier(table: Tier, provider: Provider, version: str) -> ModelTier:
             wires=provider.spoken,
             context_tokens_max=table.context_tokens_max,
             extras=frozenset(table.extras),
-            tokenizer=table.tokenizer,
+            tokenizer=tokenizer_of(table.name, table.tokenizer),
             hidden_reasoning=table.hidden_reasoning,
             image_tokens_max=table.image_tokens_max,
             fallback=table.fallbacks,

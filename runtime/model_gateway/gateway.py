@@ -32,6 +32,7 @@ from runtime.model_gateway.answers import (
 from runtime.model_gateway.asking import say_last
 from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.model_gateway.choosing import Choosing
+from runtime.model_gateway.doubts import Doubts
 from runtime.model_gateway.job import Job, Progress, record_of, unpriced
 from runtime.model_gateway.journey import Journey, Leg
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
@@ -120,6 +121,7 @@ class ModelGateway:
         self._admin_contact = admin_contact
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
+        self._doubts = Doubts()
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
         self._standings = Standings(books, clock)
         self._watching = Watching(clock.elapsed_ms)
@@ -297,6 +299,8 @@ class ModelGateway:
                 usage = _usage(job, progress, wall_ms=wall_ms)
                 record = self._record(job, progress, usage=usage, estimate=reserved.amount)
                 watched.note_end(progress, usage, wall_ms=wall_ms)
+                if usage is not None and job.kept is None:
+                    self._doubts.note(job.tier.provider, progress.tokens)
                 settled = await self._books.end(reserved.reservation.reservation_id, record)
                 await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None

@@ -104,13 +104,8 @@ class KeptAnswers:
         asked = _directives(cache_control)
         if _NOT_STORED in asked or not self._is_kept(request):
             return None
-        try:
-            key = _key(request, tier, chain, kept_for=self._policy.kept_for)
-        except OverflowError:
-            # A whole number of more than 64 bits, which the provider will refuse.
-            return None
         return Keep(
-            key=key,
+            key=_key(request, tier, chain, kept_for=self._policy.kept_for),
             may_find=_ASKED_ANEW not in asked,
             output_tokens_wanted=_output_wanted(request, tier),
         )

@@ -15,7 +15,7 @@ _TOKENS_WITH_TOOLS = 1_024
 # Around an image: where it begins and ends, and its number.
 _TOKENS_PER_IMAGE = 16
 # What the history of a conversation with tools is told by, in either wire format.
-_SAYS_TOOLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
+_SAYS_TOOLS = (b'"tool_', b'"function_call"')
 
 
 def input_tokens_max(

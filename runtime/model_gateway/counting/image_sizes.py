@@ -7,8 +7,8 @@ from base64 import b64decode
 from typing import NamedTuple
 
 # A photograph's own notes stand before its size, a few segments of 64 KiB at the most.
-_HEAD_BYTES_MAX = 512 * 1024
-_FIRST_LOOK_BYTES = 3 * 1024
+_HEAD_CHARS_MAX = 512 * 1024
+_FIRST_LOOK_CHARS = 3 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _GIF = (b"GIF87a", b"GIF89a")
@@ -35,15 +35,17 @@ class Size(NamedTuple):
     height: int
 
 
-def size_in_base64(data: str) -> Size | None:
+def size_in_base64(url: str, *, begins: int = 0) -> Size | None:
     """Return the size of an image in base64; None where it is not stated near the beginning.
+
+    The image `begins` somewhere in `url`, which is long, so it is not copied whole.
 
     Raises:
         ValueError: it is not base64.
     """
-    size = size_of(_head(data, _FIRST_LOOK_BYTES))
-    if size is None and len(data) > _FIRST_LOOK_BYTES:
-        size = size_of(_head(data, _HEAD_BYTES_MAX))
+    size = size_of(_head(url, begins, _FIRST_LOOK_CHARS))
+    if size is None and len(url) - begins > _FIRST_LOOK_CHARS:
+        size = size_of(_head(url, begins, _HEAD_CHARS_MAX))
     return size
 
 
@@ -56,9 +58,9 @@ def size_of(head: bytes) -> Size | None:
     return size if size is not None and size.width > 0 and size.height > 0 else None
 
 
-def _head(data: str, chars: int) -> bytes:
+def _head(url: str, begins: int, chars: int) -> bytes:
     # Whole groups of four only, so that a cut is no fault of the client's.
-    whole = data[: chars - chars % 4]
+    whole = url[begins : begins + chars - chars % 4]
     try:
         return b64decode(whole + "=" * (-len(whole) % 4), validate=True)
     except (binascii.Error, ValueError) as error:

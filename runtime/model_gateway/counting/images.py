@@ -14,6 +14,7 @@ from runtime.model_gateway.model_request import ImagePart
 _LOW = "low"
 _ORIGINAL = "original"
 _DATA = "data:"
+_HEAD_CHARS_MAX = 256
 _WEB = ("http://", "https://")
 # OpenAI fits an image into this square, its shorter side into that many pixels, and cuts tiles.
 _SQUARE_PX = 2_048
@@ -44,23 +45,15 @@ def image_part(url: str, *, detail: str = "auto") -> ImagePart:
     """
     if url.startswith(_WEB):
         return ImagePart(detail=detail)
-    head, comma, data = url.partition(",")
-    if not url.startswith(_DATA) or not comma:
+    begins = url.find(",", 0, _HEAD_CHARS_MAX) + 1
+    if not url.startswith(_DATA) or not begins:
         raise ValueError("expected an https:// address or a data: URL with an image in base64")
-    if not head.startswith("data:image/") or not head.endswith(";base64"):
+    head = url[:begins]
+    if not head.startswith("data:image/") or not head.endswith(";base64,"):
         raise ValueError("expected a data: URL that begins data:image/...;base64,")
-    return image_part_of_base64(data, detail=detail)
-
-
-def image_part_of_base64(data: str, *, detail: str = "auto") -> ImagePart:
-    """Return what is known of an image in base64.
-
-    Raises:
-        ValueError: it is not base64.
-    """
-    size = size_in_base64(data)
+    size = size_in_base64(url, begins=begins)
     width, height = (None, None) if size is None else size
-    return ImagePart(detail=detail, width=width, height=height, encoded_bytes=len(data))
+    return ImagePart(detail=detail, width=width, height=height, encoded_bytes=len(url) - begins)
 
 
 def image_tokens_max(image: ImagePart, tier: ModelTier) -> int:

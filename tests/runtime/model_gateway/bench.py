@@ -33,6 +33,7 @@ from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
+from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
@@ -53,6 +54,8 @@ AGENT = PrincipalId("ada")
 KEY = "sk-provider-0123456789abcdef"
 CLIENT_TOKEN = "fbt_client-0123456789abcdef"
 CHAT = "/v1/chat/completions"
+
+KEPT_NOTHING = KeptPolicy()
 
 Handler = Callable[[httpx.Request], Awaitable[httpx.Response]]
 ASKED_ONCE = CareTerms(retry=RetryTerms(retries=0))
@@ -281,6 +284,7 @@ async def open_house(
     output_tokens_min: int = OUTPUT_TOKENS_MIN,
     router: TierRouter | None = None,
     treated: Treated = TREATED,
+    answers: KeptPolicy = KEPT_NOTHING,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
@@ -324,9 +328,9 @@ async def open_house(
                 admin_contact=admin_contact,
                 turnstile=turnstile,
                 output_tokens_min=output_tokens_min,
+                kept_answers=KeptAnswers(answers),
             )
-            front = ModelFront(models, session_of=session_of)
-            app = authenticated(front)
+            app = authenticated(front := ModelFront(models, session_of=session_of))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.model_gateway.counting.output import tokens_bound
-from runtime.model_gateway.counting.texts import growth
+from runtime.model_gateway.counting.texts import _NEVER_GROWS, _grown_bytes, growth
 from runtime.model_gateway.measured import Produced
 from tests.runtime.model_gateway.counting.tokenizer_files import (
     BYTE_LEVEL,
@@ -187,3 +187,14 @@ def test_a_conversation_with_tools_is_bounded_as_templates_write_its_calls_anew(
     truth = count(kind, "go" + told(arguments, "html") + "done") + 3 * MARKERS_PER_MESSAGE
 
     assert truth <= bound_of(a_request({"messages": messages}))
+
+
+def test_what_is_never_looked_at_never_grows() -> None:
+    skipped = [
+        character
+        for character in map(chr, (*range(0x80, 0xD800), *range(0xE000, 0x110000)))
+        if _NEVER_GROWS.match(character)
+    ]
+
+    assert len(skipped) > 50_000
+    assert [one for one in skipped if _grown_bytes.__wrapped__(one) > len(one.encode())] == []
