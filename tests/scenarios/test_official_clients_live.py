@@ -96,6 +96,11 @@ class House:
     sidecar: SidecarProcess
     upstream: Upstream
     sessions: int = 0
+    # Of the last call that answered: the clients themselves show no headers.
+    last_call: str = ""
+
+    async def _hear(self, response: Any) -> None:
+        self.last_call = response.headers.get("flyball-call", self.last_call)
 
     @property
     def _agents(self) -> str:
@@ -110,6 +115,7 @@ class House:
             base_url=f"{self._agents}/v1",
             api_key=self.sidecar.token("agent"),
             default_headers=self._session(),
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
             **more,
         )
 
@@ -118,6 +124,7 @@ class House:
             base_url=self._agents,
             api_key=self.sidecar.token("agent"),
             default_headers=self._session(),
+            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
             **more,
         )
 
@@ -126,11 +133,17 @@ class House:
         return self.upstream.received[-1]
 
     async def spent(self) -> tuple[int, int]:
-        """Return what the last session was charged, and what is still held."""
+        """Return what the last call was charged, once it is recorded.
+
+        A client may leave a stream at its last event, before the call has ended.
+        """
         async with self.sidecar.admin() as admin:
-            answer = await admin.get("calls", params={"tenant": "default", "limit": 1})
+            answer = await admin.get(f"calls/{self.last_call}")
+            while answer.status_code == 404:
+                await anyio.sleep(0.02)
+                answer = await admin.get(f"calls/{self.last_call}")
         assert answer.status_code == 200, answer.text
-        charged = answer.json()["items"][0]["charged"]
+        charged = answer.json()["charged"]
         return charged["input_tokens"], charged["output_tokens"]
 
 

@@ -194,7 +194,8 @@ def _take_tools(tools: Sequence[dict[str, Any]], found: Found) -> None:
     again = Counter(name for name in found.shown_again if isinstance(name, str))
     for number, tool in enumerate(tools):
         param = f"tools.{number}"
-        found.more_tokens += again.get(str(tool.get("name")), 0) * _text_bytes(tool)
+        if (times := again.get(str(tool.get("name")), 0)) > 0:
+            found.more_tokens += times * _text_bytes(tool)
         _take_cache(tool, f"{param}.cache_control", found)
         kind = tool.get("type")
         if kind is None or kind == "custom":
