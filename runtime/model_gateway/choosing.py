@@ -54,7 +54,7 @@ class Choosing:
         now_ms: int,
     ) -> TierChoice | None:
         """Return the tier for a request; None: nothing serves it on this wire."""
-        spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        spoken = tuple(tier for tier in self.tiers if _speaks(tier, wire))
         if request.model == AUTO:
             # Where every provider is unfit, the first choice says best what is the matter.
             spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
@@ -104,7 +104,7 @@ class Choosing:
 
         def can_serve(tier: ModelTier) -> bool:
             return (
-                wire.name in tier.wires
+                _speaks(tier, wire)
                 and tier.price is not None
                 and self.staying.is_fit(tier)
                 and _is_served(request, wire, tier)
@@ -168,6 +168,10 @@ class Choosing:
     async def _purse(self, chain: ScopeChain) -> Purse | None:
         standing = await self.books.tracked(chain)
         return None if standing is None else purse_of(standing.lines, now_ms=standing.now_ms)
+
+
+def _speaks(tier: ModelTier, wire: Wire) -> bool:
+    return wire.name in tier.wires
 
 
 def _is_served(request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
