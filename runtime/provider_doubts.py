@@ -51,10 +51,10 @@ def _keys(provider: Provider, spec: ProviderSpec) -> Iterator[Doubt]:
     what = f"provider {provider.name}"
     if len(set(spec.keys)) < len(spec.keys):
         told = "two variables of api_keys_from hold the same key, which has its limits only once"
-        yield Doubt(what, told)
+        yield Doubt(f"{what} keys", told)
     if spec.keys != (None,) and provider.base_url.startswith("http://") and not _is_local(provider):
         told = "its key is sent without encryption; use https://, or a server on this machine"
-        yield Doubt(what, told)
+        yield Doubt(f"{what} base_url", told)
 
 
 def _is_local(provider: Provider) -> bool:
@@ -73,4 +73,4 @@ def _fallbacks(config: Config) -> Iterator[Doubt]:
             if not wires[tier.name] & wires[name]:
                 its, wanted = (", ".join(sorted(wires[one])) for one in (name, tier.name))
                 told = f"{name} is never asked in its place: it speaks {its} and not {wanted}"
-                yield Doubt(f"tier {tier.name} fallback", told)
+                yield Doubt(f"tier {tier.name} fallback {name}", told)

@@ -62,7 +62,7 @@ def test_what_is_sound_is_not_doubted() -> None:
 def test_one_key_under_two_names_is_doubted() -> None:
     (doubt,) = doubts(read("https://lab.test/v1", 'api_keys_from = ["KEY_A", "KEY_B"]'))
 
-    assert doubt.what == "provider lab"
+    assert doubt.what == "provider lab keys"
     assert "hold the same key" in doubt.told
     assert "0123456789" not in doubt.told
 
@@ -70,11 +70,12 @@ def test_one_key_under_two_names_is_doubted() -> None:
 def test_a_key_that_goes_over_the_net_in_the_clear_is_doubted() -> None:
     (doubt,) = doubts(read("http://lab.test/v1", 'api_key_from = "KEY_A"'))
 
+    assert doubt.what == "provider lab base_url"
     assert "without encryption" in doubt.told
 
 
 def test_a_fallback_that_speaks_another_language_is_doubted() -> None:
     (doubt,) = doubts(read("https://lab.test/v1", kind="anthropic"))
 
-    assert doubt.what == "tier low fallback"
+    assert doubt.what == "tier low fallback other"
     assert doubt.told.startswith("other is never asked in its place")
