@@ -194,7 +194,7 @@ def ground_of(
         turnstile=_turnstile(config, seat, clock, breakers, provider_breakers),
         breakers=breakers,
         provider_cares=ProviderCares(
-            cares_of(config.provider), clock=clock, breakers=provider_breakers
+            cares_of(config.provider, between=seat.workers), clock=clock, breakers=provider_breakers
         ),
         kept=kept,
         flow=_flow(config, store, clock, turns, is_shared=is_shared),

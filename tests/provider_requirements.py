@@ -38,4 +38,8 @@ PROVIDERS: dict[str, str] = {
         "The connection, the first token, each next one and the whole call have their own bounds, "
         "and what ran out of time is charged for what may have been generated."
     ),
+    "model.session-stays-where-it-is-cached": (
+        "A session that a rule would send to a cheaper tier stays where its prompt is cached, "
+        "unless what the move saves pays for reading it anew."
+    ),
 }

@@ -159,7 +159,9 @@ class KeyRing:
         return bool(self._ready(now_ms, tokens=tokens, without=without))
 
     def is_ready(self, now_ms: int) -> bool:
-        """Tell whether any key could be used now."""
+        """Tell whether any key could be used now, if only to see whether it is taken again."""
+        if all(key.is_out for key in self._keys):
+            return self._is_trial_due(now_ms)
         return any(not key.is_out and key.wait_ms(0, now_ms) <= 0 for key in self._keys)
 
     def give_back(
@@ -225,13 +227,14 @@ class KeyRing:
 
     def _trial(self, now_ms: int, tokens: int) -> Lent | None:
         """Return the use of a refused key where no other is left, now and then."""
-        if not all(key.is_out for key in self._keys):
-            return None
-        if self._tried_ms is not None and now_ms - self._tried_ms < TRIAL_MS:
+        if not all(key.is_out for key in self._keys) or not self._is_trial_due(now_ms):
             return None
         self._tried_ms = now_ms
         oldest = min(range(len(self._keys)), key=lambda one: self._keys[one].lent_number)
         return self._lend(oldest, now_ms, tokens, is_trial=True)
+
+    def _is_trial_due(self, now_ms: int) -> bool:
+        return self._tried_ms is None or now_ms - self._tried_ms >= TRIAL_MS
 
     def _none_ready(self, now_ms: int, tokens: int) -> NoneReady:
         waits = [key.wait_ms(tokens, now_ms) for key in self._keys if not key.is_out]

@@ -1,6 +1,7 @@
 """The tables of `flyball.toml` about model providers that fail, refuse, or keep prompts warm."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
@@ -137,9 +138,30 @@ class NamedTier(Protocol):
         ...
 
 
-def cares_of(providers: Iterable[NamedProvider]) -> Mapping[str, CareTerms]:
-    """Return how each provider is treated."""
-    return {provider.name: provider.care for provider in providers}
+def cares_of(providers: Iterable[NamedProvider], *, between: int = 1) -> Mapping[str, CareTerms]:
+    """Return how each provider is treated by one of `between` processes.
+
+    What may pass by a key is divided between them, for none sees what the others send.
+    """
+    return {provider.name: _divided(provider.care, between) for provider in providers}
+
+
+def _divided(care: CareTerms, between: int) -> CareTerms:
+    return replace(
+        care,
+        keys=tuple(
+            replace(
+                key,
+                requests_per_minute=_part(key.requests_per_minute, between),
+                tokens_per_minute=_part(key.tokens_per_minute, between),
+            )
+            for key in care.keys
+        ),
+    )
+
+
+def _part(limit: int | None, between: int) -> int | None:
+    return None if limit is None else max(1, limit // between)
 
 
 def check_fallbacks(tiers: Iterable[NamedTier]) -> None:

@@ -5,6 +5,7 @@ encodings) than a governed call takes altogether.
 """
 
 import asyncio
+import select
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -148,7 +149,7 @@ class ConnectionPool:
         now = asyncio.get_running_loop().time()
         while self._kept:
             connection, since = self._kept.pop()  # the youngest: the others may grow old
-            if connection.is_open and now - since <= KEPT_SECONDS_MAX:
+            if connection.is_quiet and now - since <= KEPT_SECONDS_MAX:
                 return connection
             connection.abort()
         if self._open + self._opening >= CONNECTIONS_MAX:
@@ -285,6 +286,19 @@ class _Connection(asyncio.Protocol):
             and not self._transport.is_closing()
             and self._failed is None
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether a request can be sent, and the server has not hung up in the meantime.
+
+        The loop may not have heard of that yet, and a request that follows such a connection is
+        lost: whether it was served nobody could say.
+        """
+        if not self.is_open or self._transport is None:
+            return False
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     @property
     def can_be_kept(self) -> bool:

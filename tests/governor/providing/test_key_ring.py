@@ -109,10 +109,12 @@ def test_a_ring_whose_keys_are_all_refused_tries_one_now_and_then() -> None:
 
     trial = lent(keys, 1)
     assert trial.is_trial
+    assert not keys.is_ready(2)
     assert keys.lend(2, tokens=1) == NoneReady(retry_after_ms=None)
     keys.give_back(trial, 3, fate=KeyFate.TAKEN_OUT)
     assert keys.lend(TRIAL_MS, tokens=1) == NoneReady(retry_after_ms=None)
 
+    assert keys.is_ready(TRIAL_MS + 1)
     keys.give_back(lent(keys, TRIAL_MS + 1), TRIAL_MS + 2, fate=KeyFate.KEPT)
     assert keys.is_ready(TRIAL_MS + 2)
 

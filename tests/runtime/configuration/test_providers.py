@@ -63,6 +63,14 @@ def test_each_key_of_a_pool_has_the_limits_that_are_stated() -> None:
     assert cares_of([lab('api_key_from = "A"')])["lab"].keys == (KeyTerms(name="A"),)
 
 
+def test_the_limits_of_a_key_are_divided_between_processes() -> None:
+    provider = lab('api_key_from = "A"\nkey_requests_per_minute = 7\nkey_tokens_per_minute = 1')
+
+    (key,) = cares_of([provider], between=2)["lab"].keys
+
+    assert (key.requests_per_minute, key.tokens_per_minute) == (3, 1)
+
+
 def test_a_kind_says_which_wires_are_spoken_unless_the_file_does() -> None:
     spoken = {kind: lab(f'kind = "{kind}"').spoken for kind in ("openai", "anthropic", "local")}
 

@@ -385,14 +385,21 @@ PLAYS = st.sampled_from(
     second=st.lists(PLAYS, max_size=6),
     asked=st.lists(st.sampled_from(["low", "high", "auto"]), min_size=1, max_size=4),
     limit=st.sampled_from([500, 2_000, 1_000_000]),
-    terms=st.fixed_dictionaries({"is_streamed": st.booleans(), "is_repeatable": st.booleans()}),
+    terms=st.fixed_dictionaries(
+        {
+            "is_streamed": st.booleans(),
+            "is_repeatable": st.booleans(),
+            # After how many steps of the loop every client leaves; None stays to the end.
+            "leaves_after": st.none() | st.integers(min_value=0, max_value=200),
+        }
+    ),
 )
 def test_whatever_fails_in_whatever_order_each_hold_ends_once_and_nothing_is_overrun(
     first: list[Play],
     second: list[Play],
     asked: list[str],
     limit: int,
-    terms: dict[str, bool],
+    terms: dict[str, Any],
 ) -> None:
     anyio.run(_play, first, second, asked, limit, terms)
 
@@ -413,13 +420,23 @@ async def _play(
             other,
         ):
             house.budget(cost_microusd=limit)
-            for model in asked:
-                send = partial(stream, house) if terms["is_streamed"] else house.chat
-                response = await send(model=model)
-                assert response.status_code in {200, 400, 404, 429, 502, 504, 529}
+            send = partial(stream, house) if terms["is_streamed"] else house.chat
+            statuses: list[int] = []
+
+            async def ask(model: str) -> None:
+                statuses.append((await send(model=model)).status_code)
+
+            async with anyio.create_task_group() as tasks:
+                for model in asked:
+                    tasks.start_soon(ask, model)
+                if terms["leaves_after"] is not None:
+                    for _step in range(terms["leaves_after"]):
+                        await anyio.lowlevel.checkpoint()
+                    tasks.cancel_scope.cancel()
             used, held = await house.ledger.spent()
             ended = [record for record in house.ledger.records if record.denial is None]
 
+    assert set(statuses) <= {200, 400, 404, 429, 502, 504, 529}
     assert held == 0
     assert used <= limit
     # Each tier is asked three times at the most for one request.
