@@ -22,20 +22,21 @@ CONFIG = """
 agents = "127.0.0.1:0"
 admin = "127.0.0.1:0"
 
+# Metrics are of the whole process, so that no other test may use these names.
 [[provider]]
-name = "lab"
+name = "live-lab"
 base_url = "{lab}"
 api_keys_from = ["LAB_KEY_A", "LAB_KEY_B"]
 
 [[provider]]
-name = "spare"
+name = "live-spare"
 kind = "local"
 base_url = "{spare}"
 breaker = {{ calls_min = 1 }}
 
 [[tier]]
 name = "low"
-provider = "lab"
+provider = "live-lab"
 model = "small-1"
 input_usd_per_mtok = 1
 output_usd_per_mtok = 2
@@ -43,7 +44,7 @@ fallback = ["spare"]
 
 [[tier]]
 name = "spare"
-provider = "spare"
+provider = "live-spare"
 model = "small-2"
 input_usd_per_mtok = 0
 output_usd_per_mtok = 0
@@ -147,9 +148,9 @@ async def test_an_administrator_sees_keys_rest_and_go_and_a_reload_takes_them_in
 
             seen = await sidecar.keys()
             shown = await sidecar.ask("GET", "providers")
-            resting = await sidecar.metric("flyball_provider_keys", backend="lab", state="resting")
-            opened = await sidecar.metric("flyball_breaker", kind="model", backend="spare")
-            fallbacks = await sidecar.metric("flyball_fallbacks_total", backend="lab")
+            resting = await sidecar.metric("flyball_provider_keys", backend="live-lab", state="resting")
+            opened = await sidecar.metric("flyball_breaker", kind="model", backend="live-spare")
+            fallbacks = await sidecar.metric("flyball_fallbacks_total", backend="live-lab")
             await sidecar.ask("POST", "reload")
             after = await sidecar.keys()
 
