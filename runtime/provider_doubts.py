@@ -8,7 +8,9 @@ from runtime.configuration.care import BreakerTable
 from runtime.configuration.model import Config
 from runtime.configuration.models import Provider
 from runtime.doubts import Doubt
+from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.providers.spec import ProviderSpec
+from runtime.model_gateway.translation.translation import translation_for
 
 
 def told_of(provider: Provider) -> str:
@@ -66,11 +68,14 @@ def _is_local(provider: Provider) -> bool:
 
 
 def _fallbacks(config: Config) -> Iterator[Doubt]:
-    spoken = {provider.name: set(provider.spoken) for provider in config.provider}
+    spoken = {provider.name: tuple(map(WireName, provider.spoken)) for provider in config.provider}
     wires = {tier.name: spoken[tier.provider] for tier in config.tier}
     for tier in config.tier:
         for name in tier.fallback:
-            if not wires[tier.name] & wires[name]:
-                its, wanted = (", ".join(sorted(wires[one])) for one in (name, tier.name))
-                told = f"{name} is never asked in its place: it speaks {its} and not {wanted}"
+            its, wanted = wires[name], wires[tier.name]
+            if not any(wire in its or translation_for(wire, its) for wire in wanted):
+                told = (
+                    f"{name} is never asked in its place: it speaks {', '.join(its)}, and nothing "
+                    f"of {', '.join(wanted)} is translated into that"
+                )
                 yield Doubt(f"tier {tier.name} fallback {name}", told)

@@ -22,10 +22,10 @@ model = "big-1"
 """
 
 
-def read(base_url: str, *more: str, kind: str = "openai") -> Config:
+def read(base_url: str, *more: str, rival: str = 'kind = "openai"') -> Config:
     lab = f'[[provider]]\nname = "lab"\nbase_url = "{base_url}"\n' + "\n".join(more)
-    rival = f'\n[[provider]]\nname = "rival"\nbase_url = "https://rival.test"\nkind = "{kind}"\n'
-    return parse_config(lab + rival + TIERS, source="flyball.toml")
+    other = f'\n[[provider]]\nname = "rival"\nbase_url = "https://rival.test"\n{rival}\n'
+    return parse_config(lab + other + TIERS, source="flyball.toml")
 
 
 def doubts(config: Config) -> list[Doubt]:
@@ -75,7 +75,14 @@ def test_a_key_that_goes_over_the_net_in_the_clear_is_doubted() -> None:
 
 
 def test_a_fallback_that_speaks_another_language_is_doubted() -> None:
-    (doubt,) = doubts(read("https://lab.test/v1", kind="anthropic"))
+    assert doubts(read("https://lab.test/v1", rival='kind = "anthropic"')) == []  # translated
+    (doubt,) = doubts(
+        read(
+            "https://lab.test/v1",
+            'wires = ["openai_embeddings"]',
+            rival='kind = "anthropic"',
+        )
+    )
 
     assert doubt.what == "tier low fallback other"
     assert doubt.told.startswith("other is never asked in its place")

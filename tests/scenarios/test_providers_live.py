@@ -148,7 +148,9 @@ async def test_an_administrator_sees_keys_rest_and_go_and_a_reload_takes_them_in
 
             seen = await sidecar.keys()
             shown = await sidecar.ask("GET", "providers")
-            resting = await sidecar.metric("flyball_provider_keys", backend="live-lab", state="resting")
+            resting = await sidecar.metric(
+                "flyball_provider_keys", backend="live-lab", state="resting"
+            )
             opened = await sidecar.metric("flyball_breaker", kind="model", backend="live-spare")
             fallbacks = await sidecar.metric("flyball_fallbacks_total", backend="live-lab")
             await sidecar.ask("POST", "reload")

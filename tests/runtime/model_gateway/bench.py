@@ -31,12 +31,13 @@ from memory_store.testing import MemoryLedger
 from runtime.model_gateway.attempts.care import CareTerms, ProviderCares
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import ModelFront
+from runtime.model_gateway.front import WIRES, ModelFront
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
+from runtime.model_gateway.translation.translated import by_name
 from tests.runtime.model_gateway.provider_server import ProviderServer, provider_server
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
@@ -311,6 +312,7 @@ async def open_house(
             prices=lambda: house.prices,
             books=books,
             staying=Staying(cares, clock=clock),
+            wires=by_name(WIRES),
             router=router,
         )
         async with ProviderPool([spec, *more_providers(treated.others)]) as pool:

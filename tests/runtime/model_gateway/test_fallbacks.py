@@ -69,6 +69,7 @@ ENDING = (
     b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}\n\n',
     b"data: [DONE]\n\n",
 )
+ANTHROPIC_ERROR = b'data: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n'
 ERROR_EVENT = b'data: {"error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
 STREAM = streaming([content("well"), *ENDING])
 
@@ -242,6 +243,60 @@ async def test_an_error_as_the_first_event_is_an_error_where_there_is_no_other_t
 
     assert response.status_code == 502
     assert response.json()["error"]["code"] == "provider_failed"
+
+
+MESSAGE = answering(
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "big-1",
+        "content": [{"type": "text", "text": "well"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }
+)
+
+
+async def test_a_call_goes_on_at_a_provider_of_another_wire_which_is_translated() -> None:
+    tiers = (low("high"), high(wires=("anthropic_messages",)))
+
+    with anyio.fail_after(30):
+        async with two_labs(BROKEN, second=(MESSAGE,), tiers=tiers) as (house, _, other):
+            response = await house.chat()
+            held = house.ledger.records[0].estimate.of(COST)
+
+            assert await house.ledger.spent() == (held + HIGH_COST, 0)
+
+    assert response.json()["choices"][0]["message"]["content"] == "well"
+    assert response.json()["flyball"]["why"].startswith("fallback from low (failed)")
+    assert other.received[0].path == "/v1/messages"
+    assert other.received[0].headers["x-api-key"].startswith("sk-other")
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        failing(529, {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}),
+        streaming([b"event: error\n" + ANTHROPIC_ERROR]),
+    ],
+)
+async def test_a_stream_goes_on_from_a_provider_of_another_wire(play: Play) -> None:
+    tiers = (
+        replace(low("high"), wires=("anthropic_messages",)),
+        high(),
+    )
+    once = CareTerms(retry=RetryTerms(retries=0))
+
+    with anyio.fail_after(30):
+        async with two_labs(play, second=(STREAM,), tiers=tiers, care=once) as (house, _, _other):
+            response = await stream(house)
+            _, held = await house.ledger.spent()
+
+    assert response.headers["flyball-fallback-after"] == "low; overloaded"
+    assert response.content == content("well") + ENDING[0] + ENDING[2]
+    assert held == 0
 
 
 @pytest.mark.requirement("model.time-is-bounded")
