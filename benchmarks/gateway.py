@@ -8,7 +8,6 @@ that of the party's whole process tree.
 import argparse
 import json
 import os
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -24,9 +23,9 @@ from typing import Any
 import psutil
 from gateway_parties import FLYBALL, HERE, PARTIES, UPSTREAM, Party, Place
 from measure import machine, percentiles, spread
+from processes import START_SECONDS_MAX, cpu_s, free_port, wait_for
 
 CALLERS = (1, 16, 64)
-START_SECONDS_MAX = 120
 MANY_TOOLS = 500
 
 
@@ -43,8 +42,7 @@ class Running:
 
     def cpu_s(self) -> float:
         """Return what its processes have used so far."""
-        tree = [self.process, *self.process.children(recursive=True)]
-        return sum(sum(process.cpu_times()[:2]) for process in tree)
+        return cpu_s(self.process)
 
 
 def main() -> None:
@@ -157,7 +155,7 @@ def _measure_lists(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _upstream(more: int) -> Iterator[Running]:
-    port = _free_port()
+    port = free_port()
     command = (sys.executable, str(UPSTREAM), str(port), str(more))
     party = Party(name="direct", command=lambda *_: command)
     place = Place(port=port, folder=Path(), upstream="")
@@ -168,7 +166,7 @@ def _upstream(more: int) -> Iterator[Running]:
 @contextmanager
 def _started(party: Party, peers: Path, upstream: str) -> Iterator[Running]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        place = Place(port=_free_port(), folder=Path(folder), upstream=upstream)
+        place = Place(port=free_port(), folder=Path(folder), upstream=upstream)
         command = party.command(peers, place)
         environment = {**os.environ, **party.environment, **party.settings(place.folder)}
         with _listening(party, command, place, environment, peers) as one:
@@ -184,7 +182,7 @@ def _listening(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            _wait_for(port, process, party.name)
+            wait_for(port, process, party.name)
             if party.register is not None:
                 path, header = party.register(peers, port, folder, place.upstream)
                 party = replace(party, headers=(*party.headers, header))
@@ -194,17 +192,6 @@ def _listening(
             yield one
         finally:
             process.terminate()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], name: str) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"{name} ended with {process.returncode}"
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise TimeoutError(f"{name} does not listen")
 
 
 def _wait_until_it_answers(one: Running) -> None:
@@ -220,11 +207,6 @@ def _wait_until_it_answers(one: Running) -> None:
         else:
             one.calls += len(found["samples_ms"]) + 1
             return
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _options() -> argparse.Namespace:

@@ -85,7 +85,8 @@ limits = {{ tool_calls = 1000000000 }}
     return (sys.executable, "-m", "runtime", "up", "--json", "--config", config, "--state", state)
 
 
-def _nginx(peers: Path, place: Place) -> Sequence[str]:
+def nginx(peers: Path, place: Place) -> Sequence[str]:
+    """Return the command of a proxy that keeps its connections and counts nothing."""
     host = place.upstream.removeprefix("http://").removesuffix("/mcp")
     paths = "".join(
         f"{kind}_temp_path {place.folder}/{kind};"
@@ -179,7 +180,7 @@ PARTIES = (
     FLYBALL,
     Party(
         name="nginx",
-        command=_nginx,
+        command=nginx,
         needs="nginx/usr/sbin/nginx",
         install="mkdir nginx; cd nginx; apt-get download nginx; dpkg -x *.deb .",
     ),

@@ -27,6 +27,15 @@ OPENAI_WIRES = ("openai_chat", "openai_responses", "openai_embeddings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierTimes:
+    """How long the parts of a call may take, where a tier says other than its provider."""
+
+    whole_ms: int | None = None
+    first_ms: int | None = None
+    between_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTier:
     """A named cost/quality level: which model serves it and what it costs.
 
@@ -34,7 +43,8 @@ class ModelTier:
     `price_version` names what the price is from: a price list, or the file that states it.
     `wires` are the wire formats that its provider speaks. `context_tokens_max` is how much the
     model can read, None where nobody stated it. `extras` are served though the price does not
-    cover them.
+    cover them. `fallback` are the tiers that are asked in its place when its provider fails;
+    `asks_for_usage` tells that its provider can be asked for the usage of a stream.
 
     `tokenizer` is the file of the model's tokenizer. `hidden_reasoning` says whether it may write
     tokens that nobody is shown; None where that is not known. `image_tokens_max` is the most
@@ -53,6 +63,9 @@ class ModelTier:
     tokenizer: str | None = None
     hidden_reasoning: bool | None = None
     image_tokens_max: int | None = None
+    fallback: tuple[TierName, ...] = ()
+    times: TierTimes = TierTimes()
+    asks_for_usage: bool = True
 
     def priced_by(self, prices: PriceList) -> "ModelTier":
         """Return the tier with its price: the one that it states itself, else the list's."""

@@ -43,6 +43,7 @@ from runtime.doubts import Doubt, doubts_about_rules, doubts_about_servers
 from runtime.errors import ConfigError, ListenError
 from runtime.listeners import bind
 from runtime.machine import executor_of
+from runtime.provider_doubts import doubts_about_providers, told_of
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
@@ -152,7 +153,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         budgets_of(config, tenant=TENANT)
         tiers_of(config)
         prices_of(config)
-        providers_of(config)
+        providers = providers_of(config)
         contention_of(config.contention, config.commons)
         specs = upstreams_of(config)
     except ConfigError as error:
@@ -161,6 +162,8 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings = [_ok(str(settings.config), f"valid, version {config_version(config)}")]
     findings.extend(_store(config, settings))
     findings.extend(map(_upstream, specs))
+    findings.extend(_ok(f"provider {one.name}", told_of(one)) for one in config.provider)
+    findings.extend(map(_doubtful, doubts_about_providers(config, providers)))
     findings.extend(_listener(config, name, settings.state) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
     findings.extend(map(_doubtful, doubts_about_rules(config, settings.state)))

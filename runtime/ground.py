@@ -12,6 +12,7 @@ from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
 from governor.policy import Policy
 from governor.pricing import PriceList
+from governor.target import CallKind
 from memory_store.engine import Durability
 from memory_store.store import Store, make_private, open_store
 from runtime.adapters import (
@@ -30,10 +31,12 @@ from runtime.configuration.ladder import (
     expectation_terms_of,
 )
 from runtime.configuration.model import Config
+from runtime.configuration.provider_care import cares_of
 from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
 from runtime.in_force import InForce
 from runtime.kept_works import StoreWorks
+from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.prices import PriceSource
 from runtime.seat import Seat
 from tool_gateway import builtin
@@ -73,6 +76,7 @@ class Ground:
     running: RunningCalls
     turnstile: Turnstile
     breakers: Breakers
+    provider_cares: ProviderCares
     kept: ArgumentsKept
     flow: FlowGuard
     gate: ReasoningGate
@@ -145,6 +149,7 @@ def ground_of(
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
     kept, refusals = ArgumentsKept(config.records.arguments), Refusals()
     breakers = Breakers(breakers_of(config.upstream), clock=clock)
+    provider_breakers = Breakers(breakers_of(config.provider), clock=clock, kind=CallKind.MODEL)
     is_shared = seat.is_shared(store)
     turns = TurnGate(
         books=books,
@@ -186,15 +191,11 @@ def ground_of(
         ),
         archive=StoreArchive(store.archive),
         running=running,
-        turnstile=Turnstile(
-            divided(contention_of(config.contention, config.commons), between=seat.workers),
-            clock=clock,
-            pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
-            # What reads the house's own books is never kept waiting.
-            exempt=frozenset({builtin.BUILTIN}),
-            breakers=breakers,
-        ),
+        turnstile=_turnstile(config, seat, clock, breakers, provider_breakers),
         breakers=breakers,
+        provider_cares=ProviderCares(
+            cares_of(config.provider, between=seat.workers), clock=clock, breakers=provider_breakers
+        ),
         kept=kept,
         flow=_flow(config, store, clock, turns, is_shared=is_shared),
         # Made where no rule has a gate, too: one may come with a reload.
@@ -204,6 +205,20 @@ def ground_of(
         sessions=ImplicitSessions(clock=clock, idle_ms=config.session.idle_s * 1000)
         if seat.worker is None
         else seat.worker.sessions,
+    )
+
+
+def _turnstile(
+    config: Config, seat: Seat, clock: SystemClock, breakers: Breakers, provider_breakers: Breakers
+) -> Turnstile:
+    return Turnstile(
+        divided(contention_of(config.contention, config.commons), between=seat.workers),
+        clock=clock,
+        pressure=PressureReader(elapsed_ms=clock.elapsed_ms),
+        # What reads the house's own books is never kept waiting.
+        exempt=frozenset({builtin.BUILTIN}),
+        breakers=breakers,
+        provider_breakers=provider_breakers,
     )
 
 

@@ -33,10 +33,7 @@ from runtime.configuration.translate import (
     budgets_of,
     policy_of,
     prices_of,
-    providers_of,
     shows_builtins,
-    tier_rules_of,
-    tiers_of,
     upstreams_of,
     webhook_of,
 )
@@ -52,11 +49,8 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
-from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.front import ModelFront
-from runtime.model_gateway.gateway import ModelGateway
-from runtime.model_gateway.kept_answers import KeptAnswers
-from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_serving import model_front
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
@@ -174,7 +168,7 @@ async def open_sidecar(
             gateway, relaying, body_bytes_max=config.listen.body_bytes_max, place=seat.place
         )
         await stack.enter_async_context(front.running())
-        models = await _model_front(stack, ground, gateway)
+        models = await model_front(stack, ground, session_of=gateway.session_of_chat)
         freezer = SessionFreezer(running=ground.running, commands=local)
         await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())
@@ -361,8 +355,14 @@ def _reloader(
         answers=offered.answers,
         relaying=relaying,
         changes=offered.changes,
-        follow=lambda config, policy: offered.stock.keep(_house_tools(config, policy)),
+        follow=partial(_follow, ground, offered),
     )
+
+
+def _follow(ground: Ground, offered: _Offered, config: Config, policy: Policy) -> None:
+    """Go by a configuration that was read again, wherever nothing else is told of it."""
+    offered.stock.keep(_house_tools(config, policy))
+    ground.provider_cares.readmit_keys()
 
 
 def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
@@ -381,32 +381,6 @@ def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
 async def _stdio(ground: Ground, gateway: Gateway, relaying: Relaying) -> StdioFront:
     caller = await caller_named(ground.config.auth.principal, ground.store.principals)
     return stdio_front(gateway, relaying, caller=caller)
-
-
-async def _model_front(stack: AsyncExitStack, ground: Ground, gateway: Gateway) -> ModelFront:
-    pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
-    models = ModelGateway(
-        books=ground.books,
-        turns=ground.turns,
-        clock=ground.clock,
-        choosing=Choosing(
-            tiers=tiers_of(ground.config),
-            rules=tier_rules_of(ground.config),
-            prices=ground.prices.prices,
-            books=ground.books,
-        ),
-        providers=pool,
-        running=ground.running,
-        arguments_kept=ground.kept,
-        policy_version=lambda: ground.policy.version,
-        tracker=ground.config.guidance.chat_tracker,
-        admin_contact=ground.config.guidance.admin_contact,
-        turnstile=ground.turnstile,
-        kept_answers=KeptAnswers(ground.config.kept_answers.policy()),
-    )
-    front = ModelFront(models, session_of=gateway.session_of_chat, overhear=ground.flow.overhear)
-    await stack.enter_async_context(front.running())
-    return front
 
 
 async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
@@ -467,6 +441,7 @@ def _admin(
             readiness=partial(_problems, readiness, keeper),
             upstreams=readiness.upstreams,
             upstream=readiness.upstream,
+            providers=ground.provider_cares.shown,
             metrics=exposition if keeper is None else keeper.metrics,
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),

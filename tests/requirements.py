@@ -16,10 +16,12 @@ from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
+from tests.provider_requirements import PROVIDERS
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
+from tests.translation_requirements import TRANSLATION
 from tests.upstream_requirements import UPSTREAM_CARE
 from tests.wire_requirements import WIRES
 
@@ -57,6 +59,7 @@ _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MODELS = "the model gateway"
 _WIRES = "clients of model providers"
+_TRANSLATION = "between wire formats"
 
 _STATED: dict[str, dict[str, str]] = {
     _INVARIANTS: {
@@ -94,6 +97,7 @@ _STATED: dict[str, dict[str, str]] = {
     _COUNTING: COUNTING,
     _LADDER: LADDER,
     _WIRES: WIRES,
+    _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
         "limit.is-explained": (
@@ -352,7 +356,7 @@ _STATED: dict[str, dict[str, str]] = {
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
     _RUNS: {**RUNS, **DOMAINS},
-    _MODELS: MODELS,
+    _MODELS: MODELS | PROVIDERS,
     _WITHSTOOD: WITHSTOOD,
     _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {

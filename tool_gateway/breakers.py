@@ -1,10 +1,11 @@
-"""The circuit breakers of all upstreams: asked before a call, told how it ended, shown."""
+"""The circuit breakers of upstreams or model providers: asked before a call, told how it ended."""
 
 import logging
 from collections.abc import Collection, Mapping
 
 from governor.breaker import Breaker, BreakerTerms, Permit, Phase, Refused, Sign
 from governor.denial import Denied
+from governor.target import CallKind
 from tool_gateway import telemetry
 from tool_gateway.denials import upstream_unavailable
 from tool_gateway.ports import Clock
@@ -13,17 +14,23 @@ from tool_gateway.results import Json
 logger = logging.getLogger(__name__)
 
 
+_WORDS = {CallKind.TOOL: "upstream", CallKind.MODEL: "model provider"}
+
+
 class UpstreamBreaker:
-    """The breaker of one upstream."""
+    """The breaker of one upstream, or of one model provider."""
 
-    __slots__ = ("_breaker", "_clock", "name")
+    __slots__ = ("_breaker", "_clock", "_kind", "name")
 
-    def __init__(self, name: str, terms: BreakerTerms, *, clock: Clock) -> None:
-        """Begin closed."""
+    def __init__(
+        self, name: str, terms: BreakerTerms, *, clock: Clock, kind: CallKind = CallKind.TOOL
+    ) -> None:
+        """Begin closed; `kind` is that of the calls which it lets through."""
         self.name = name
+        self._kind = kind
         self._clock = clock
         self._breaker = Breaker(terms)
-        telemetry.show_breaker(upstream=name, phase=Phase.CLOSED)
+        telemetry.show_breaker(kind=kind.value, backend=name, phase=Phase.CLOSED)
 
     @property
     def terms(self) -> BreakerTerms:
@@ -69,8 +76,9 @@ class UpstreamBreaker:
     def _show_change(self, before: Phase) -> bool:
         if self._breaker.phase is before:
             return False
-        telemetry.show_breaker(upstream=self.name, phase=self._breaker.phase)
-        telemetry.count_breaker(upstream=self.name, phase=self._breaker.phase)
+        kind, phase = self._kind.value, self._breaker.phase
+        telemetry.show_breaker(kind=kind, backend=self.name, phase=phase)
+        telemetry.count_breaker(kind=kind, backend=self.name, phase=phase)
         self._tell_change(before)
         return True
 
@@ -78,20 +86,28 @@ class UpstreamBreaker:
         # One line when it goes and one when it is back: the trials between are in the figures.
         if before is Phase.CLOSED:
             logger.warning(
-                "upstream %s failed too often and is left alone for %d ms, then tried again",
+                "%s %s failed too often and is left alone for %d ms, then tried again",
+                _WORDS[self._kind],
                 self.name,
                 self.terms.open_ms,
             )
         elif self._breaker.phase is Phase.CLOSED:
-            logger.info("upstream %s answers again; its calls go through", self.name)
+            logger.info("%s %s answers again; its calls go through", _WORDS[self._kind], self.name)
 
 
 class Breakers:
-    """Every upstream's breaker; one that has no terms has none."""
+    """Every upstream's breaker, or every model provider's; one that has no terms has none."""
 
-    def __init__(self, terms: Mapping[str, BreakerTerms], *, clock: Clock) -> None:
-        """Begin with all of them closed."""
+    def __init__(
+        self,
+        terms: Mapping[str, BreakerTerms],
+        *,
+        clock: Clock,
+        kind: CallKind = CallKind.TOOL,
+    ) -> None:
+        """Begin with all of them closed; `kind` is that of the calls which they let through."""
         self._clock = clock
+        self._kind = kind
         self._breakers: dict[str, UpstreamBreaker] = {}
         self.adopt(terms)
 
@@ -105,7 +121,7 @@ class Breakers:
         self._breakers = {
             name: kept[name]
             if name in kept and kept[name].terms == wanted
-            else UpstreamBreaker(name, wanted, clock=self._clock)
+            else UpstreamBreaker(name, wanted, clock=self._clock, kind=self._kind)
             for name, wanted in terms.items()
         }
 

@@ -105,6 +105,10 @@ class UpstreamLostError(UpstreamFailedError):
     """No whole answer came from the upstream, which may have done what it was asked."""
 
 
+class UpstreamLateError(UpstreamLostError):
+    """The upstream's answer was not complete in time."""
+
+
 class UpstreamSaidError(UpstreamFailedError):
     """The upstream answered with an error of the protocol."""
 

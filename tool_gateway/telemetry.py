@@ -195,22 +195,24 @@ _sheds = _meter.create_counter(
 
 
 _breakers = _meter.create_gauge(
-    "flyball_breaker", description="An upstream's breaker: 0 closed, 1 half open, 2 open"
+    "flyball_breaker",
+    description="The breaker of an upstream or model provider: 0 closed, 1 half open, 2 open",
 )
 _breaker_changes = _meter.create_counter(
-    "flyball_breaker_changes", description="Changes of upstreams' breakers, by where they went"
+    "flyball_breaker_changes",
+    description="Changes of breakers of upstreams and model providers, by where they went",
 )
 _BREAKER_VALUES = {Phase.CLOSED: 0, Phase.HALF_OPEN: 1, Phase.OPEN: 2}
 
 
-def show_breaker(*, upstream: str, phase: Phase) -> None:
-    """Show where an upstream's breaker stands. `upstream` is a configured name."""
-    _breakers.set(_BREAKER_VALUES[phase], {"backend": upstream})
+def show_breaker(*, kind: str, backend: str, phase: Phase) -> None:
+    """Show where the breaker of a backend stands, which is a configured name."""
+    _breakers.set(_BREAKER_VALUES[phase], {"kind": kind, "backend": backend})
 
 
-def count_breaker(*, upstream: str, phase: Phase) -> None:
+def count_breaker(*, kind: str, backend: str, phase: Phase) -> None:
     """Count a breaker that came into `phase`."""
-    _breaker_changes.add(1, {"backend": upstream, "state": phase.value})
+    _breaker_changes.add(1, {"kind": kind, "backend": backend, "state": phase.value})
 
 
 _retries = _Tally(
@@ -223,6 +225,26 @@ _retries = _Tally(
 def count_retry(*, upstream: str, after: str) -> None:
     """Count a request that is sent again: nothing of it was sent, or how it went is unknown."""
     _retries.add(upstream, after)
+
+
+_fallbacks = _Tally(
+    "flyball_fallbacks",
+    ("backend", "reason"),
+    description="Model calls that another tier was asked for, by the provider and why it failed",
+)
+_keys = _meter.create_gauge(
+    "flyball_provider_keys", description="Keys of a model provider, by whether they can be used"
+)
+
+
+def count_fallback(*, provider: str, reason: str) -> None:
+    """Count a call that goes on at another tier, for `reason`."""
+    _fallbacks.add(provider, reason)
+
+
+def show_keys(*, provider: str, state: str, count: int) -> None:
+    """Show how many keys of a provider are in a state."""
+    _keys.set(count, {"backend": provider, "state": state})
 
 
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:

@@ -53,12 +53,14 @@ class Turnstile:
         pressure: PressureGauge | None = None,
         exempt: frozenset[str] = frozenset(),
         breakers: Breakers | None = None,
+        provider_breakers: Breakers | None = None,
     ) -> None:
         """Take the terms; calls of the backends in `exempt` never wait.
 
-        Calls of tools pass the `breakers` of their upstreams, too.
+        Calls of tools pass the `breakers` of their upstreams, too, and those of models the
+        `provider_breakers`.
         """
-        self._breakers = breakers
+        self._breakers = {CallKind.TOOL: breakers, CallKind.MODEL: provider_breakers}
         self._contention = contention
         self._standings = Standings(contention)
         self._clock = clock
@@ -76,9 +78,8 @@ class Turnstile:
 
         One that never `reaches_it`, its backend, is not turned away because that fails.
         """
-        breaker = None
-        if self._breakers is not None and kind is CallKind.TOOL and reaches_it:
-            breaker = self._breakers.of(backend)
+        breakers = self._breakers.get(kind) if reaches_it else None
+        breaker = None if breakers is None else breakers.of(backend)
         return Passage(self, call, self._lane(kind, backend), self._clock, breaker=breaker)
 
     def priority_of(self, call: ToolCall) -> Priority:

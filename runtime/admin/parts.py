@@ -39,9 +39,10 @@ class AdminParts:
 
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
-    keys. `upstream` returns all that is known of one, None if there is none. `metrics` returns
-    Prometheus' text with its media type. `labels` says what flow rules take a tool for;
-    `schema_faults` which schemas of tools are of no use.
+    keys. `upstream` returns all that is known of one, None if there is none. `providers` returns
+    one JSON object for each model provider. `metrics` returns Prometheus' text with its media
+    type. `labels` says what flow rules take a tool for; `schema_faults` which schemas of tools
+    are of no use.
     """
 
     store: Store
@@ -59,5 +60,6 @@ class AdminParts:
     pins: Pins
     labels: Callable[[ToolEntry], Traits]
     reload: Callable[[Actor], Awaitable[Reloaded]]
+    providers: Callable[[], Sequence[Mapping[str, object]]] = tuple
     schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX

@@ -31,18 +31,22 @@ class BreakerTable(Table):
         return self
 
 
-class UpstreamTable(Protocol):
-    """The table of an upstream, as far as it matters here."""
+class BrokenTable(Protocol):
+    """The table of an upstream or a model provider, as far as its breaker is concerned."""
 
     @property
     def name(self) -> str:
-        """Return the upstream's name."""
+        """Return its name."""
         ...
 
     @property
     def breaker(self) -> Literal["off"] | BreakerTable:
         """Return its breaker's terms."""
         ...
+
+
+class UpstreamTable(BrokenTable, Protocol):
+    """The table of an upstream, as far as it matters here."""
 
     @property
     def retries(self) -> int:
@@ -75,16 +79,16 @@ def care_of(table: UpstreamTable) -> Care:
     return care if table.answer_ms_max is None else replace(care, answer_ms_max=table.answer_ms_max)
 
 
-def breakers_of(upstreams: Iterable[UpstreamTable]) -> Mapping[str, BreakerTerms]:
-    """Return the terms of each upstream's breaker; one that is switched off has none."""
+def breakers_of(backends: Iterable[BrokenTable]) -> Mapping[str, BreakerTerms]:
+    """Return the terms of each backend's breaker; one that is switched off has none."""
     return {
-        upstream.name: BreakerTerms(
+        backend.name: BreakerTerms(
             failures_percent=table.failures_percent,
             calls_min=table.calls_min,
             window_ms=table.window_s * 1000,
             open_ms=table.open_s * 1000,
             open_ms_max=table.open_s_max * 1000,
         )
-        for upstream in upstreams
-        if isinstance(table := upstream.breaker, BreakerTable)
+        for backend in backends
+        if isinstance(table := backend.breaker, BreakerTable)
     }

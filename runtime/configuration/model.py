@@ -33,6 +33,7 @@ from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
+from runtime.configuration.provider_care import check_fallbacks
 from runtime.configuration.server_limits import ServerLimitsTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
@@ -426,6 +427,7 @@ class Config(Table):
         for entry in self.tier:
             if entry.provider not in providers:
                 raise ValueError(f"tier {entry.name}: no [[provider]] is called {entry.provider!r}")
+        check_fallbacks(self.tier)
         for number, tier_rule in enumerate(self.tier_rule):
             if tier_rule.tier not in tiers:
                 raise ValueError(f"tier_rule[{number}]: no [[tier]] is called {tier_rule.tier!r}")

@@ -1,31 +1,21 @@
 """Model servers, their tiers, and what they cost, as `flyball.toml` says them."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from governor.pricing import PRICE_MAX
-from governor.tiers import OPENAI_WIRES
+from runtime.configuration.provider_care import ProviderCareTable, TierCareTable
 from runtime.configuration.table import Flag, Name, Positive, Table
 from runtime.configuration.tier_counting import TierCountingTable
 from runtime.configuration.tier_reach import TierReachTable
 
-# What a server of a kind speaks.
-_WIRES = {
-    "openai": OPENAI_WIRES,
-    "anthropic": ("anthropic_messages",),
-    "local": ("openai_chat", "openai_embeddings"),
-}
 
-
-class Provider(Table):
-    """A model server; its key comes from the environment."""
+class Provider(ProviderCareTable):
+    """A model server; its keys come from the environment."""
 
     name: Name
     base_url: str
-    kind: Literal["openai", "anthropic", "local"] = "openai"
-    api_key_from: str | None = None
-    timeout_ms: Positive = 120_000
 
     @field_validator("base_url")
     @classmethod
@@ -34,13 +24,8 @@ class Provider(Table):
             raise ValueError("expected an http:// or https:// address, ending before /chat")
         return value.rstrip("/")
 
-    @property
-    def spoken(self) -> tuple[str, ...]:
-        """Return the wire formats that the provider speaks."""
-        return _WIRES[self.kind]
 
-
-class Tier(TierCountingTable, TierReachTable):
+class Tier(TierCareTable, TierCountingTable, TierReachTable):
     """A named cost and quality level; the first one listed should be the cheapest."""
 
     name: Name

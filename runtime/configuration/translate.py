@@ -43,7 +43,7 @@ from runtime.configuration.model import (
     TurnTermsTable,
     Upstream,
 )
-from runtime.configuration.models import Pricing, Tier
+from runtime.configuration.models import Pricing, Provider, Tier
 from runtime.configuration.server_limits import server_limits_of
 from runtime.configuration.tier_counting import tokenizer_of
 from runtime.errors import ConfigError
@@ -148,7 +148,16 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
             api_key=None
             if table.api_key_from is None
             else SecretStr(_secret(table.api_key_from, f"provider {table.name}.api_key_from")),
-            timeouts=Timeouts(whole_ms=table.timeout_ms),
+            api_keys=tuple(
+                SecretStr(_secret(variable, f"provider {table.name}.api_keys_from"))
+                for variable in table.api_keys_from
+            ),
+            timeouts=Timeouts(
+                whole_ms=table.timeout_ms,
+                connect_ms=table.connect_ms,
+                first_ms=table.first_token_ms,
+                between_ms=table.between_tokens_ms,
+            ),
         )
         for table in config.provider
     )
@@ -164,8 +173,8 @@ def tiers_of(config: Config) -> tuple[ModelTier, ...]:
         ConfigError: a price cannot be charged.
     """
     version = config_version(config)
-    spoken = {provider.name: provider.spoken for provider in config.provider}
-    return tuple(_tier(tier, version, wires=spoken[tier.provider]) for tier in config.tier)
+    providers = {provider.name: provider for provider in config.provider}
+    return tuple(_tier(tier, providers[tier.provider], version) for tier in config.tier)
 
 
 def prices_of(config: Config) -> PriceList:
@@ -461,7 +470,7 @@ def _budget(table: BudgetTable, tenant: TenantId) -> Budget:
         raise ConfigError(f"budget {table.id}: {error}") from error
 
 
-def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
+def _tier(table: Tier, provider: Provider, version: str) -> ModelTier:
     try:
         price = table.price()
         return ModelTier(
@@ -471,12 +480,15 @@ def _tier(table: Tier, version: str, *, wires: tuple[str, ...]) -> ModelTier:
             price=price,
             output_tokens_max=table.output_tokens_max,
             price_version="" if price is None else version,
-            wires=wires,
+            wires=provider.spoken,
             context_tokens_max=table.context_tokens_max,
             extras=frozenset(table.extras),
             tokenizer=tokenizer_of(table.name, table.tokenizer),
             hidden_reasoning=table.hidden_reasoning,
             image_tokens_max=table.image_tokens_max,
+            fallback=table.fallbacks,
+            times=table.times,
+            asks_for_usage=provider.stream_usage == "ask",
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error

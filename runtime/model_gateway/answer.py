@@ -1,7 +1,7 @@
 """An HTTP answer before it is sent: somebody's JSON, with what Flyball adds to it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,10 +22,11 @@ class Answer:
         self, member: Mapping[str, object], *, headers: Mapping[str, str] | None = None
     ) -> "Answer":
         """Return the answer with more in its `flyball` member and its headers."""
-        return replace(
-            self,
+        return Answer(
+            status=self.status,
+            content=self.content,
+            headers={**self.headers, **headers} if headers else self.headers,
             flyball={**self.flyball, **member},
-            headers={**self.headers, **(headers or {})},
         )
 
     def encoded(self) -> bytes:

@@ -1,35 +1,44 @@
 """Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from governor.amounts import Unit
-from governor.ids import CallId
+from governor.ids import CallId, TierName
 from governor.pricing import PriceList
+from governor.providing.fallbacks import next_fallback
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier, TierChoice, TierRule, choose_tier
 from governor.tracker import BudgetLine
+from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import AUTO
 from runtime.model_gateway.ports import Candidate, Purse, RouteAsk, TierRouter, Wishes
+from runtime.model_gateway.translation.translated import wire_to
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.books import Books
 from tool_gateway.identity import CallContext
 
+_STAYS = "stays where its prompt is warm"
 _TEXT_CHARS_MAX = 8_192
 _MICRO_USD = Unit.COST_MICROUSD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The tiers, the rules between them, and who may know better."""
+    """The tiers, the rules between them, and who may know better.
+
+    `wires` are the formats that can be translated into each other, by name.
+    """
 
     tiers: tuple[ModelTier, ...]
     rules: tuple[TierRule, ...]
     prices: Callable[[], PriceList]
     books: Books
+    staying: Staying
     router: TierRouter | None = None
+    wires: Mapping[str, Wire] = field(default_factory=dict)
 
     @property
     def priced(self) -> tuple[ModelTier, ...]:
@@ -50,10 +59,15 @@ class Choosing:
         now_ms: int,
     ) -> TierChoice | None:
         """Return the tier for a request; None: nothing serves it on this wire."""
-        spoken = tuple(tier for tier in self.tiers if wire.name in tier.wires)
+        spoken = self._spoken(request, wire)
+        if request.model == AUTO:
+            # Where every provider is unfit, the first choice says best what is the matter.
+            spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
         choice = choose_tier(request.model, spoken, self.rules, request.facts)
-        if choice is not None and request.model == AUTO and self.router is not None:
-            candidates = self._candidates(request, wire, spoken)
+        if choice is not None and request.model == AUTO and self.router is None:
+            choice = self._kept(choice, request, wire, spoken, chain)
+        elif choice is not None and request.model == AUTO and self.router is not None:
+            candidates = self._candidates(request, wire, spoken, chain)
             routed = await self.router.route(
                 RouteAsk(
                     call_id=call_id,
@@ -74,23 +88,98 @@ class Choosing:
                 )
             )
             named = {candidate.tier.name: candidate.tier for candidate in candidates}
-            if routed is not None and routed.tier in named:
+            if routed is None:
+                choice = self._kept(choice, request, wire, spoken, chain)
+            elif routed.tier in named:
                 choice = TierChoice(tier=named[routed.tier], why=routed.why)
         if choice is None:
             return None
         return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
 
+    def serving(self, wire: Wire, tier: ModelTier) -> Wire | None:
+        """Return the wire on which a tier serves a client of another one; None: not at all."""
+        return wire_to(wire, tier, self.wires)
+
+    def next_after(
+        self,
+        named: ModelTier,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        tried: Collection[TierName],
+        is_for_size: bool,
+    ) -> ModelTier | None:
+        """Return the tier that is asked when those that were `tried` have failed."""
+
+        def can_serve(tier: ModelTier) -> bool:
+            return (
+                tier.price is not None
+                and self.staying.is_fit(tier)
+                and self._is_served(request, wire, tier)
+            )
+
+        return next_fallback(
+            named, self.priced, tried=tried, is_for_size=is_for_size, can_serve=can_serve
+        )
+
+    def _kept(
+        self,
+        choice: TierChoice,
+        request: ModelRequest,
+        wire: Wire,
+        spoken: tuple[ModelTier, ...],
+        chain: ScopeChain,
+    ) -> TierChoice:
+        """Return the tier at which the session's prompt is warm, where a move does not pay."""
+        prices = self.prices()
+        here = self.staying.kept_at(
+            chain.session,
+            choice.tier.priced_by(prices),
+            tuple(tier.priced_by(prices) for tier in spoken),
+            body_bytes=request.body_bytes,
+        )
+        if here is None or not self._is_served(request, wire, here):
+            return choice
+        return TierChoice(tier=here, why=f"{_STAYS} ({choice.why} says {choice.tier.name})")
+
+    def _spoken(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
+        """Return the tiers that a client of a wire may have."""
+        spoken = tuple(tier for tier in self.tiers if self.serving(wire, tier) is not None)
+        if request.model != AUTO:
+            return spoken
+        # Any tier will do: none is taken that cannot be told the request, unless all are such.
+        return tuple(tier for tier in spoken if self._is_sayable(request, wire, tier)) or spoken
+
+    def _is_sayable(self, request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+        return self.serving(wire, tier) is wire or self._is_served(request, wire, tier)
+
+    def _is_served(self, request: ModelRequest, wire: Wire, tier: ModelTier) -> bool:
+        """Tell whether a request can be said to the provider of a tier, and is served there."""
+        serving = self.serving(wire, tier)
+        if serving is None:
+            return False
+        try:
+            serving.payload(request, tier)
+        except InvalidRequestError:
+            return False
+        return True
+
     def _candidates(
-        self, request: ModelRequest, wire: Wire, spoken: tuple[ModelTier, ...]
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        spoken: tuple[ModelTier, ...],
+        chain: ScopeChain,
     ) -> tuple[Candidate, ...]:
         """Return the tiers that can serve a request, with the most that each may cost."""
         found = []
         prices = self.prices()
         for tier in (each.priced_by(prices) for each in spoken):
-            if tier.price is None:
+            serving = self.serving(wire, tier)
+            if tier.price is None or serving is None:
                 continue
             try:
-                payload = wire.payload(request, tier)
+                payload = serving.payload(request, tier)
             except InvalidRequestError:
                 continue  # it asks for something that this tier does not serve
             cost = tier.price.cost_microusd(
@@ -102,6 +191,7 @@ class Choosing:
                     input_tokens_max=payload.input_tokens_max,
                     output_tokens_max=payload.output_tokens_max,
                     cost_max_microusd=cost,
+                    warm_tokens=self.staying.warm_tokens(chain.session, tier),
                 )
             )
         return tuple(found)

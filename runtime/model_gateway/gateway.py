@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import anyio
 import anyio.lowlevel
 
-from governor.admission import AdmissionRequest
 from governor.amounts import Amounts, Unit
-from governor.call import CallRecord, CallStatus, Idempotency, ToolCall
+from governor.breaker import Sign
+from governor.call import CallRecord, CallStatus
 from governor.denial import Denied
 from governor.events import KeyReused, Replayed, Reserved
-from governor.ids import CallId, ReservationId, TaskClass, ToolName, TurnId
+from governor.ids import CallId, TaskClass
+from governor.providing.recourse import NewHold, sign_of
 from governor.scope import ScopeChain
-from governor.target import CallKind, CallTarget
-from governor.tiers import ModelTier, TierChoice
+from governor.target import CallKind
+from governor.tiers import ModelTier
 from governor.tracker import Tracker
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
@@ -27,13 +29,19 @@ from runtime.model_gateway.answers import (
     unknown_model_answer,
     unspoken_answer,
 )
-from runtime.model_gateway.asking import ask, say_last
+from runtime.model_gateway.asking import say_last
+from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.doubts import Doubts
 from runtime.model_gateway.job import Job, Progress, record_of, unpriced
+from runtime.model_gateway.journey import Journey, Leg
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
+from runtime.model_gateway.making import Making
+from runtime.model_gateway.measured import Measured
 from runtime.model_gateway.metering import usage_of
 from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.observing import Watching
+from runtime.model_gateway.persisting import persist
 from runtime.model_gateway.ports import CallEnd, Wishes
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.replaying import (
@@ -42,6 +50,8 @@ from runtime.model_gateway.replaying import (
     keep_what_came,
     say_again,
 )
+from runtime.model_gateway.standings import Standings
+from runtime.model_gateway.streams.relay import Outlet
 from runtime.model_gateway.telling import annotated, named, stream_headers
 from runtime.model_gateway.wires.openai_errors import STOPPED
 from runtime.model_gateway.wires.wire import Wire
@@ -49,9 +59,8 @@ from tool_gateway import telemetry
 from tool_gateway.books import Books
 from tool_gateway.denials import advised
 from tool_gateway.identity import CallContext
-from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
-from tool_gateway.redaction import ArgumentsKept, payload_hash
+from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.running import Running, RunningCalls
 from tool_gateway.turn_gate import TurnGate
 from tool_gateway.turnstile import Passage, Turnstile
@@ -75,6 +84,7 @@ class ModelGateway:
         clock: Clock,
         choosing: Choosing,
         providers: ProviderPool,
+        cares: ProviderCares,
         running: RunningCalls,
         arguments_kept: ArgumentsKept,
         policy_version: Callable[[], str],
@@ -86,6 +96,7 @@ class ModelGateway:
     ) -> None:
         """Take the parts; `providers` is entered by whoever made it, before the first call.
 
+        `cares` says how each of them is treated.
         `tracker` says whether models are told what remains; denials name `admin_contact`. What
         is affordable is not answered with less than `output_tokens_min`.
         """
@@ -95,16 +106,25 @@ class ModelGateway:
         self._turns = turns
         self._clock = clock
         self._choosing = choosing
+        self._making = Making(
+            clock=clock,
+            choosing=choosing,
+            providers=providers,
+            cares=cares,
+            policy_version=policy_version,
+        )
         self._providers = providers
+        self._cares = cares
         self._running = running
         self._arguments_kept = arguments_kept
-        self._policy_version = policy_version
         self._tracker = tracker
         self._admin_contact = admin_contact
         self._turnstile = turnstile
         self._output_tokens_min = output_tokens_min
         self._doubts = Doubts()
         self._kept_answers = kept_answers or KeptAnswers(KeptPolicy())
+        self._standings = Standings(books, clock)
+        self._watching = Watching(clock.elapsed_ms)
 
     @property
     def tiers(self) -> tuple[ModelTier, ...]:
@@ -142,7 +162,7 @@ class ModelGateway:
         )
         if choice is None:
             return self._unserved(wire, request.model)
-        job = self._job(
+        job = self._making.first(
             request,
             wire,
             choice,
@@ -154,9 +174,25 @@ class ModelGateway:
         )
         free = unpriced(job)
         if free is not None:
-            return await self._deny(job, free)
+            return await self._deny(job, free, Journey())
         job = self._with_kept(job, wishes)
+        self._cares.of(job.tier.provider).note_call()
+        journey = Journey()
+        while True:
+            answer = await self._run_leg(job, outlet, context, journey)
+            following = self._making.following(choice, job, journey)
+            if following is None:
+                return answer
+            if isinstance(journey.recourse, NewHold):
+                await anyio.sleep(journey.recourse.pause_ms / 1000)
+            job = following
+
+    async def _run_leg(
+        self, job: Job, outlet: NamedOutlet, context: CallContext, journey: Journey
+    ) -> Answer | None:
+        """Run one call of a request, and note in `journey` what is to be done if it fails."""
         call = job.call
+        journey.begin_leg()
         with (
             self._running.track(call.call_id, call.chain.session) as running,
             self._turnstile.entered(
@@ -170,7 +206,7 @@ class ModelGateway:
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
             return await self._run_tracked(
-                job, running, passage, outlet, task_class=context.task_class
+                job, running, passage, outlet, journey=journey, task_class=context.task_class
             )
 
     def _unserved(self, wire: Wire, model: str) -> Answer:
@@ -192,12 +228,13 @@ class ModelGateway:
         passage: Passage,
         outlet: NamedOutlet,
         *,
+        journey: Journey,
         task_class: TaskClass | None,
     ) -> Answer | None:
         """Admit the call, with less output where only that can be paid for, and run it."""
         first: Denied | None = None
         for _ in range(_CLAMPS_MAX):
-            request = self._request(job)
+            request = self._making.admission(job)
             # Before it is stored, so that no clock is faster.
             running.runs_on(request.call_id, request.reservation_id)
             decision = passage.denied or await self._turns.admit(request, task_class=task_class)
@@ -207,7 +244,9 @@ class ModelGateway:
                 case Replayed():
                     return replayed_answer(job.wire, decision)
                 case Reserved():
-                    return await self._run_reserved(job, decision, running, passage, outlet)
+                    return await self._run_reserved(
+                        job, decision, running, passage, outlet, journey=journey
+                    )
                 case Denied():
                     first = first or decision
                     less = job.clamped(decision, output_tokens_min=self._output_tokens_min)
@@ -215,49 +254,7 @@ class ModelGateway:
                         break
                     job = less
         assert first is not None, "whoever was not admitted was denied"
-        return await self._deny(job, first)
-
-    def _job(
-        self,
-        request: ModelRequest,
-        wire: Wire,
-        choice: TierChoice,
-        *,
-        call_id: CallId,
-        note: str | None,
-        session_name: str,
-        chain: ScopeChain,
-        context: CallContext,
-    ) -> Job:
-        # Held and charged by one list, whichever is in force when the call ends.
-        tier = choice.tier
-        key = context.idempotency_key
-        call = ToolCall(
-            call_id=call_id,
-            tool=ToolName(tier.model),
-            arguments=request.fields,
-            chain=chain,
-            # A request that names no turn starts one of its own.
-            turn=TurnId(call_id) if context.turn is None else context.turn,
-            idempotency=None
-            if key is None
-            # Hashed as it was asked, so that a tier that `auto` chose anew is no other payload.
-            else Idempotency(key=key, payload_hash=payload_hash(request.model, request.fields)),
-            urgency=context.urgency,
-        )
-        return Job(
-            call=call,
-            session_name=session_name,
-            wire=wire,
-            request=request,
-            tier=tier,
-            why=choice.why,
-            note=note,
-            payload=wire.payload(request, tier, note=note),
-            timeout_ms=self._providers.timeouts(tier.provider).whole_ms,
-            started_at_ms=self._clock.now_ms(),
-            policy_version=self._policy_version(),
-        )
+        return await self._deny(job, first, journey)
 
     async def _note(self, chain: ScopeChain, context: CallContext) -> str | None:
         """Return what the model is told of its turns and budgets, as far as it can be said."""
@@ -268,28 +265,6 @@ class ModelGateway:
         budgets = None if standing is None else standing.note(self._tracker)
         return "\n".join(note for note in (told, budgets) if note is not None) or None
 
-    def _request(self, job: Job) -> AdmissionRequest:
-        call = job.call
-        return AdmissionRequest(
-            reservation_id=ReservationId(self._clock.fresh("res")),
-            call_id=call.call_id,
-            target=CallTarget(
-                kind=CallKind.MODEL,
-                name=call.tool,
-                upstream=job.tier.provider,
-                tier=job.tier.name,
-            ),
-            chain=call.chain,
-            session_name=job.session_name,
-            estimate=job.estimate,
-            turn=call.turn,
-            now_ms=job.started_at_ms,
-            expires_at_ms=job.started_at_ms + job.timeout_ms + EXPIRY_GRACE_MS,
-            idempotency=call.idempotency,
-            # It has its slot, so nothing stands between the hold and the first byte.
-            leaves_at_once=True,
-        )
-
     async def _run_reserved(
         self,
         job: Job,
@@ -297,67 +272,131 @@ class ModelGateway:
         running: Running,
         passage: Passage,
         outlet: NamedOutlet,
+        *,
+        journey: Journey,
     ) -> Answer | None:
         progress = Progress()
         if job.keep is not None and job.request.is_streamed:
             outlet = Gathering(outlet, bytes_max=self._kept_answers.answer_bytes_max)
-        reservation_id = reserved.reservation.reservation_id
         began = self._clock.elapsed_ms()
-        try:
-            with telemetry.span("flyball.run"):
-                await self._ask_provider(job, progress, running, outlet)
-        except Exception as error:
-            progress.note_fault(error)
-            raise
-        finally:
-            await progress.measure(job)
-            wall_ms = self._clock.elapsed_ms() - began
-            passage.note(progress.status, wall_ms=wall_ms, refused_for_load=_is_load(progress))
-            usage = _usage(job, progress, wall_ms=wall_ms)
-            record = self._record(job, progress, usage=usage, estimate=reserved.amount)
-            telemetry.count_ended(
-                kind=CallKind.MODEL.value,
-                backend=job.tier.provider,
-                status=progress.status,
-                wall_ms=wall_ms,
-            )
-            if usage is not None and job.kept is None:
-                self._doubts.note(job.tier.provider, progress.tokens)
-            settled = await self._books.end(reservation_id, record)
-            await self._tell_router(job, record, usage, wall_ms=wall_ms)
+        with self._watching.watched(job, outlet) as watched:
+            try:
+                await self._ask_provider(
+                    job, progress, running, outlet, watched.outlet, journey=journey
+                )
+            except Exception as error:
+                progress.note_fault(error)
+                raise
+            finally:
+                await progress.measure(job)
+                wall_ms = self._clock.elapsed_ms() - began
+                passage.note(
+                    progress.status,
+                    wall_ms=wall_ms,
+                    refused_for_load=_is_load(progress),
+                    sign=Sign.NOTHING if job.kept is not None else _sign(progress),
+                )
+                usage = _usage(job, progress, wall_ms=wall_ms)
+                record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+                watched.note_end(progress, usage, wall_ms=wall_ms)
+                if usage is not None and job.kept is None:
+                    self._doubts.note(job.tier.provider, progress.tokens)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
+                await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)
-        if progress.answer is None:
+        self._note_end(job, progress, journey)
+        if progress.answer is None and settled is None:
             return None
         standing = await self._books.after(settled, job.call.chain)
-        answer = annotated(progress.answer, job, standing, usage, usage_source=record.usage_source)
-        return answer if turns is None else answer.with_flyball({"turns": turns})
+        self._standings.note(job.call.chain, standing)
+        if progress.answer is None:
+            return None
+        return annotated(
+            progress.answer,
+            job,
+            standing=standing,
+            usage=usage,
+            usage_source=record.usage_source,
+            turns=turns,
+        )
+
+    def _note_end(self, job: Job, progress: Progress, journey: Journey) -> None:
+        """Note where the session is at home now, or where its request goes on."""
+        if progress.failure is not None:
+            journey.note_failed(
+                Leg(
+                    call_id=job.call.call_id,
+                    tier=job.tier.name,
+                    why=progress.failure.cause.value,
+                ),
+                recourse=progress.recourse,
+                rounds=progress.rounds,
+                answer=progress.answer,
+                was_released=progress.status is CallStatus.RELEASED,
+            )
+            return
+        journey.recourse = None
+        if (
+            job.kept is None
+            and progress.status is CallStatus.OK
+            and isinstance(progress.tokens, Measured)
+        ):
+            self._choosing.staying.note(
+                job.call.chain.session, job.tier, key=progress.key, tokens=progress.tokens
+            )
 
     async def _ask_provider(
-        self, job: Job, progress: Progress, running: Running, outlet: NamedOutlet
+        self,
+        job: Job,
+        progress: Progress,
+        running: Running,
+        client: NamedOutlet,
+        outlet: Outlet,
+        *,
+        journey: Journey,
     ) -> None:
-        """Forward the request and note in `progress` how it went."""
+        """Forward the request and note in `progress` how it went.
+
+        `outlet` leads to `client`; what was kept was said in the client's own words.
+        """
         with running.stoppable() as scope:
-            # Whoever was stopped up to here has sent nothing, whatever the mark says.
-            await anyio.lowlevel.checkpoint_if_cancelled()
+            if running.stopped_why is not None:
+                # It has sent nothing, whatever the mark says.
+                await anyio.lowlevel.checkpoint_if_cancelled()
             if job.request.is_streamed:
-                standing = await self._books.tracked(job.call.chain)
-                outlet.name(stream_headers(job, standing))
-            progress.never_left = False
-            if job.kept is None:
-                await ask(self._providers, job, progress, outlet)
+                standing = await self._standings.lately(job.call.chain)
+                client.name(stream_headers(job, standing))
+            if job.kept is not None:
+                progress.never_left = False
+                await say_again(job.kept, progress, client)
             else:
-                await say_again(job.kept, progress, outlet)
+                await self._persist(job, progress, outlet, journey)
         if scope.cancelled_caught:
             # An administrator or the shutdown stopped the call.
-            progress.status = CallStatus.CANCELLED
+            progress.status, progress.failure = CallStatus.CANCELLED, None
             progress.detail = running.stopped_why or "stopped"
             if outlet.has_begun and progress.meter is not None:
                 message = f"The call was stopped: {progress.detail}."
                 await say_last(outlet, progress.meter.failure(message, code=STOPPED))
             else:
                 progress.answer = stopped_answer(job.wire, progress.detail)
+
+    async def _persist(
+        self, job: Job, progress: Progress, outlet: Outlet, journey: Journey
+    ) -> None:
+        """Ask the provider, as often as is safe."""
+        await persist(
+            self._cares.of(job.tier.provider),
+            self._providers,
+            job,
+            progress,
+            outlet,
+            clock=self._clock,
+            wished=self._choosing.staying.wished_key(job.call.chain.session, job.tier),
+            rounds_before=journey.rounds_at(job.tier.name),
+        )
 
     async def _tell_router(
         self, job: Job, record: CallRecord, usage: Usage | None, *, wall_ms: int
@@ -376,14 +415,19 @@ class ModelGateway:
         )
         await router.ended(record.call_id, end)
 
-    async def _deny(self, job: Job, denied: Denied) -> Answer:
+    async def _deny(self, job: Job, denied: Denied, journey: Journey) -> Answer:
         not_started = Progress()
         not_started.note_denied(job.wire, self._told(job, denied))
         record = self._record(job, not_started, usage=None, estimate=job.estimate)
         await self._books.note_unheld(record)
         assert not_started.answer is not None, "a denial is an answer"
         standing = await self._books.standing(job.call.chain)
-        return named(not_started.answer, job).with_flyball({"budget": standing})
+        answer = named(not_started.answer, job, budget=standing)
+        journey.note_denied(
+            Leg(call_id=job.call.call_id, tier=job.tier.name, why=denied.reason.value), answer
+        )
+        # What failed first is what the client has to know; what denied its mending comes beside.
+        return journey.without_a_way(answer, denied) if job.legs else answer
 
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""
@@ -411,6 +455,13 @@ class ModelGateway:
             estimate=estimate,
             usage=usage,
         )
+
+
+def _sign(progress: Progress) -> Sign:
+    """Return what the end of a call says of its provider."""
+    if progress.failure is None and progress.status is CallStatus.CANCELLED:
+        return Sign.NOTHING
+    return sign_of(progress.failure)
 
 
 def _is_load(progress: Progress) -> bool:

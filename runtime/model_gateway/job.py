@@ -10,12 +10,15 @@ from governor.amounts import Amounts
 from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction
 from governor.pricing import ModelPrice
+from governor.providing.failure import Failure
+from governor.providing.recourse import Recourse
 from governor.target import CallKind
 from governor.tiers import ModelTier
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.answers import denial_answer
 from runtime.model_gateway.counting.off_loop import counted
+from runtime.model_gateway.journey import Leg
 from runtime.model_gateway.kept_answers import Keep, KeptAnswer
 from runtime.model_gateway.measured import NEVER_MEASURED, Metered, source_of
 from runtime.model_gateway.metering import estimate_of, estimate_of_kept, heard_of, held_price
@@ -24,19 +27,24 @@ from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
 from tool_gateway.redaction import ArgumentsKept, render_arguments
 
+CLIENT_LEFT = "the client went away"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One call with everything that was resolved for it before admission.
 
     `call` is the word that the ledger and the list of running calls share with tools; its
-    tool is the model, its arguments are the request's body. `wanted` is the output that it would
-    have had, where the budgets pay for less. `keep` is where its answer is kept, `kept` the
-    answer that it gets in the place of a provider's.
+    tool is the model, its arguments are the request's body. `wire` is the one that the client
+    is served on: its own, `client`, or one that translates for it. `wanted` is the output that
+    it would have had, where the budgets pay for less. `keep` is where its answer is kept, `kept`
+    the answer that it gets in the place of a provider's. `legs` are the calls before this one
+    that the same request failed with.
     """
 
     call: ToolCall
     session_name: str
+    client: Wire
     wire: Wire
     request: ModelRequest
     tier: ModelTier
@@ -49,6 +57,7 @@ class Job:
     wanted: int | None = None
     keep: Keep | None = None
     kept: KeptAnswer | None = None
+    legs: tuple[Leg, ...] = ()
 
     @property
     def estimate(self) -> Amounts:
@@ -91,7 +100,7 @@ class Progress:
     """What is known of a running call; its first values are the honest ones if it never ends."""
 
     status: CallStatus = CallStatus.CANCELLED
-    detail: str = "the client went away"
+    detail: str = CLIENT_LEFT
     tokens: Metered = NEVER_MEASURED
     # Nothing leaves for the provider before the mark of the hold is stored.
     never_left: bool = True
@@ -99,15 +108,39 @@ class Progress:
     answer: Answer | None = None
     result_bytes: int | None = None
     meter: StreamMeter | None = None
+    # Of the last attempt at the provider; None where it went well, or was ended by somebody.
+    failure: Failure | None = None
+    recourse: Recourse | None = None
+    key: int | None = None
+    refuses_usage: bool = False
+    attempts: int = 0
+    rounds: int = 0
+
+    def begin_attempt(self, key: int) -> None:
+        """Take back what the attempt before said: from here on something may be generated."""
+        self.status, self.detail = CallStatus.CANCELLED, CLIENT_LEFT
+        self.tokens, self.answer, self.meter = NEVER_MEASURED, None, None
+        self.failure, self.recourse, self.result_bytes = None, None, None
+        self.key, self.never_left, self.refuses_usage = key, False, False
+        self.attempts += 1
+
+    def rest(self) -> None:
+        """Note that what was sent so far provably generated nothing, and that nothing is sent."""
+        self.status, self.detail = CallStatus.CANCELLED, CLIENT_LEFT
+        self.never_left, self.answer = True, None
 
     def note(self, verdict: Verdict) -> None:
         """Note how the provider's part ended."""
         self.status, self.detail = verdict.status, verdict.detail
         self.tokens, self.answer = verdict.tokens, verdict.answer
+        self.failure = verdict.failure
 
-    def note_stream(self, status: CallStatus, detail: str, tokens: Metered) -> None:
+    def note_stream(
+        self, status: CallStatus, detail: str, tokens: Metered, *, failure: Failure | None = None
+    ) -> None:
         """Note how a stream ended that the client was given the end of."""
         self.status, self.detail, self.tokens = status, detail, tokens
+        self.failure = failure
 
     def note_fault(self, error: Exception) -> None:
         """Note that the sidecar itself failed; what left it by then is charged as held."""
@@ -119,9 +152,9 @@ class Progress:
         self.status, self.detail = CallStatus.DENIED, denied.remedy.text
         self.denial, self.answer = denied.reason, denial_answer(wire, denied)
 
-    def note_release(self, why: str, answer: Answer) -> None:
+    def note_release(self, why: str, answer: Answer, failure: Failure) -> None:
         """Note that provably nothing reached the provider."""
-        self.status, self.detail = CallStatus.RELEASED, why
+        self.status, self.detail, self.failure = CallStatus.RELEASED, why, failure
         self.never_left, self.answer = True, answer
 
     async def heard(self, job: Job, *, why: str) -> Metered:
@@ -179,13 +212,19 @@ def record_of(
         estimate=estimate,
         usage=usage,
         denial=progress.denial,
-        detail=progress.detail,
+        detail=_detail(progress),
         result_bytes=progress.result_bytes,
         price_version=job.tier.price_version or None,
         usage_source=None
         if usage is None or job.kept is not None
         else source_of(progress.tokens).value,
     )
+
+
+def _detail(progress: Progress) -> str:
+    tries = progress.attempts
+    said = (progress.detail, f"asked {tries} times") if tries > 1 else (progress.detail,)
+    return "; ".join(part for part in said if part)
 
 
 def _arguments_of(job: Job, kept: ArgumentsKept) -> str:

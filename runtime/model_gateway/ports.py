@@ -37,12 +37,17 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A tier that can serve the request, with the most that it can be billed for there."""
+    """A tier that can serve the request, with the most that it can be billed for there.
+
+    `warm_tokens` of the request's input should be in the provider's cache: there they cost the
+    price of cached input.
+    """
 
     tier: ModelTier
     input_tokens_max: int
     output_tokens_max: int
     cost_max_microusd: int
+    warm_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

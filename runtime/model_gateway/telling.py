@@ -7,6 +7,7 @@ from urllib.parse import quote
 from governor.usage import Usage
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.job import Job
+from runtime.model_gateway.journey import names_of
 from tool_gateway.metering import usage_json
 from tool_gateway.tracking import Tracked
 
@@ -15,6 +16,7 @@ TIER_HEADER = "Flyball-Tier"
 CACHED_HEADER = "Flyball-Cached"
 BUDGET_HEADER = "Flyball-Budget"
 CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
+FALLBACK_HEADER = "Flyball-Fallback-After"
 _BUDGETS_IN_HEADER_MAX = 16
 
 
@@ -30,8 +32,8 @@ def stream_headers(job: Job, standing: Tracked | None) -> dict[str, str]:
     return headers
 
 
-def named(answer: Answer, job: Job) -> Answer:
-    """Return the answer with the call and the tier that it is about."""
+def named(answer: Answer, job: Job, **more: object) -> Answer:
+    """Return the answer with the call and the tier that it is about, and what else is given."""
     member: dict[str, object] = {
         "call_id": job.call.call_id,
         "tier": job.tier.name,
@@ -41,24 +43,32 @@ def named(answer: Answer, job: Job) -> Answer:
         member["cached"] = True
     if job.wanted is not None:
         member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
-    return answer.with_flyball(member, headers=_headers(job))
+    if job.legs:
+        member["fallback_after"] = [
+            {"call_id": leg.call_id, "tier": leg.tier, "why": leg.why} for leg in job.legs
+        ]
+    return answer.with_flyball({**member, **more}, headers=_headers(job))
 
 
 def annotated(
     answer: Answer,
     job: Job,
+    *,
     standing: Tracked | None,
     usage: Usage | None,
-    *,
     usage_source: str | None,
+    turns: Mapping[str, object] | None,
 ) -> Answer:
     """Return the answer with what the call used and what remains."""
-    member = {
-        "usage": None if usage is None else usage_json(usage),
-        "usage_source": usage_source,
-        "budget": None if standing is None else standing.shown,
-    }
-    return named(answer, job).with_flyball(member)
+    more = {} if turns is None else {"turns": turns}
+    return named(
+        answer,
+        job,
+        usage=None if usage is None else usage_json(usage),
+        usage_source=usage_source,
+        budget=None if standing is None else standing.shown,
+        **more,
+    )
 
 
 def _headers(job: Job) -> Mapping[str, str]:
@@ -70,6 +80,8 @@ def _headers(job: Job) -> Mapping[str, str]:
         headers[CACHED_HEADER] = "true"
     if job.wanted is not None:
         headers[CLAMPED_HEADER] = str(_allowed(job))
+    if job.legs:
+        headers[FALLBACK_HEADER] = quote(names_of(job.legs), safe=" ;,")
     return headers
 
 

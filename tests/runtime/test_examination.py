@@ -143,6 +143,22 @@ def test_an_upstream_that_runs_elsewhere_is_shown_without_its_keys_and_not_asked
     assert finding.told == ("http://a.test:8/mcp (not asked; `flyball up` says whether it answers)")
 
 
+def test_a_model_provider_is_shown_with_how_it_is_treated_and_what_is_doubtful(
+    examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "sk-0123456789abcdef")
+
+    findings = examined(
+        '[[provider]]\nname = "lab"\nbase_url = "http://lab.test/v1"\napi_key_from = "LAB_KEY"\n'
+    )
+
+    shown, doubted = findings["provider lab"], findings["provider lab base_url"]
+    assert shown.mark is Mark.OK
+    assert "keys from LAB_KEY" in shown.told
+    assert doubted.mark is Mark.WARNING
+    assert "without encryption" in doubted.told
+
+
 def test_a_fault_names_the_file_once(examined: Examined, settings: Settings) -> None:
     finding = examined('[lissten]\n[[rule]]\nname = 1\ntool = "a"\n')[str(settings.config)]
 

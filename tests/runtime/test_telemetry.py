@@ -30,6 +30,9 @@ LABELS = {"kind", "backend", "status", "reason", "where", "le"}
 LABELS |= {"state", "brought", "success", "outcome", "which"}
 # A detector of secrets is one of the configured ones.
 LABELS |= {"detector"}
+# Of a model call: the wire's kind, the provider, the tier and its model, all of them configured.
+LABELS |= {"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "flyball_tier"}
+LABELS |= {"gen_ai_token_type", "error_type", "tier"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
@@ -43,7 +46,7 @@ def ours() -> Iterator[tuple[str, dict[str, str], float]]:
     content, _ = exposition()
     for family in text_string_to_metric_families(content.decode()):
         for sample in family.samples:
-            if sample.name.startswith("flyball_"):
+            if sample.name.startswith(("flyball_", "gen_ai_")):
                 yield sample.name, sample.labels, sample.value
 
 
@@ -66,6 +69,17 @@ def test_a_breaker_is_shown_where_it_stands_and_its_changes_are_counted() -> Non
     assert (closed, value_of("flyball_breaker", backend="telemetry-breaker")) == (0, 2)
     labels = {"backend": "telemetry-breaker", "state": "open"}
     assert value_of("flyball_breaker_changes_total", **labels) == 1
+
+
+def test_fallbacks_are_counted_and_a_providers_keys_are_shown_by_state() -> None:
+    backend = {"backend": "telemetry-provider"}
+
+    telemetry.count_fallback(provider="telemetry-provider", reason="overloaded")
+    telemetry.show_keys(provider="telemetry-provider", state="resting", count=2)
+    telemetry.show_keys(provider="telemetry-provider", state="resting", count=1)
+
+    assert value_of("flyball_fallbacks_total", **backend, reason="overloaded") == 1
+    assert value_of("flyball_provider_keys", **backend, state="resting") == 1
 
 
 def test_an_ended_call_is_counted_and_timed() -> None:

@@ -438,7 +438,7 @@ async def test_what_providers_refuse_raises_the_clients_own_errors(house: House)
                     model="low", input="x", tools=[{"type": "web_search"}]
                 )
             with pytest.raises(anthropic.NotFoundError):
-                await other.messages.create(model="low", max_tokens=5, **ask)
+                await other.messages.create(model="claude-9", max_tokens=5, **ask)
             with pytest.raises(anthropic.BadRequestError, match="max_tokens"):
                 await other.messages.create(model="claude", max_tokens=-5, **ask)
             house.upstream.plays(failing(429, overloaded, retry_after="7"))

@@ -209,6 +209,30 @@ async def test_whoever_waits_for_a_slot_is_told_when_the_breaker_opens() -> None
     assert reasons == ["upstream_unavailable"]
 
 
+async def test_a_model_provider_has_a_breaker_of_its_own_beside_an_upstream_of_its_name() -> None:
+    clock, once = FakeClock(), replace(TERMS, calls_min=1)
+    providers = Breakers({"lab": once}, clock=clock, kind=CallKind.MODEL)
+    turnstile = Turnstile(
+        Contention(),
+        clock=clock,
+        breakers=Breakers({"lab": once}, clock=clock),
+        provider_breakers=providers,
+    )
+    with turnstile.entered(a_call(), kind=CallKind.MODEL, backend="lab") as failing:
+        assert await failing.turn() is None
+        failing.note(CallStatus.UPSTREAM_FAILED, wall_ms=1, sign=Sign.ILL)
+
+    turns = {}
+    for kind in (CallKind.MODEL, CallKind.TOOL):
+        with turnstile.entered(a_call(), kind=kind, backend="lab") as passage:
+            turns[kind] = await passage.turn()
+
+    denied = turns[CallKind.MODEL]
+    assert denied is not None
+    assert (denied.reason.value, denied.retry_after_ms) == ("upstream_unavailable", 5_000)
+    assert turns[CallKind.TOOL] is None
+
+
 def test_new_terms_begin_anew_and_the_same_terms_keep_their_state() -> None:
     breakers = Breakers({"a": TERMS, "b": TERMS}, clock=FakeClock())
     kept, gone = breakers.of("a"), breakers.of("b")

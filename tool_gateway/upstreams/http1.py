@@ -5,6 +5,7 @@ encodings) than a governed call takes altogether.
 """
 
 import asyncio
+import select
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,6 +19,7 @@ import httptools
 from tool_gateway.egress.ways import Ways
 from tool_gateway.errors import (
     UpstreamFailedError,
+    UpstreamLateError,
     UpstreamLostError,
     UpstreamNotReachedError,
     UpstreamRefusedError,
@@ -70,11 +72,18 @@ class Response:
             raise UpstreamFailedError(f"the answer is larger than {bytes_max} bytes")
         return connection.taken()
 
+    def wait_until(self, deadline: float) -> None:
+        """Take the answer for lost that is not complete by `deadline`, a time of the loop's."""
+        self._connection.wait_until(deadline)
+
     async def drain(self) -> None:
         """Wait a moment for the end of a body whose rest nobody needs.
 
         It usually comes with what was read last, and the connection can then be kept.
         """
+        if self._connection.is_complete:
+            self._connection.taken()
+            return
         with anyio.move_on_after(DRAIN_SECONDS_MAX), suppress(UpstreamFailedError):
             while not self._connection.is_complete:
                 self._connection.taken()
@@ -122,13 +131,14 @@ class ConnectionPool:
         while self._kept:
             self._kept.pop()[0].abort()
 
-    def sent(self, head: bytes, body: bytes) -> "Exchange":
+    def sent(self, head: bytes, body: bytes, *, deadline: float | None = None) -> "Exchange":
         """Return the exchange of a request; entering it sends the request.
 
         Its answer must be read inside of the block. Leaving that before the answer is complete
-        closes the connection: to the server that is the cancellation.
+        closes the connection: to the server that is the cancellation. What is not answered by
+        `deadline`, a time of the loop's, is given up.
         """
-        return Exchange(self, head, body)
+        return Exchange(self, head, body, deadline)
 
     async def ready(self) -> "_Connection":
         """Return a connection that nobody uses.
@@ -136,10 +146,10 @@ class ConnectionPool:
         Raises:
             UpstreamNotReachedError: none can be had.
         """
-        now = anyio.current_time()
+        now = asyncio.get_running_loop().time()
         while self._kept:
             connection, since = self._kept.pop()  # the youngest: the others may grow old
-            if connection.is_open and now - since <= KEPT_SECONDS_MAX:
+            if connection.is_quiet and now - since <= KEPT_SECONDS_MAX:
                 return connection
             connection.abort()
         if self._open + self._opening >= CONNECTIONS_MAX:
@@ -186,7 +196,8 @@ class ConnectionPool:
             connection.abort()
             return
         connection.in_flight = False
-        self._kept.append((connection, anyio.current_time()))
+        connection.wait_no_more()
+        self._kept.append((connection, asyncio.get_running_loop().time()))
         if len(self._kept) > KEPT_MAX:
             self._kept.popleft()[0].abort()
 
@@ -197,10 +208,13 @@ class ConnectionPool:
 class Exchange:
     """One request and its answer, on a connection of their own."""
 
-    __slots__ = ("_body", "_connection", "_head", "_pool")
+    __slots__ = ("_body", "_connection", "_deadline", "_head", "_pool")
 
-    def __init__(self, pool: ConnectionPool, head: bytes, body: bytes) -> None:
+    def __init__(
+        self, pool: ConnectionPool, head: bytes, body: bytes, deadline: float | None = None
+    ) -> None:
         """Take what to send."""
+        self._deadline = deadline
         self._pool = pool
         self._head = head
         self._body = body
@@ -213,6 +227,8 @@ class Exchange:
             UpstreamFailedError: the connection broke off.
         """
         self._connection = await self._pool.ready()
+        if self._deadline is not None:
+            self._connection.wait_until(self._deadline)
         try:
             return await self._connection.answered(self._head, self._body)
         except BaseException:
@@ -236,9 +252,9 @@ class _Connection(asyncio.Protocol):
     """One connection, which carries one request at a time."""
 
     __slots__ = (
-        "_failed", "_has_headers", "_head_bytes", "_headers", "_is_framed", "_is_paused",
-        "_on_open", "_parser", "_status", "_stays_open", "_transport", "_unread", "_waiter",
-        "in_flight", "is_complete", "unread_bytes",
+        "_deadline", "_failed", "_failed_as", "_has_headers", "_head_bytes", "_headers",
+        "_is_framed", "_is_paused", "_on_open", "_parser", "_status", "_stays_open", "_timer",
+        "_transport", "_unread", "_waiter", "in_flight", "is_complete", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, on_open: Callable[[int], None]) -> None:
@@ -248,10 +264,13 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self.in_flight = False
         self._unread: list[bytes] = []
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._failed: str | None = None
+        self._failed_as: type[UpstreamLostError] = UpstreamLostError
         self._headers: dict[bytes, bytes] = {}
         self._status = 0
         self._head_bytes = 0
@@ -269,6 +288,19 @@ class _Connection(asyncio.Protocol):
         )
 
     @property
+    def is_quiet(self) -> bool:
+        """Tell whether a request can be sent, and the server has not hung up in the meantime.
+
+        The loop may not have heard of that yet, and a request that follows such a connection is
+        lost: whether it was served nobody could say.
+        """
+        if not self.is_open or self._transport is None:
+            return False
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    @property
     def can_be_kept(self) -> bool:
         """Tell whether the next request can follow on this one."""
         return (
@@ -283,6 +315,35 @@ class _Connection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def wait_until(self, deadline: float) -> None:
+        """Fail at `deadline` if the answer is not complete by then; a later word moves it."""
+        self._deadline = deadline
+        timer = self._timer
+        if timer is None or timer.when() > deadline:
+            # One that was set for sooner looks again then: most deadlines only move away.
+            if timer is not None:
+                timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(deadline, self._look)
+
+    def wait_no_more(self) -> None:
+        """Forget the deadline: nothing is waited for."""
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        deadline = self._deadline
+        if deadline is None:
+            return
+        loop = asyncio.get_running_loop()
+        if deadline > loop.time():
+            self._timer = loop.call_at(deadline, self._look)
+            return
+        self._failed_as = UpstreamLateError
+        self._give_up("the answer was not complete in time")
 
     async def answered(self, head: bytes, body: bytes) -> Response:
         """Send a request; return its answer once the head is there."""
@@ -301,7 +362,7 @@ class _Connection(asyncio.Protocol):
             UpstreamFailedError: the connection has failed, so nothing more will.
         """
         if self._failed is not None:
-            raise UpstreamLostError(self._failed)
+            raise self._failed_as(self._failed)
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
@@ -325,6 +386,7 @@ class _Connection(asyncio.Protocol):
             self.is_complete = True  # an answer of the kind that ends with its connection
         self._fail("the connection was closed" if exc is None else f"the connection broke: {exc}")
         self._transport = None
+        self.wait_no_more()
         self._on_open(-1)
 
     def eof_received(self) -> bool:

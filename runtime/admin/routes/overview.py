@@ -31,6 +31,12 @@ async def list_upstreams(parts: Parts) -> Page[dict[str, JsonValue]]:
     )
 
 
+@ROUTES.get("/providers", summary="List model providers", tags=["upstreams"])
+async def list_providers(parts: Parts) -> Page[dict[str, JsonValue]]:
+    """Return each model provider: its breaker, its keys by the names of their variables."""
+    return whole_page(_UPSTREAM.validate_python(shown) for shown in parts.providers())
+
+
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])
 async def list_changes(parts: Parts, paging: Annotated[Paging, Query()]) -> Page[AuditOut]:
     """Return who changed what, the latest change first."""

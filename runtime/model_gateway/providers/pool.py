@@ -1,26 +1,32 @@
 """Requests to model providers, on kept connections, one pool for each provider."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from governor.tiers import ModelTier
 from runtime.model_gateway.errors import (
     ProviderFailedError,
     ProviderNotReachedError,
+    ProviderTimedOutError,
     UnfitProviderError,
 )
 from runtime.model_gateway.model_request import Payload
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.egress.ways import Ways
-from tool_gateway.errors import UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError
+from tool_gateway.errors import (
+    UpstreamFailedError,
+    UpstreamLateError,
+    UpstreamLostError,
+    UpstreamNotReachedError,
+)
 from tool_gateway.upstreams.http1 import ConnectionPool, Exchange, Response
 from tool_gateway.upstreams.origin import Origin, can_be_sent, origin_of
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 # Keys for show ("ollama") are short and may be words of an answer; real ones are longer.
 _KEY_CHARS_HIDDEN_MIN = 16
-_RETRY_AFTER_CHARS_MAX = 6
 _HIDDEN = b"[redacted]"
 _EVENTS = b"text/event-stream"
 
@@ -28,15 +34,21 @@ _EVENTS = b"text/event-stream"
 class Received:
     """A provider's answer, once its head is there."""
 
-    __slots__ = ("_key", "_response", "is_stream", "retry_after", "status")
+    __slots__ = ("_keys", "_response", "is_stream", "status")
 
-    def __init__(self, response: Response, key: bytes) -> None:
-        """Take the answer, and the key that is hidden wherever it is quoted."""
+    def __init__(self, response: Response, keys: Sequence[bytes]) -> None:
+        """Take the answer, and the keys that are hidden wherever one is quoted."""
         self._response = response
-        self._key = key
+        self._keys = keys
         self.status = response.status
         self.is_stream = response.media_type == _EVENTS
-        self.retry_after = _seconds(response.headers.get(b"retry-after"))
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers by their names in lower case."""
+        return {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in self._response.headers.items()
+        }
 
     async def whole(self) -> bytes:
         """Return the whole body.
@@ -58,45 +70,53 @@ class Received:
         """Yield the body as it comes, and nothing else is changed in it."""
         return self._response.parts()
 
+    def wait_until(self, deadline: float) -> None:
+        """Give the answer up that is not complete by `deadline`, a time of the loop's."""
+        self._response.wait_until(deadline)
+
     async def drain(self) -> None:
         """Wait a moment for the end of a body whose rest nobody needs."""
         await self._response.drain()
 
     def without_key(self, content: bytes) -> bytes:
         """Return a text without our key: some servers quote the credentials they refuse."""
-        if not self._key or self._key not in content:
-            return content
-        return content.replace(self._key, _HIDDEN)
+        for key in self._keys:
+            if key in content:
+                content = content.replace(key, _HIDDEN)
+        return content
 
 
 class Asked:
     """One request to a provider: entered, it is sent, and its answer is read inside."""
 
-    __slots__ = ("_exchange", "_key")
+    __slots__ = ("_exchange", "_keys")
 
-    def __init__(self, exchange: Exchange, key: bytes) -> None:
+    def __init__(self, exchange: Exchange, keys: Sequence[bytes]) -> None:
         """Take what is to be sent."""
         self._exchange = exchange
-        self._key = key
+        self._keys = keys
 
     async def __aenter__(self) -> Received:
         """Return the answer once its head is there.
 
         Raises:
             ProviderNotReachedError: provably nothing was sent.
+            ProviderTimedOutError: no answer came in time.
             ProviderFailedError: the request was sent and no answer came that can be read.
         """
         try:
             response = await self._exchange.__aenter__()
         except UpstreamNotReachedError as error:
             raise ProviderNotReachedError from error
+        except UpstreamLateError as error:
+            raise ProviderTimedOutError from error
         except UpstreamFailedError as error:
             raise ProviderFailedError from error
         if response.headers.get(b"content-encoding", b"identity").lower() != b"identity":
             unasked = ProviderFailedError("The model provider's answer is compressed, unasked.")
             await self._exchange.__aexit__(type(unasked), unasked, None)
             raise unasked
-        return Received(response, self._key)
+        return Received(response, self._keys)
 
     async def __aexit__(
         self,
@@ -107,9 +127,12 @@ class Asked:
         """Keep the connection for the next request, or close it.
 
         Raises:
+            ProviderTimedOutError: the answer was not complete in time.
             ProviderFailedError: the answer broke off.
         """
         await self._exchange.__aexit__(kind, error, trace)
+        if isinstance(error, UpstreamLateError):
+            raise ProviderTimedOutError from error
         if isinstance(error, UpstreamFailedError):
             raise ProviderFailedError from error
 
@@ -119,9 +142,11 @@ class _Provider:
 
     def __init__(self, spec: ProviderSpec, origin: Origin, ways: Ways | None) -> None:
         self.timeouts = spec.timeouts
-        self.api_key = None if spec.api_key is None else spec.api_key.get_secret_value()
-        key = (self.api_key or "").encode()
-        self.hidden = key if len(key) >= _KEY_CHARS_HIDDEN_MIN else b""
+        self.keys = spec.keys
+        # Any of them: a server may quote another than the one that it was sent.
+        self.hidden = tuple(
+            key.encode() for key in self.keys if key and len(key) >= _KEY_CHARS_HIDDEN_MIN
+        )
         self.connections = ConnectionPool(
             spec.name, origin, ways, connect_seconds=spec.timeouts.connect_ms / 1000
         )
@@ -173,16 +198,28 @@ class ProviderPool:
         for provider in self._providers.values():
             provider.connections.close()
 
-    def timeouts(self, provider: str) -> Timeouts:
-        """Return how long the parts of a call to `provider` may take."""
-        return self._providers[provider].timeouts
+    def timeouts(self, tier: ModelTier) -> Timeouts:
+        """Return how long the parts of a call on `tier` may take."""
+        return self._providers[tier.provider].timeouts.within(tier.times)
 
-    def asked(self, provider: str, wire: Wire, payload: Payload) -> Asked:
-        """Return the request that sends `payload` to a provider of this wire."""
+    def asked(
+        self,
+        provider: str,
+        wire: Wire,
+        payload: Payload,
+        *,
+        key: int = 0,
+        deadline: float | None = None,
+    ) -> Asked:
+        """Return the request that sends `payload` to a provider of this wire.
+
+        `key` is the position of the key that it is sent with. What is not there by `deadline`,
+        a time of the loop's, is given up.
+        """
         known = self._providers[provider]
-        headers = wire.headers(known.api_key, payload.request)
+        headers = wire.headers(known.keys[key], payload.request)
         head = known.head(wire, payload, headers)
-        return Asked(known.connections.sent(head, payload.content), known.hidden)
+        return Asked(known.connections.sent(head, payload.content, deadline=deadline), known.hidden)
 
 
 def _provider(spec: ProviderSpec, ways: Ways | None) -> _Provider:
@@ -193,15 +230,8 @@ def _provider(spec: ProviderSpec, ways: Ways | None) -> _Provider:
             "address; it ends before the path of an endpoint, as in https://api.openai.com/v1"
         )
         raise UnfitProviderError(message)
-    key = None if spec.api_key is None else spec.api_key.get_secret_value()
-    if key is not None and not can_be_sent({"authorization": key}):
-        message = f"provider {spec.name}: its key holds what no HTTP header can carry"
-        raise UnfitProviderError(message)
+    for position, key in enumerate(spec.keys, start=1):
+        if key is not None and not can_be_sent({"authorization": key}):
+            message = f"provider {spec.name}: key {position} holds what no HTTP header can carry"
+            raise UnfitProviderError(message)
     return _Provider(spec, origin, ways)
-
-
-def _seconds(value: bytes | None) -> str | None:
-    """Return a Retry-After that is a number of seconds; dates and nonsense are left out."""
-    if value is None or len(value) > _RETRY_AFTER_CHARS_MAX or not value.isdigit():
-        return None
-    return value.decode("ascii")

@@ -1,10 +1,9 @@
 """The loop that relays a stream: each event leaves when its last byte has come."""
 
+import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
-
-import anyio
 
 from runtime.model_gateway.providers.pool import Received
 from runtime.model_gateway.streams.events import EventCutter
@@ -36,28 +35,23 @@ class StreamEnd(Enum):
 
 
 class Patience:
-    """How long a provider may be silent: the deadline of `scope`, moved with what it says."""
+    """How long a provider may be silent: until when its next words are waited for."""
 
-    __slots__ = ("_between", "_ends_at", "_first", "scope")
+    __slots__ = ("_between", "ends_at", "first")
 
     def __init__(
-        self, *, whole_ms: int, first_ms: int | None = None, between_ms: int | None = None
+        self, now: float, *, whole_ms: int, first_ms: int | None, between_ms: int | None
     ) -> None:
-        """Wait from now on; None waits as long as the whole may take."""
-        now = anyio.current_time()
-        self._ends_at = now + whole_ms / 1000
+        """Wait from `now` on, a time of the loop's; None waits as long as the whole may take."""
+        self.ends_at = now + whole_ms / 1000
         self._between = None if between_ms is None else between_ms / 1000
-        first = self._ends_at if first_ms is None else now + first_ms / 1000
-        self.scope = anyio.CancelScope(deadline=min(first, self._ends_at))
+        self.first = self.ends_at
+        if first_ms is not None:
+            self.first = min(now + first_ms / 1000, self.ends_at)
 
-    def pause(self) -> None:
-        """Wait for the client, who is another one than the provider."""
-        self.scope.deadline = self._ends_at
-
-    def resume(self) -> None:
-        """Wait for the provider's next words."""
-        if self._between is not None:
-            self.scope.deadline = min(anyio.current_time() + self._between, self._ends_at)
+    def next(self, now: float) -> float:
+        """Return until when to wait for what comes after `now`."""
+        return self.ends_at if self._between is None else min(now + self._between, self.ends_at)
 
 
 async def relayed(
@@ -67,26 +61,37 @@ async def relayed(
     *,
     patience: Patience,
     is_beyond: Callable[[], bool],
+    note_error: Callable[[bytes], None],
 ) -> StreamEnd:
     """Relay a stream to its end, or to where it must not go on, and return which it was.
 
     `is_beyond` tells whether more was written than is held; the event that did it is not
-    relayed. What ends the stream for its reader then is not sent here.
+    relayed. What ends the stream for its reader then is not sent here. `note_error` hears the
+    event that tells of an error; as the first of a stream it is not relayed, because then
+    another provider can still answer.
 
     Raises:
-        UpstreamFailedError: the connection broke off.
+        UpstreamFailedError: the connection broke off, or nothing came in time.
         ProviderFailedError: an event is too large.
     """
-    cutter = EventCutter()
+    cutter, loop = EventCutter(), asyncio.get_running_loop()
     try:
         async for part in received.parts():
-            patience.pause()
-            end = await _passed_on(cutter.cut(part), received, meter, outlet, is_beyond)
+            # What its client takes time for is not the provider's to answer for.
+            received.wait_until(patience.ends_at)
+            end = await _passed_on(
+                cutter.cut(part),
+                received,
+                meter,
+                outlet,
+                is_beyond=is_beyond,
+                note_error=note_error,
+            )
             if end is StreamEnd.FINISHED:
                 await received.drain()
             if end is not None:
                 return end
-            patience.resume()
+            received.wait_until(patience.next(loop.time()))
     except UpstreamFailedError:
         if not meter.is_whole:
             raise
@@ -103,7 +108,9 @@ async def _passed_on(
     received: Received,
     meter: StreamMeter,
     outlet: Outlet,
+    *,
     is_beyond: Callable[[], bool],
+    note_error: Callable[[bytes], None],
 ) -> StreamEnd | None:
     """Relay the events that came together, as far as they may be; None: the stream goes on."""
     passed: list[bytes] = []
@@ -114,7 +121,10 @@ async def _passed_on(
         if is_beyond():
             end = StreamEnd.AT_CEILING
             break
-        if is_for_client:
+        if meter.fault:
+            note_error(event)
+        has_begun = outlet.has_begun or bool(passed)
+        if is_for_client and (has_begun or not meter.fault):
             passed.append(event)
         if meter.fault:
             end = StreamEnd.TOLD_OF_ERROR if is_for_client else StreamEnd.MALFORMED

@@ -75,7 +75,8 @@ class OpenAiChat:
                 fields.pop(name, None)
         if note is not None:
             fields["messages"] = with_note(fields["messages"], note)
-        if request.is_streamed and not request.asks_for_usage:
+        asks = request.is_streamed and not request.asks_for_usage and tier.asks_for_usage
+        if asks:
             options = fields.get("stream_options") or {}
             fields["stream_options"] = {**options, "include_usage": True}
         content = encoded(fields)
@@ -94,7 +95,7 @@ class OpenAiChat:
             content=content,
             input_tokens_max=bounded(tokens, request, tier),
             output_tokens_max=max(caps.values()) * request.choices,
-            strips_usage=request.is_streamed and not request.asks_for_usage,
+            strips_usage=asks,
         )
 
     def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:

@@ -42,6 +42,7 @@ ROUTES = {
     f"{PREFIX}/balances": {"get"},
     f"{PREFIX}/prices": {"get", "put", "delete"},
     f"{PREFIX}/prices/{{version}}": {"get"},
+    f"{PREFIX}/providers": {"get"},
     f"{PREFIX}/upstreams": {"get"},
     f"{PREFIX}/upstreams/{{name}}": {"get"},
     f"{PREFIX}/upstreams/{{name}}/approve": {"post"},

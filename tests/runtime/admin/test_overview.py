@@ -28,6 +28,12 @@ async def test_upstreams_are_shown_as_they_report_themselves(world: World) -> No
     }
 
 
+async def test_model_providers_are_shown_with_their_keys_by_name(world: World) -> None:
+    providers = (await world.get("/providers")).json()["items"]
+
+    assert providers == [{"name": "lab", "keys": [{"from": "LAB_KEY", "state": "out"}]}]
+
+
 async def test_one_upstream_is_shown_with_its_last_words(world: World) -> None:
     found = await world.get("/upstreams/files")
     unknown = await world.get("/upstreams/other")

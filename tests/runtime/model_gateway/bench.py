@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -12,28 +12,36 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from governor.amounts import Amounts, Unit
+from governor.breaker import BreakerTerms
 from governor.budget import Budget
 from governor.call import CallRecord
 from governor.events import Released
 from governor.ids import BudgetId, PrincipalId, ReservationId, SessionId, TenantId, TierName
 from governor.pricing import ModelPrice, PriceList
+from governor.providing.key_ring import KeyTerms
+from governor.retrying import RetryTerms
 from governor.scope import ScopeChain, ScopeKind
+from governor.target import CallKind
 from governor.tiers import ModelTier, TierRule
 from governor.tracker import Tracker
 from governor.turn_policy import TurnPolicy
 from governor.window import Lifetime, Window
 from memory_store.errors import UnknownReservationError
 from memory_store.testing import MemoryLedger
+from runtime.model_gateway.attempts.care import CareTerms, ProviderCares
+from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import ModelFront
+from runtime.model_gateway.front import WIRES, ModelFront
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
+from runtime.model_gateway.translation.translated import by_name
 from tests.runtime.model_gateway.provider_server import ProviderServer, provider_server
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
+from tool_gateway.breakers import Breakers
 from tool_gateway.contention import Contention
 from tool_gateway.errors import HoldEndedError
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -51,6 +59,7 @@ CHAT = "/v1/chat/completions"
 KEPT_NOTHING = KeptPolicy()
 
 Handler = Callable[[httpx.Request], Awaitable[httpx.Response]]
+ASKED_ONCE = CareTerms(retry=RetryTerms(retries=0))
 
 
 def price(*, input_usd: int, output_usd: int) -> ModelPrice:
@@ -111,6 +120,13 @@ class Clock:
     def elapsed_ms(self) -> int:
         return next(self._ticks)
 
+    def below(self, _bound: int) -> int:
+        return 0
+
+    def skip(self, elapsed_ms: int) -> None:
+        """Let so much time pass between two looks."""
+        self._ticks = itertools.count(next(self._ticks) + elapsed_ms)
+
     def fresh(self, prefix: str) -> str:
         return f"{prefix}_{next(self._fresh)}"
 
@@ -162,9 +178,11 @@ class House:
     turnstile: Turnstile
     requests: list[httpx.Request]
     server: ProviderServer
+    cares: ProviderCares
     prices: PriceList = field(default_factory=PriceList)
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
 
     def budget(self, window: Window | None = None, **limits: int) -> None:
         self.ledger.put_budget(
@@ -225,6 +243,31 @@ def authenticated(app: ASGIApp) -> ASGIApp:
     return with_caller
 
 
+@dataclass(frozen=True, kw_only=True)
+class Treated:
+    """How the providers are treated: by default each is asked once, and has no breaker.
+
+    `keys` are the pool of the first provider, `others` where those beside it are, by name.
+    """
+
+    keys: tuple[str, ...] = ()
+    care: CareTerms = ASKED_ONCE
+    breaker: BreakerTerms | None = None
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, clock: Clock) -> tuple[Breakers, ProviderCares]:
+        """Return what is known of the providers at the start."""
+        names, pooled = ("lab", *self.others), [f"KEY_{at}" for at, _ in enumerate(self.keys)]
+        keys = tuple(KeyTerms(name=name) for name in pooled) or self.care.keys
+        terms = {} if self.breaker is None else dict.fromkeys(names, self.breaker)
+        breakers = Breakers(terms, clock=clock, kind=CallKind.MODEL)
+        cares = {**dict.fromkeys(names, self.care), "lab": replace(self.care, keys=keys)}
+        return breakers, ProviderCares(cares, clock=clock, breakers=breakers)
+
+
+TREATED = Treated()
+
+
 @asynccontextmanager
 async def open_house(
     *,
@@ -241,24 +284,26 @@ async def open_house(
     timeouts: Timeouts | None = None,
     output_tokens_min: int = OUTPUT_TOKENS_MIN,
     router: TierRouter | None = None,
+    treated: Treated = TREATED,
     answers: KeptPolicy = KEPT_NOTHING,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     requests: list[httpx.Request] = []
-    ledger, running = Ledger(), RunningCalls()
+    ledger, running, clock = Ledger(), RunningCalls(), Clock()
+    breakers, cares = treated.on(clock)
+    turnstile = Turnstile(contention or Contention(), clock=clock, provider_breakers=breakers)
 
     async def handle(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         return await house.handler(request)
 
-    clock = Clock()
-    turnstile = Turnstile(contention or Contention(), clock=clock)
     async with provider_server(handle) as server:
         spec = ProviderSpec(
             name="lab",
             base_url=base_url or f"http://127.0.0.1:{server.port}/v1",
             api_key=SecretStr(key),
             timeouts=timeouts or Timeouts(whole_ms=timeout_ms),
+            api_keys=tuple(SecretStr(one) for one in treated.keys),
         )
         books = Books(ledger=ledger, clock=clock)
         choosing = Choosing(
@@ -266,15 +311,18 @@ async def open_house(
             rules=rules,
             prices=lambda: house.prices,
             books=books,
+            staying=Staying(cares, clock=clock),
+            wires=by_name(WIRES),
             router=router,
         )
-        async with ProviderPool([spec]) as pool:
+        async with ProviderPool([spec, *more_providers(treated.others)]) as pool:
             models = ModelGateway(
                 books=books,
                 turns=a_gate(books, clock, policy=turns),
                 clock=clock,
                 choosing=choosing,
                 providers=pool,
+                cares=cares,
                 running=running,
                 arguments_kept=kept,
                 policy_version=lambda: "v1",
@@ -286,16 +334,22 @@ async def open_house(
             )
             app = authenticated(front := ModelFront(models, session_of=session_of))
             async with front.running(), client_of(app) as client:
-                house = House(
-                    client=client,
-                    app=app,
-                    ledger=ledger,
-                    running=running,
-                    turnstile=turnstile,
-                    requests=requests,
-                    server=server,
-                )
+                house = House(client, app, ledger, running, turnstile, requests, server, cares)
+                house.clock = clock
                 yield house
+
+
+def more_providers(others: Mapping[str, str]) -> list[ProviderSpec]:
+    """Return the providers beside the first."""
+    return [
+        ProviderSpec(
+            name=name,
+            base_url=base_url,
+            api_key=SecretStr(f"sk-{name}-0123456789abcdef"),
+            timeouts=Timeouts(whole_ms=60_000),
+        )
+        for name, base_url in others.items()
+    ]
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:

@@ -135,7 +135,8 @@ async def test_an_error_that_the_provider_streams_reaches_the_client_as_it_came(
 
     assert response.content == b"".join((*golden.events[:3], error))
     assert house.record.status is CallStatus.UPSTREAM_FAILED
-    assert used >= cost_of(golden.truth, golden.written[2])
+    assert golden.truth.input_tokens + 2 * golden.written[2] <= used
+    assert used <= house.record.estimate.of(COST)
     assert held == 0
 
 
@@ -181,7 +182,7 @@ async def test_a_200_that_is_no_answer_is_a_failure_in_the_clients_own_words(
     assert spent == (house.record.estimate.of(COST), 0)
 
 
-@pytest.mark.parametrize("path", ["messages", "responses", "embeddings"])
+@pytest.mark.parametrize("path", ["responses", "embeddings"])  # messages are translated
 async def test_a_tier_whose_provider_does_not_speak_the_wire_does_not_serve_it(path: str) -> None:
     ask = {"model": "low", "input": "x", "messages": [{"role": "user", "content": "x"}]}
     with anyio.fail_after(SECONDS_MAX):

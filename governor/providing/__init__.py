@@ -1,0 +1,1 @@
+"""What is decided about model providers that fail, refuse, or keep a prompt warm."""

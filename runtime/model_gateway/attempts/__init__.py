@@ -1,0 +1,1 @@
+"""What is done about model providers that fail: retries, keys that rest, sessions that stay."""

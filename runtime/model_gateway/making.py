@@ -1,0 +1,170 @@
+"""The calls that a request is made as: the first, and those that follow where one failed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from governor.admission import AdmissionRequest
+from governor.call import Idempotency, ToolCall
+from governor.ids import CallId, ReservationId, ToolName, TurnId
+from governor.providing.recourse import AnotherTier, NewHold
+from governor.scope import ScopeChain
+from governor.target import CallKind, CallTarget
+from governor.tiers import ModelTier, TierChoice
+from runtime.model_gateway.attempts.care import ProviderCares
+from runtime.model_gateway.choosing import Choosing
+from runtime.model_gateway.job import Job
+from runtime.model_gateway.journey import Journey
+from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.providers.pool import ProviderPool
+from runtime.model_gateway.wires.wire import Wire
+from tool_gateway import telemetry
+from tool_gateway.identity import CallContext
+from tool_gateway.pipeline import EXPIRY_GRACE_MS
+from tool_gateway.ports import Clock
+from tool_gateway.redaction import payload_hash
+
+
+class Making:
+    """Makes calls of requests."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        choosing: Choosing,
+        providers: ProviderPool,
+        cares: ProviderCares,
+        policy_version: Callable[[], str],
+    ) -> None:
+        """Take the parts."""
+        self._clock = clock
+        self._choosing = choosing
+        self._providers = providers
+        self._cares = cares
+        self._policy_version = policy_version
+
+    def first(
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        choice: TierChoice,
+        *,
+        call_id: CallId,
+        note: str | None,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+    ) -> Job:
+        """Return a request as its first call, on the tier that was chosen.
+
+        Raises:
+            InvalidRequestError: the tier cannot serve what the request asks for.
+        """
+        # Held and charged by one list, whichever is in force when the call ends.
+        tier = self._cares.of(choice.tier.provider).known(choice.tier)
+        serving = self._choosing.serving(wire, tier)
+        assert serving is not None, "a tier is only chosen where it serves the client"
+        key = context.idempotency_key
+        call = ToolCall(
+            call_id=call_id,
+            tool=ToolName(tier.model),
+            arguments=request.fields,
+            chain=chain,
+            # A request that names no turn starts one of its own.
+            turn=TurnId(call_id) if context.turn is None else context.turn,
+            idempotency=None
+            if key is None
+            # Hashed as it was asked, so that a tier that `auto` chose anew is no other payload.
+            else Idempotency(key=key, payload_hash=payload_hash(request.model, request.fields)),
+            urgency=context.urgency,
+        )
+        return Job(
+            call=call,
+            session_name=session_name,
+            client=wire,
+            wire=serving,
+            request=request,
+            tier=tier,
+            why=choice.why,
+            note=note,
+            payload=serving.payload(request, tier, note=note),
+            timeout_ms=self._providers.timeouts(tier).whole_ms,
+            started_at_ms=self._clock.now_ms(),
+            policy_version=self._policy_version(),
+        )
+
+    def following(self, choice: TierChoice, job: Job, journey: Journey) -> Job | None:
+        """Return the request as the call that follows `job`; None: the request ends with it.
+
+        `choice` is that of the first call. The one that follows belongs to the same turn. The key
+        of the request goes with it only where nothing was consumed: else the call that consumed
+        something is the one to replay.
+        """
+        tier = self._next_tier(choice.tier, job, journey)
+        if tier is None:
+            return None
+        tier = self._cares.of(tier.provider).known(tier)
+        serving = self._choosing.serving(job.client, tier)
+        assert serving is not None, "a tier only follows where it serves the client"
+        call = replace(
+            job.call,
+            call_id=CallId(self._clock.fresh("call")),
+            tool=ToolName(tier.model),
+            idempotency=job.call.idempotency if journey.keeps_key else None,
+        )
+        return replace(
+            job,
+            call=call,
+            wire=serving,
+            tier=tier,
+            why=f"{journey.why()}; {choice.why}",
+            payload=serving.payload(job.request, tier, note=job.note),
+            timeout_ms=self._providers.timeouts(tier).whole_ms,
+            started_at_ms=self._clock.now_ms(),
+            wanted=None,
+            keep=None,
+            kept=None,
+            legs=tuple(journey.legs),
+        )
+
+    def admission(self, job: Job) -> AdmissionRequest:
+        """Return what the ledger is asked for a call, under a fresh id."""
+        call = job.call
+        return AdmissionRequest(
+            reservation_id=ReservationId(self._clock.fresh("res")),
+            call_id=call.call_id,
+            target=CallTarget(
+                kind=CallKind.MODEL,
+                name=call.tool,
+                upstream=job.tier.provider,
+                tier=job.tier.name,
+            ),
+            chain=call.chain,
+            session_name=job.session_name,
+            estimate=job.estimate,
+            turn=call.turn,
+            now_ms=job.started_at_ms,
+            expires_at_ms=job.started_at_ms + job.timeout_ms + EXPIRY_GRACE_MS,
+            idempotency=call.idempotency,
+            # It has its slot, so nothing stands between the hold and the first byte.
+            leaves_at_once=True,
+        )
+
+    def _next_tier(self, named: ModelTier, job: Job, journey: Journey) -> ModelTier | None:
+        match journey.recourse:
+            case NewHold():
+                return job.tier
+            case AnotherTier(is_for_size=is_for_size):
+                tier = self._choosing.next_after(
+                    named,
+                    job.request,
+                    job.client,
+                    tried=journey.tried,
+                    is_for_size=is_for_size,
+                )
+                if tier is not None:
+                    why = journey.legs[-1].why
+                    telemetry.count_fallback(provider=job.tier.provider, reason=why)
+                return tier
+            case _:
+                return None

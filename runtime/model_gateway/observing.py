@@ -1,0 +1,109 @@
+"""One call as it is watched: its span, the times of its stream, and the words it is told in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+
+from opentelemetry.trace import Span
+
+from governor.amounts import Unit
+from governor.target import CallKind
+from governor.usage import Usage
+from runtime.model_gateway.job import Job, Progress
+from runtime.model_gateway.said import Said
+from runtime.model_gateway.streams.relay import Outlet
+from runtime.model_gateway.telemetry import (
+    SAMPLED_EVERY,
+    Inference,
+    InferenceEnd,
+    TimedOutlet,
+    note_end,
+    span_of,
+)
+from runtime.model_gateway.translation.translated import TranslatedWire
+from tool_gateway import telemetry
+
+
+@dataclass(slots=True)
+class Watched:
+    """A call under way; its stream goes to `outlet`."""
+
+    job: Job
+    inference: Inference
+    span: Span | None
+    outlet: Outlet
+    timed: TimedOutlet | None
+    said: Said | None
+
+    def note_end(self, progress: Progress, usage: Usage | None, *, wall_ms: int) -> None:
+        """Count and note how it ended."""
+        telemetry.count_ended(
+            kind=CallKind.MODEL.value,
+            backend=self.job.tier.provider,
+            status=progress.status,
+            wall_ms=wall_ms,
+        )
+        if self.job.kept is not None:
+            return
+        if self.said is not None and progress.answer is not None:
+            self.said.hear(progress.answer.content)
+        measured = None if usage is None else usage.measured.by_unit
+        end = InferenceEnd(
+            status=progress.status,
+            tokens=progress.tokens,
+            cost_microusd=None if measured is None else measured.get(Unit.COST_MICROUSD),
+            wall_ms=wall_ms,
+            first_ms=None if self.timed is None else self.timed.first_ms,
+            said=self.said,
+        )
+        note_end(self.inference, end, self.span)
+
+
+class Watching:
+    """Watches the calls of one gateway."""
+
+    def __init__(self, elapsed_ms: Callable[[], int]) -> None:
+        """Take the clock that spans of time are read from."""
+        self._elapsed_ms = elapsed_ms
+        self._streams = count()
+
+    @contextmanager
+    def watched(self, job: Job, outlet: Outlet) -> Iterator[Watched]:
+        """Yield a call that is about to be sent; its span ends with the block."""
+        inference = _inference(job)
+        # What was kept is answered without a model.
+        with span_of(inference) if job.kept is None else nullcontext() as span:
+            said = None if span is None else Said()
+            if not job.request.is_streamed:
+                yield Watched(job, inference, span, outlet, None, said)
+                return
+            is_sampled = next(self._streams) % SAMPLED_EVERY == 0
+            timed = TimedOutlet(
+                outlet,
+                elapsed_ms=self._elapsed_ms,
+                sampled=inference if is_sampled else None,
+                said=said,
+            )
+            yield Watched(job, inference, span, _told(job, timed), timed, said)
+
+
+def _told(job: Job, outlet: Outlet) -> Outlet:
+    """Return where the provider's events go, to be told in the client's words if need be."""
+    if not isinstance(job.wire, TranslatedWire):
+        return outlet
+    return job.wire.outlet(outlet, job.request, now_ms=job.started_at_ms)
+
+
+def _inference(job: Job) -> Inference:
+    return Inference(
+        call_id=job.call.call_id,
+        session=job.session_name,
+        wire=job.payload.request.wire,
+        provider=job.tier.provider,
+        tier=job.tier.name,
+        model=job.tier.model,
+        output_tokens_max=job.payload.output_tokens_max,
+        choices=job.request.choices,
+        is_streamed=job.request.is_streamed,
+    )

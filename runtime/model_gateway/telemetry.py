@@ -1,0 +1,247 @@
+"""Spans and metrics of model calls by the semantic conventions for generative AI.
+
+Nothing of what was asked or answered is in them. The labels of metrics are what the operator
+configured or words of ours, so that no client can make more of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from governor.call import CallStatus
+from runtime.model_gateway.measured import Measured, Metered
+from runtime.model_gateway.model_request import WireName
+from runtime.model_gateway.said import Said
+from runtime.model_gateway.streams.relay import Outlet
+
+_tracer = trace.get_tracer("flyball.model_gateway")
+_meter = metrics.get_meter("flyball.model_gateway")
+_NO_SPAN: AbstractContextManager[Span | None] = nullcontext()
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = tuple(4**power for power in range(14))
+
+_duration = _meter.create_histogram(
+    "gen_ai.client.operation.duration",
+    unit="s",
+    description="GenAI operation duration.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+_tokens = _meter.create_histogram(
+    "gen_ai.client.token.usage",
+    unit="{token}",
+    description="Number of input and output tokens used.",
+    explicit_bucket_boundaries_advisory=_TOKENS,
+)
+_first_chunk = _meter.create_histogram(
+    "gen_ai.client.operation.time_to_first_chunk",
+    unit="s",
+    description="Time to receive the first chunk of a stream.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+_between_chunks = _meter.create_histogram(
+    "gen_ai.client.operation.time_per_output_chunk",
+    unit="s",
+    description="Time per output chunk after the first, of one stream in some.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+_costs_microusd: dict[tuple[str, str], int] = {}
+
+
+def _costs(_: CallbackOptions) -> Iterable[Observation]:
+    for (tier, backend), cost_microusd in tuple(_costs_microusd.items()):
+        yield Observation(cost_microusd, {"tier": tier, "backend": backend})
+
+
+_meter.create_observable_counter(
+    "flyball_model_cost_microusd",
+    callbacks=[_costs],
+    description="What model calls were charged",
+)
+
+# Noting each chunk of each stream would cost more than relaying it.
+SAMPLED_EVERY = 16
+# By the conventions these words are for these providers; any other is told by what it speaks.
+_KNOWN_PROVIDERS = frozenset(
+    {
+        *("anthropic", "aws.bedrock", "azure.ai.inference", "azure.ai.openai", "cohere"),
+        *("deepseek", "gcp.gemini", "gcp.gen_ai", "gcp.vertex_ai", "groq", "ibm.watsonx.ai"),
+        *("mistral_ai", "moonshot_ai", "openai", "perplexity", "x_ai"),
+    }
+)
+_OPERATIONS = {WireName.OPENAI_EMBEDDINGS: "embeddings"}
+_FAULTS = frozenset(CallStatus) - {CallStatus.OK, CallStatus.LIMIT_HIT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """What is known of a model call before it runs; `wire` is the one that the provider speaks."""
+
+    call_id: str
+    session: str
+    wire: WireName
+    provider: str
+    tier: str
+    model: str
+    output_tokens_max: int
+    choices: int
+    is_streamed: bool
+
+    @property
+    def labels(self) -> "Labels":
+        """Return what the metrics of the call are counted under."""
+        return _labels(self.wire, self.provider, self.model, self.tier)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of one tier's calls on one wire; they are only ever read."""
+
+    all: Mapping[str, str]
+    of_input: Mapping[str, str]
+    of_output: Mapping[str, str]
+
+
+@lru_cache(maxsize=1_024)
+def _labels(wire: WireName, provider: str, model: str, tier: str) -> Labels:
+    common = {
+        "gen_ai.operation.name": _OPERATIONS.get(wire, "chat"),
+        "gen_ai.provider.name": _provider_name(provider, wire),
+        "gen_ai.request.model": model,
+        "flyball.tier": tier,
+    }
+    of_input = {**common, "gen_ai.token.type": "input"}
+    return Labels(common, of_input, {**common, "gen_ai.token.type": "output"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceEnd:
+    """How a model call ended; None is unknown."""
+
+    status: CallStatus
+    tokens: Metered
+    cost_microusd: int | None
+    wall_ms: int
+    first_ms: int | None = None
+    said: Said | None = None
+
+
+def span_of(inference: Inference) -> AbstractContextManager[Span | None]:
+    """Return the span of a call, to be entered; None where nobody collects spans."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return _NO_SPAN
+    labels = inference.labels.all
+    attributes: dict[str, str | int | bool] = {
+        **labels,
+        "gen_ai.conversation.id": inference.session,
+        "gen_ai.request.stream": inference.is_streamed,
+        "flyball.call_id": inference.call_id,
+        "flyball.provider": inference.provider,
+    }
+    if inference.output_tokens_max:
+        attributes["gen_ai.request.max_tokens"] = inference.output_tokens_max
+    if inference.choices > 1:
+        attributes["gen_ai.request.choice.count"] = inference.choices
+    name = f"{labels['gen_ai.operation.name']} {inference.model}"
+    return _tracer.start_as_current_span(name, kind=SpanKind.CLIENT, attributes=attributes)
+
+
+def note_end(inference: Inference, end: InferenceEnd, span: Span | None) -> None:
+    """Count how a call ended, and note it on its span."""
+    labels = inference.labels
+    fault = {"error.type": end.status.value} if end.status in _FAULTS else {}
+    _duration.record(end.wall_ms / 1000, {**labels.all, **fault} if fault else labels.all)
+    if isinstance(end.tokens, Measured):
+        _tokens.record(end.tokens.input_tokens, labels.of_input)
+        if end.tokens.output_tokens:
+            _tokens.record(end.tokens.output_tokens, labels.of_output)
+    if end.cost_microusd:
+        where = (inference.tier, inference.provider)
+        _costs_microusd[where] = _costs_microusd.get(where, 0) + end.cost_microusd
+    if end.first_ms is not None:
+        _first_chunk.record(end.first_ms / 1000, labels.all)
+    if span is not None and span.is_recording():
+        span.set_attributes({**_told_of(end), **fault})
+        if fault:
+            span.set_status(Status(StatusCode.ERROR))
+
+
+def _told_of(end: InferenceEnd) -> Mapping[str, str | int | float | Sequence[str]]:
+    told: dict[str, str | int | float | Sequence[str]] = {}
+    if isinstance(end.tokens, Measured):
+        told |= {
+            "gen_ai.usage.input_tokens": end.tokens.input_tokens,
+            "gen_ai.usage.output_tokens": end.tokens.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": end.tokens.cached_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": end.tokens.cache_write_tokens,
+            "flyball.usage_source": end.tokens.source.value,
+        }
+    if end.cost_microusd is not None:
+        told["flyball.cost_microusd"] = end.cost_microusd
+    if end.first_ms is not None:
+        told["gen_ai.response.time_to_first_chunk"] = end.first_ms / 1000
+    if end.said is not None:
+        said = {
+            "gen_ai.response.model": end.said.model,
+            "gen_ai.response.id": end.said.answer_id,
+            "gen_ai.response.finish_reasons": end.said.finish_reasons or None,
+        }
+        told |= {name: value for name, value in said.items() if value is not None}
+    return told
+
+
+def _provider_name(provider: str, wire: WireName) -> str:
+    if provider in _KNOWN_PROVIDERS:
+        return provider
+    return "anthropic" if wire is WireName.ANTHROPIC_MESSAGES else "openai"
+
+
+class TimedOutlet:
+    """Notes when the events of a stream leave for the client."""
+
+    __slots__ = (
+        *("_before_ms", "_began_ms", "_elapsed_ms", "_labels", "_outlet", "_said"),
+        "first_ms",
+    )
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        *,
+        elapsed_ms: Callable[[], int],
+        sampled: Inference | None,
+        said: Said | None = None,
+    ) -> None:
+        """Take where the events go, and who hears them.
+
+        The time between them is noted of a call that is `sampled`.
+        """
+        self._outlet = outlet
+        self._said = said
+        self._elapsed_ms = elapsed_ms
+        self._labels = None if sampled is None else sampled.labels.all
+        self._began_ms = elapsed_ms()
+        self._before_ms = 0
+        self.first_ms: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether the client was sent anything."""
+        return self._outlet.has_begun
+
+    async def relay(self, events: bytes) -> None:
+        """Send whole events."""
+        if self._said is not None:
+            self._said.hear(events)
+        if self.first_ms is None:
+            self._before_ms = self._elapsed_ms()
+            self.first_ms = self._before_ms - self._began_ms
+        elif self._labels is not None:
+            now_ms = self._elapsed_ms()
+            _between_chunks.record((now_ms - self._before_ms) / 1000, self._labels)
+            self._before_ms = now_ms
+        await self._outlet.relay(events)

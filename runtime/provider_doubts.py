@@ -1,0 +1,81 @@
+"""Model providers of a valid configuration: how each is treated, and what would not do as said."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from runtime.configuration.care import BreakerTable
+from runtime.configuration.model import Config
+from runtime.configuration.models import Provider
+from runtime.doubts import Doubt
+from runtime.model_gateway.model_request import WireName
+from runtime.model_gateway.providers.spec import ProviderSpec
+from runtime.model_gateway.translation.translation import translation_for
+
+
+def told_of(provider: Provider) -> str:
+    """Return how a provider is treated, in a line; of its keys the names of their variables."""
+    parts = urlsplit(provider.base_url)
+    keys = provider.key_names
+    times = [
+        f"{provider.timeout_ms} ms in all",
+        *_stated("to connect", provider.connect_ms),
+        *_stated("to the first token", provider.first_token_ms),
+        *_stated("between tokens", provider.between_tokens_ms),
+    ]
+    breaker = provider.breaker
+    return "; ".join(
+        (
+            f"{provider.kind} at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}",
+            f"speaks {', '.join(provider.spoken)}",
+            f"keys from {', '.join(keys)}" if keys else "no key",
+            f"at most {provider.retries} retries",
+            ", ".join(times),
+            f"left alone if {breaker.failures_percent} % of {breaker.calls_min} or more calls fail"
+            if isinstance(breaker, BreakerTable)
+            else "never left alone",
+        )
+    )
+
+
+def doubts_about_providers(config: Config, specs: Sequence[ProviderSpec]) -> Iterator[Doubt]:
+    """Yield what of the providers and of fallbacks would not do what the file says."""
+    for provider, spec in zip(config.provider, specs, strict=True):
+        yield from _keys(provider, spec)
+    yield from _fallbacks(config)
+
+
+def _stated(words: str, value_ms: int | None) -> list[str]:
+    return [] if value_ms is None else [f"{value_ms} ms {words}"]
+
+
+def _keys(provider: Provider, spec: ProviderSpec) -> Iterator[Doubt]:
+    what = f"provider {provider.name}"
+    if len(set(spec.keys)) < len(spec.keys):
+        told = "two variables of api_keys_from hold the same key, which has its limits only once"
+        yield Doubt(f"{what} keys", told)
+    if spec.keys != (None,) and provider.base_url.startswith("http://") and not _is_local(provider):
+        told = "its key is sent without encryption; use https://, or a server on this machine"
+        yield Doubt(f"{what} base_url", told)
+
+
+def _is_local(provider: Provider) -> bool:
+    host = urlsplit(provider.base_url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _fallbacks(config: Config) -> Iterator[Doubt]:
+    spoken = {provider.name: tuple(map(WireName, provider.spoken)) for provider in config.provider}
+    wires = {tier.name: spoken[tier.provider] for tier in config.tier}
+    for tier in config.tier:
+        for name in tier.fallback:
+            its, wanted = wires[name], wires[tier.name]
+            if not any(wire in its or translation_for(wire, its) for wire in wanted):
+                told = (
+                    f"{name} is never asked in its place: it speaks {', '.join(its)}, and nothing "
+                    f"of {', '.join(wanted)} is translated into that"
+                )
+                yield Doubt(f"tier {tier.name} fallback {name}", told)
