@@ -132,7 +132,7 @@ async def _take_whole(job: Job, progress: Progress, received: Received, *, now_m
     )
     verdict = verdict_on_refused(job.wire, refused, job.payload, job.tier)
     progress.note(_told(job, verdict, content))
-    if job.payload.strips_usage:
+    if job.payload.strips_usage or isinstance(job.wire, TranslatedWire):
         progress.refuses_usage = _USAGE_OPTION in said_in(content).complaint.message
 
 

@@ -298,10 +298,11 @@ class ModelGateway:
                 )
                 usage = _usage(job, progress, wall_ms=wall_ms)
                 record = self._record(job, progress, usage=usage, estimate=reserved.amount)
+                settled = await self._books.end(reserved.reservation.reservation_id, record)
+                # After the settlement, which what is told of a call can only hinder.
                 watched.note_end(progress, usage, wall_ms=wall_ms)
                 if usage is not None and job.kept is None:
                     self._doubts.note(job.tier.provider, progress.tokens)
-                settled = await self._books.end(reserved.reservation.reservation_id, record)
                 await self._tell_router(job, record, usage, wall_ms=wall_ms)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)

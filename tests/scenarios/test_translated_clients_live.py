@@ -45,6 +45,11 @@ kind = "anthropic"
 base_url = "{url}"
 api_key_from = "SCRIPTED_KEY"
 
+[[provider]]
+name = "plain"
+kind = "local"
+base_url = "{url}"
+
 [[tier]]
 name = "claude"
 provider = "claudes"
@@ -75,6 +80,21 @@ output_tokens_max = 3
 input_usd_per_mtok = "1"
 output_usd_per_mtok = "2"
 
+[[tier]]
+name = "either"
+provider = "claudes"
+model = "claude-first"
+fallback = ["gpt"]
+input_usd_per_mtok = "1"
+output_usd_per_mtok = "2"
+
+[[tier]]
+name = "plain"
+provider = "plain"
+model = "llama"
+input_usd_per_mtok = "1"
+output_usd_per_mtok = "2"
+
 [[budget]]
 id = "purse"
 scope = "tenant"
@@ -88,6 +108,16 @@ class House:
 
     sidecar: SidecarProcess
     upstream: Upstream
+    sessions: int = 0
+    # Of the last call that answered: the clients themselves show no headers.
+    last_call: str = ""
+
+    async def _hear(self, response: Any) -> None:
+        self.last_call = response.headers.get("flyball-call", self.last_call)
+
+    def _session(self) -> dict[str, str]:
+        self.sessions += 1
+        return {"Flyball-Session": f"session-{self.sessions}"}
 
     @property
     def _agents(self) -> str:
@@ -95,20 +125,38 @@ class House:
 
     def openai(self) -> openai.AsyncOpenAI:
         token = self.sidecar.token("agent")
-        return openai.AsyncOpenAI(base_url=f"{self._agents}/v1", api_key=token, max_retries=0)
+        return openai.AsyncOpenAI(
+            base_url=f"{self._agents}/v1",
+            api_key=token,
+            max_retries=0,
+            default_headers=self._session(),
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
+        )
 
     def anthropic(self) -> anthropic.AsyncAnthropic:
         token = self.sidecar.token("agent")
-        return anthropic.AsyncAnthropic(base_url=self._agents, api_key=token, max_retries=0)
+        return anthropic.AsyncAnthropic(
+            base_url=self._agents,
+            api_key=token,
+            max_retries=0,
+            default_headers=self._session(),
+            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
+        )
 
     def last_path(self) -> str:
         return self.upstream.received[-1].path
 
     async def charged(self) -> tuple[int, int]:
-        """Return what the last call was charged, in tokens."""
+        """Return what the last call was charged, in tokens, once it is recorded.
+
+        A client may leave a stream at its last event, before the call has ended.
+        """
         async with self.sidecar.admin() as admin:
-            answer = await admin.get("calls", params={"tenant": "default", "limit": 1})
-        charged = answer.json()["items"][0]["charged"]
+            answer = await admin.get(f"calls/{self.last_call}")
+            while answer.status_code == 404:
+                await anyio.sleep(0.02)
+                answer = await admin.get(f"calls/{self.last_call}")
+        charged = answer.json()["charged"]
         return charged["input_tokens"], charged["output_tokens"]
 
 
@@ -348,18 +396,18 @@ async def test_what_the_provider_cannot_be_told_is_refused_before_anything_is_se
 
 
 async def test_refusals_of_the_other_provider_raise_the_clients_own_errors(house: House) -> None:
-    slow = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    strange = {"type": "error", "error": {"type": "invalid_request_error", "message": "no such"}}
     full = {"error": {"message": "too long", "type": "invalid_request_error", "code": "x"}}
-    house.upstream.plays(failing(429, slow, retry_after="7"), failing(400, full))
+    house.upstream.plays(failing(400, strange), failing(400, full))
 
     with anyio.fail_after(SECONDS_MAX):
         async with house.openai() as client, house.anthropic() as other:
-            with pytest.raises(openai.RateLimitError, match="slow down") as limited:
+            with pytest.raises(openai.BadRequestError, match="no such") as unfit:
                 await client.chat.completions.create(model="claude", messages=HI)
             with pytest.raises(anthropic.BadRequestError, match="too long") as refused:
                 await other.messages.create(model="gpt", max_tokens=5, messages=HI)
 
-    assert limited.value.response.headers["retry-after"] == "7"
+    assert (unfit.value.type, unfit.value.param) == ("invalid_request_error", None)
     assert refused.value.type == "invalid_request_error"
 
 
@@ -374,3 +422,43 @@ async def test_auto_is_a_tier_that_can_be_told_the_request(house: House) -> None
 
     assert translated == "/v1/messages"
     assert house.last_path() == "/v1/chat/completions"
+
+
+async def test_a_fallback_speaks_its_own_wire(house: House) -> None:
+    broken = {"type": "error", "error": {"type": "api_error", "message": "broken"}}
+    house.upstream.plays(failing(500, broken), answering(completion()))
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with house.openai() as client:
+            answer = await client.chat.completions.create(model="either", messages=HI)
+        async with house.anthropic() as other:
+            house.upstream.plays(failing(500, broken), in_pieces(CHAT[0].content, 1_000))
+            async with other.messages.stream(model="either", max_tokens=64, messages=HI) as stream:
+                said = await stream.get_final_text()
+
+    assert answer.choices[0].message.content == "Hello there." == said
+    paths = [request.path for request in house.upstream.received]
+    assert paths == ["/v1/messages", "/v1/chat/completions"] * 2
+
+
+async def test_a_server_that_knows_no_usage_of_streams_is_asked_without(house: House) -> None:
+    unknown = {
+        "error": {"message": "Unknown field: stream_options", "type": "invalid_request_error"}
+    }
+    silent = next(golden for golden in CHAT if golden.name == "no usage")
+    house.upstream.plays(failing(400, unknown), in_pieces(silent.content, 1_000))
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with (
+            house.anthropic() as client,
+            client.messages.stream(model="plain", max_tokens=64, messages=HI) as stream,
+        ):
+            said = await stream.get_final_text()
+        charged = await house.charged()
+
+    assert said == silent.text
+    # Nobody reported it, so it is charged by a bound.
+    assert charged >= truth_of(silent)
+    first, second = house.upstream.received
+    assert first.body["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in second.body

@@ -37,8 +37,8 @@ _EFFORTS = ((16_384, "high"), (4_096, "medium"), (0, "low"))
 Fields = dict[str, Any]
 
 
-def chat_request(messages: Mapping[str, Any]) -> Fields:
-    """Return the request in chat's fields; a stream of it reports its usage.
+def chat_request(messages: Mapping[str, Any], *, asks_for_usage: bool = True) -> Fields:
+    """Return the request in chat's fields; a stream of it is asked for its usage, or is not.
 
     Raises:
         InvalidRequestError: a field cannot be said there.
@@ -53,7 +53,9 @@ def chat_request(messages: Mapping[str, Any]) -> Fields:
         if messages.get(name) is not None:
             fields[name] = messages[name]
     if messages.get("stream"):
-        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields["stream"] = True
+        if asks_for_usage:
+            fields["stream_options"] = {"include_usage": True}
     if messages.get("stop_sequences"):
         fields["stop"] = messages["stop_sequences"]
     user = table(messages.get("metadata"), where="metadata").get("user_id")

@@ -51,7 +51,11 @@ class TranslatedWire:
         Raises:
             InvalidRequestError: it cannot be said in them, or the tier does not serve it.
         """
-        content = self._translation.request(request, output_tokens_max=tier.output_tokens_max)
+        content = self._translation.request(
+            request,
+            output_tokens_max=tier.output_tokens_max,
+            asks_for_usage=tier.asks_for_usage,
+        )
         # Of the client's headers none is relayed: they are about its own wire.
         translated = self._provider.parse(content, headers={})
         return self._provider.payload(

@@ -40,10 +40,13 @@ class Translation:
     client: WireName
     provider: WireName
 
-    def request(self, request: ModelRequest, *, output_tokens_max: int) -> bytes:
+    def request(
+        self, request: ModelRequest, *, output_tokens_max: int, asks_for_usage: bool = True
+    ) -> bytes:
         """Return the body that asks the provider for what the client asks for.
 
-        `output_tokens_max` is told where the client leaves it open and the provider must know.
+        `output_tokens_max` is told where the client leaves it open and the provider must know;
+        a stream is asked for its usage unless `asks_for_usage` says that it cannot be.
 
         Raises:
             InvalidRequestError: a field cannot be said in the provider's words.
@@ -51,7 +54,7 @@ class Translation:
         if self.provider is WireName.ANTHROPIC_MESSAGES:
             fields = messages_request(request.fields, output_tokens_max=output_tokens_max)
         else:
-            fields = chat_request(request.fields)
+            fields = chat_request(request.fields, asks_for_usage=asks_for_usage)
         # Escaped to ASCII; it is read and written once more by the provider's own wire.
         return json.dumps(fields).encode()
 
