@@ -73,6 +73,20 @@ model = "claude-dear"
 input_usd_per_mtok = "1000"
 output_usd_per_mtok = "1000"
 
+# Its key rests after it was told to wait, which is to hinder no other test.
+[[provider]]
+name = "scripted-limited"
+kind = "anthropic"
+base_url = "{url}"
+api_key_from = "SCRIPTED_KEY"
+
+[[tier]]
+name = "limited-claude"
+provider = "scripted-limited"
+model = "claude-limited"
+input_usd_per_mtok = "1"
+output_usd_per_mtok = "2"
+
 [[budget]]
 id = "purse"
 scope = "session"
@@ -443,7 +457,7 @@ async def test_what_providers_refuse_raises_the_clients_own_errors(house: House)
                 await other.messages.create(model="claude", max_tokens=-5, **ask)
             house.upstream.plays(failing(429, overloaded, retry_after="7"))
             with pytest.raises(anthropic.RateLimitError) as limited:
-                await other.messages.create(model="claude", max_tokens=5, **ask)
+                await other.messages.create(model="limited-claude", max_tokens=5, **ask)
 
     assert limited.value.response.headers["retry-after"] == "7"
     assert limited.value.type == "rate_limit_error"
