@@ -216,7 +216,11 @@ class ModelGateway:
     def _with_kept(self, job: Job, wishes: Wishes) -> Job:
         """Return the job with the answer that was kept to the same request, where there is one."""
         keep = self._kept_answers.keep_for(
-            job.request, job.tier, job.call.chain, cache_control=wishes.cache_control
+            job.request,
+            job.tier,
+            job.call.chain,
+            path=job.wire.path,
+            cache_control=wishes.cache_control,
         )
         kept = self._kept_answers.find(keep, now_ms=job.started_at_ms)
         return job if keep is None else replace(job, keep=keep, kept=kept)

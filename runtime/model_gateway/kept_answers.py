@@ -98,14 +98,18 @@ class KeptAnswers:
         tier: ModelTier,
         chain: ScopeChain,
         *,
+        path: str,
         cache_control: str | None,
     ) -> Keep | None:
-        """Return what the answer to a request is kept under; None: it is not."""
+        """Return what the answer to a request is kept under; None: it is not.
+
+        `path` is what the provider is asked at: one wire has several, with the same requests.
+        """
         asked = _directives(cache_control)
         if _NOT_STORED in asked or not self._is_kept(request):
             return None
         return Keep(
-            key=_key(request, tier, chain, kept_for=self._policy.kept_for),
+            key=_key(request, tier, chain, path=path, kept_for=self._policy.kept_for),
             may_find=_ASKED_ANEW not in asked,
             output_tokens_wanted=_output_wanted(request, tier),
         )
@@ -167,10 +171,12 @@ class KeptAnswers:
             self._bytes -= len(dropped.content) + _ENTRY_BYTES
 
 
-def _key(request: ModelRequest, tier: ModelTier, chain: ScopeChain, *, kept_for: KeptFor) -> str:
+def _key(
+    request: ModelRequest, tier: ModelTier, chain: ScopeChain, *, path: str, kept_for: KeptFor
+) -> str:
     """Return the name of an answer: of who asks, whom, and for what, without what we add."""
     who = (chain.tenant, chain.agent if kept_for is KeptFor.AGENT else None)
-    whom = (request.wire.value, tier.name, tier.provider, tier.model, tier.output_tokens_max)
+    whom = (request.wire.value, path, tier.name, tier.provider, tier.model, tier.output_tokens_max)
     asked = {name: value for name, value in request.fields.items() if name != "model"}
     whole = msgspec.json.encode([who, whom, asked, dict(request.headers)], order="deterministic")
     return sha256(whole).hexdigest()

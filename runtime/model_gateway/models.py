@@ -42,6 +42,8 @@ def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]
                 "input_microusd_per_mtok": price.input_microusd_per_mtok,
                 "output_microusd_per_mtok": price.output_microusd_per_mtok,
                 "cached_input_microusd_per_mtok": price.cached_input_microusd_per_mtok,
+                "cache_write_microusd_per_mtok": price.cache_write_microusd_per_mtok,
+                "cache_write_1h_microusd_per_mtok": price.cache_write_1h_microusd_per_mtok,
             },
         }
     # Nobody told when a tier was made; the official clients insist on a time.

@@ -67,6 +67,7 @@ class Running:
         usage = answer["flyball"]["usage"]
         record = await self.ask("GET", f"calls/{answer['flyball']['call_id']}")
         assert record["charged"]["cost_microusd"] == usage["cost_microusd"]
+        assert record["usage_source"] == answer["flyball"]["usage_source"] == "provider"
         each, rest = divmod(usage["cost_microusd"], usage["input_tokens"])
         assert rest == 0
         return each, record["price_version"]

@@ -48,13 +48,15 @@ def _is_priced(extra: Extra, tier: ModelTier) -> bool:
 
 
 def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:
-    """Return the most input tokens: those that were counted, or the whole context of the model.
+    """Return the most input tokens: those that were counted, at most the context of the model.
 
     Raises:
         InvalidRequestError: something cannot be counted, and the context is not known.
     """
     if not request.uncounted:
-        return tokens
+        # A model that reads less refuses what is longer, so no more than that is billed.
+        most = tier.context_tokens_max if request.has_bounded_input else None
+        return tokens if most is None else min(tokens, most)
     if tier.context_tokens_max is not None:
         return tier.context_tokens_max
     one = request.uncounted[0]

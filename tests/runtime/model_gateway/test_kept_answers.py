@@ -44,8 +44,9 @@ def found(
     now_ms: int = 10,
     cache_control: str | None = None,
     model: str = "plain",
+    path: str = "/chat/completions",
 ) -> bytes | None:
-    keep = answers.keep_for(request, a_tier(model), chain, cache_control=cache_control)
+    keep = answers.keep_for(request, a_tier(model), chain, path=path, cache_control=cache_control)
     kept = answers.find(keep, now_ms=now_ms)
     return None if kept is None else kept.content
 
@@ -60,7 +61,8 @@ def keep(
     held: int = 4_096,
     cache_control: str | None = None,
 ) -> None:
-    kept = answers.keep_for(request, a_tier(), chain, cache_control=cache_control)
+    path = "/chat/completions"
+    kept = answers.keep_for(request, a_tier(), chain, path=path, cache_control=cache_control)
     payload = a_payload(request, held=held)
     answers.keep(kept, content, payload=payload, is_stream=False, call_id=CALL, now_ms=now_ms)
 
@@ -117,6 +119,7 @@ def test_another_word_another_model_or_another_header_is_another_request() -> No
     assert found(answers, asking("hi!")) is None
     assert found(answers, asking(stream=True)) is None
     assert found(answers, asking(), model="other") is None
+    assert found(answers, asking(), path="/messages/count_tokens") is None
     assert found(answers, replace(asking(), headers={"anthropic-beta": "x"})) is None
     assert found(answers, replace(asking(), model="low")) == b"{}"
 

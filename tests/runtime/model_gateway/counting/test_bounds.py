@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runtime.model_gateway.counting.output import tokens_bound
 from runtime.model_gateway.counting.texts import _NEVER_GROWS, _grown_bytes, growth
 from runtime.model_gateway.measured import Produced
+from runtime.model_gateway.wires.openai_chat import OpenAiChat
 from tests.runtime.model_gateway.counting.tokenizer_files import (
     BYTE_LEVEL,
     BYTES_ALONE,
@@ -23,6 +24,7 @@ from tests.runtime.model_gateway.counting.tokenizer_files import (
 from tests.runtime.model_gateway.counting.world import (
     a_payload,
     a_request,
+    a_tier,
     bound_of,
     compact,
     wrote,
@@ -198,3 +200,15 @@ def test_what_is_never_looked_at_never_grows() -> None:
 
     assert len(skipped) > 50_000
     assert [one for one in skipped if _grown_bytes.__wrapped__(one) > len(one.encode())] == []
+
+
+def test_no_more_is_held_for_a_long_prompt_than_its_model_can_read() -> None:
+    wire = OpenAiChat()
+    body = {"model": "low", "messages": [{"role": "user", "content": "x" * 2_000_000}]}
+    request = wire.parse(compact(body), headers={})
+
+    open_ended = wire.payload(request, a_tier())
+    stated = wire.payload(request, a_tier(context_tokens_max=128_000))
+
+    assert open_ended.input_tokens_max > 2_000_000
+    assert stated.input_tokens_max == 128_000
