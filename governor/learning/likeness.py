@@ -33,10 +33,12 @@ class Landmarks:
 
     def likeness_of(self, row: Rows) -> Rows:
         """Return how alike one row is to each landmark; zeros in the row cost nothing."""
-        held = np.flatnonzero(row)
-        parts = row[held]
-        distances = self.squares + parts @ parts - 2.0 * (parts @ self.columns[held])
-        return _near(distances)
+        # What stands at the front is taken as it lies: picking columns one by one copies them.
+        front = int((row == 0).argmax()) if (row == 0).any() else len(row)
+        held = front + np.flatnonzero(row[front:])
+        likened = row[:front] @ self.columns[:front] + row[held] @ self.columns[held]
+        distances = self.squares + row @ row - 2.0 * likened
+        return _near(distances.astype(np.float32, copy=False))
 
 
 def _near(distances: Rows) -> Rows:
