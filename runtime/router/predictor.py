@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
 from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 from governor.retrieval.vectors import StaticVectors
@@ -17,7 +18,8 @@ class OutcomeRow:
 
     `scores` and `costs_microusd` hold only the tiers of which they are known: all of them in
     recorded outcomes, usually one in the log of a router. `weights` counts a tier's outcome more
-    or less often than once, as by its inverse propensity.
+    or less often than once, as by its inverse propensity. `features` stand for text and state
+    where those were read before and not kept.
     """
 
     text: str
@@ -25,6 +27,7 @@ class OutcomeRow:
     costs_microusd: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict)
     state: SessionState = NO_STATE
+    features: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,17 @@ class RouterModel:
 
     def predict(self, text: str, state: SessionState = NO_STATE) -> Forecast:
         """Return what each tier would make of a prompt."""
-        found, context = self.learned.forecast_of(self._reader.read(text, state))
+        return self.forecast(self._reader.read(text, state))
+
+    def forecast(self, features: Rows) -> Forecast:
+        """Return what each tier would make of a prompt that was read before.
+
+        Raises:
+            ValueError: it was read in another way than the model has learned.
+        """
+        if features.shape != (self._reader.widths.total,):
+            raise ValueError("the features are not those that the model has learned")
+        found, context = self.learned.forecast_of(features)
         tiers = {
             tier: TierForecast(
                 quality=float(found.quality[0, at]),
@@ -101,7 +114,7 @@ def fit(
     reader = PromptReader(vectors)
     read = np.empty((len(rows), reader.widths.total), dtype=np.float32)
     for at, row in enumerate(rows):
-        read[at] = reader.read(row.text, row.state)
+        read[at] = reader.read(row.text, row.state) if row.features is None else row.features
     learned = learned_from(read, _outcomes(rows, tiers), reader.widths, seed=seed)
     return RouterModel(tiers=tiers, fitted_rows=len(rows), learned=learned.model, vectors=vectors)
 
