@@ -3,9 +3,10 @@
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from runtime.cli import eval_flow, eval_live, eval_os, eval_router, eval_tools
+from runtime.cli import eval_flow, eval_live, eval_os, eval_router, eval_router_log, eval_tools
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         eval_router.NAME, help=eval_router.HELP, description=eval_router.HELP
     )
     eval_router.add_arguments(router)
+    eval_router_log.add_arguments(router)
     for evaluation in (turns, tools, flow, machine, router):
         # Suppressed, or its default would undo a --json that stands before the evaluation's name.
         evaluation.add_argument(
@@ -65,7 +67,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.evaluation == eval_os.NAME:
         return eval_os.run(arguments, _show)
     if arguments.evaluation == eval_router.NAME:
-        return eval_router.run(arguments, _show)
+        of_file = partial(eval_router.run, arguments, _show)
+        return eval_router_log.run_either(arguments, settings, of_file=of_file)
     if arguments.live == (arguments.runs is not None):
         raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
     if arguments.live:

@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcomes",
         type=Path,
-        required=True,
         metavar="FILE.jsonl",
         help="a prompt a line: id, group, prompt, tiers {NAME: {score, cost}}, features",
     )
