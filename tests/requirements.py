@@ -14,6 +14,7 @@ from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
 from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
+from tests.online_requirements import ROUTER
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.provider_requirements import PROVIDERS
@@ -48,6 +49,7 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_ROUTER = "the router that learns"
 _RUNS = "programs, servers and agents in domains"
 _WITHSTOOD = "hostile calls"
 _LEARNED = "the learned router"
@@ -357,6 +359,7 @@ _STATED: dict[str, dict[str, str]] = {
     _OUTSIDE: OUTSIDE,
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
+    _ROUTER: ROUTER,
     _RUNS: {**RUNS, **DOMAINS},
     _MODELS: MODELS | PROVIDERS,
     _WITHSTOOD: WITHSTOOD,
