@@ -37,6 +37,8 @@ from memory_store.principals import PrincipalBook
 from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
 from memory_store.retention import Retention
+from memory_store.router_log import RouterLog
+from memory_store.router_models import RouterShelf
 from memory_store.schema import Migrated
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
@@ -69,6 +71,8 @@ class Store:
     flows: FlowBook
     manifests: ManifestBook
     works: WorkBook
+    router_log: RouterLog
+    router_shelf: RouterShelf
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -174,6 +178,8 @@ async def open_store(
                 flows=FlowBook(writer=writer, reader=reader),
                 manifests=ManifestBook(writer=writer, reader=reader),
                 works=WorkBook(writer=writer, reader=reader),
+                router_log=RouterLog(writer=writer, reader=reader),
+                router_shelf=RouterShelf(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,

@@ -14,6 +14,7 @@ from memory_store.identities import Identity, Role
 from memory_store.tokens import OUR_PREFIX
 from runtime.failures import INVALID_REQUEST, Problem, problem_for
 from runtime.http_guard import BodyLimit, HostGuard, agent_token
+from runtime.naming import OUTCOMES
 from runtime.oauth.door import OAuthDoor
 from runtime.oauth.resource import document_of, document_paths, unauthenticated
 from runtime.problem_response import response_of
@@ -160,7 +161,7 @@ class ByPath:
             path: str = scope["path"]
             if path == _MCP:
                 app = self._mcp
-            elif path.startswith(_MODELS):
+            elif path.startswith(_MODELS) and path != OUTCOMES:
                 app = self._models
         await app(scope, receive, send)
 

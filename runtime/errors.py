@@ -19,3 +19,11 @@ class ListenError(RuntimeFaultError):
 
 class ProviderError(RuntimeFaultError):
     """The model provider failed."""
+
+
+class NotBetterError(RuntimeFaultError):
+    """A router model is put in force only if it is better than what is."""
+
+
+class RouterModelError(RuntimeFaultError):
+    """A router model is not usable."""

@@ -161,9 +161,12 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidPolicyError: _INVALID,
     governor.InvalidPriceError: _INVALID,
     governor.InvalidVectorsError: _INTERNAL,
+    governor.TooFewOutcomesError: _INVALID,
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,
+    runtime.NotBetterError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not better"),
+    runtime.RouterModelError: _INVALID,
     runtime.ProviderError: Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Provider failed"),
 }
 

@@ -38,6 +38,7 @@ from runtime.in_force import InForce
 from runtime.kept_works import StoreWorks
 from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.prices import PriceSource
+from runtime.routing import Routing, routing_of
 from runtime.seat import Seat
 from tool_gateway import builtin
 from tool_gateway.approver import Approver
@@ -80,6 +81,7 @@ class Ground:
     kept: ArgumentsKept
     flow: FlowGuard
     gate: ReasoningGate
+    routing: Routing
     sessions: ImplicitSessions  # what names the sessions of callers that name none
 
     @property
@@ -144,20 +146,14 @@ def ground_of(
 ) -> Ground:
     """Return the ground on an open store; nothing is started."""
     config = in_force.config
-    clock = SystemClock()
+    clock, is_shared = SystemClock(), seat.is_shared(store)
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
     books, running = Books(ledger=ledger, clock=clock), RunningCalls()
     kept, refusals = ArgumentsKept(config.records.arguments), Refusals()
     breakers = Breakers(breakers_of(config.upstream), clock=clock)
     provider_breakers = Breakers(breakers_of(config.provider), clock=clock, kind=CallKind.MODEL)
-    is_shared = seat.is_shared(store)
-    turns = TurnGate(
-        books=books,
-        store=StoreTurns(store.turns),
-        policy=turn_policy_of(config),
-        clock=clock,
-        is_shared=is_shared,
-    )
+    routing = routing_of(in_force, store, seat=seat, clock=clock)
+    turns = _turn_gate(config, store, books, clock, routing, is_shared=is_shared)
     return Ground(
         seat=seat,
         in_force=in_force,
@@ -198,6 +194,7 @@ def ground_of(
         ),
         kept=kept,
         flow=_flow(config, store, clock, turns, is_shared=is_shared),
+        routing=routing,
         # Made where no rule has a gate, too: one may come with a reload.
         gate=ReasoningGate(key=gate_key(state_dir), clock=clock)
         if seat.worker is None
@@ -219,6 +216,25 @@ def _turnstile(
         exempt=frozenset({builtin.BUILTIN}),
         breakers=breakers,
         provider_breakers=provider_breakers,
+    )
+
+
+def _turn_gate(
+    config: Config,
+    store: Store,
+    books: Books,
+    clock: SystemClock,
+    routing: Routing,
+    *,
+    is_shared: bool,
+) -> TurnGate:
+    return TurnGate(
+        books=books,
+        store=StoreTurns(store.turns),
+        policy=turn_policy_of(config),
+        clock=clock,
+        is_shared=is_shared,
+        heard=routing.sessions.note_tool,
     )
 
 

@@ -18,6 +18,7 @@ from runtime.reaper import (
     follow_sessions_for_ever,
     learn_for_ever,
     purge_for_ever,
+    purge_router_for_ever,
     reap_for_ever,
 )
 from runtime.webhook import Webhook, deliver_for_ever
@@ -37,6 +38,7 @@ async def keeping_house(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pins.pin_for_ever, name="pins")
         tasks.start_soon(learn_for_ever, ground.needing, name="learning")
+        ground.routing.start(tasks, is_keeper=ground.seat.worker is None)
         if ground.config.commons:
             tasks.start_soon(ground.turnstile.keep_pace, name="commons")
         if ground.seat.is_shared(ground.store):
@@ -67,6 +69,8 @@ def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> No
     tasks.start_soon(audit_for_ever, store, name="conservation")
     keep_ms = retention_ms_of(ground.config)
     tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
+    router_log, router_ms = store.router_log, ground.routing.terms().retention_ms
+    tasks.start_soon(purge_router_for_ever, router_log, clock, router_ms, name="router log's end")
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")

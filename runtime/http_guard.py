@@ -1,6 +1,6 @@
 """What both listeners check before anything of a request is looked at."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -65,10 +65,13 @@ class BodyLimit:
     limits would answer in their own words, or replace a 401 with a 413.
     """
 
-    def __init__(self, app: ASGIApp, *, bytes_max: int) -> None:
-        """Take what to protect."""
+    def __init__(
+        self, app: ASGIApp, *, bytes_max: int, larger: Mapping[str, int] | None = None
+    ) -> None:
+        """Take what to protect; `larger` says at which paths a body may be larger."""
         self._app = app
         self._bytes_max = bytes_max
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass the request on with the body that was read."""
@@ -81,15 +84,16 @@ class BodyLimit:
             # Not even read: a small body can stand for one that fills the memory.
             await response_of(_CODED, path=scope["path"])(scope, receive, send)
             return
-        body = await self._whole_body(receive)
+        bytes_max = max(self._bytes_max, self._larger.get(scope["path"], 0))
+        body = await self._whole_body(receive, bytes_max)
         if body is None:
             return  # the client has gone; nobody waits for an answer
-        if len(body) > self._bytes_max:
+        if len(body) > bytes_max:
             await self._refuse(scope, receive, send)
             return
         await self._app(scope, body_again(body, receive), send)
 
-    async def _whole_body(self, receive: Receive) -> bytes | None:
+    async def _whole_body(self, receive: Receive, bytes_max: int) -> bytes | None:
         """Return the body, cut after the part that made it too large; None if nobody is there.
 
         A sender that is cut off sees a broken connection instead of its answer. So a body
@@ -97,12 +101,12 @@ class BodyLimit:
         """
         parts: list[bytes] = []
         taken, more = 0, True
-        while more and taken <= self._bytes_max * (1 + OVERSIZE_READ):
+        while more and taken <= bytes_max * (1 + OVERSIZE_READ):
             message = await receive()
             if message["type"] != "http.request":
                 return None
             part = message.get("body", b"")
-            if taken <= self._bytes_max:
+            if taken <= bytes_max:
                 parts.append(part)
             taken += len(part)
             more = message.get("more_body", False)

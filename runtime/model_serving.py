@@ -31,6 +31,7 @@ async def model_front(
             rules=tier_rules_of(ground.config),
             prices=ground.prices.prices,
             books=ground.books,
+            router=ground.routing.router,
             wires=by_name(WIRES),
             staying=Staying(ground.provider_cares, clock=ground.clock),
         ),

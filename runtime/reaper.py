@@ -13,6 +13,7 @@ from memory_store.errors import StoreOverloadedError, StoreUnavailableError
 from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
+from memory_store.router_log import RouterLog
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from tool_gateway import telemetry
@@ -125,6 +126,18 @@ async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> No
             now_ms = clock.now_ms()
             purged = await retention.purge(before_ms=now_ms - keep_ms, now_ms=now_ms)
             logger.info("old records were removed: %s", purged)
+        await anyio.sleep(PURGE_EVERY_SECONDS)
+
+
+async def purge_router_for_ever(log: RouterLog, clock: Clock, keep_ms: int) -> None:
+    """Remove what the router chose longer ago than `keep_ms`, by the hour, until cancelled.
+
+    A failure is counted and tried again.
+    """
+    tried = _Tried("router_retention", "what the router chose long ago could not be removed")
+    while True:
+        with tried():
+            await log.remove(before_ms=clock.now_ms() - keep_ms)
         await anyio.sleep(PURGE_EVERY_SECONDS)
 
 

@@ -23,6 +23,7 @@ from runtime.model_gateway.wires.openai_chat import OpenAiChat
 from runtime.problem_response import response_of
 from runtime.read_only import changing
 from runtime.request_faults import faulty_body
+from runtime.router.feedback import Feedback
 from runtime.sub_sessions import SubSessions
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import NAME_LENGTH_MAX, Caller
@@ -66,8 +67,14 @@ class _Spawn(BaseModel):
 class SessionFront:
     """Serves an agent's own sessions; authentication is done before a request gets here."""
 
-    def __init__(self, store: Store, *, clock: Clock, policy: PolicySource) -> None:
-        """Take the store that keeps the outcomes, and what says who may only read."""
+    def __init__(
+        self, store: Store, *, clock: Clock, policy: PolicySource, feedback: Feedback
+    ) -> None:
+        """Take the store that keeps the outcomes, and what says who may only read.
+
+        `feedback` learns from outcomes which tiers were right.
+        """
+        self._feedback = feedback
         self._policy = policy
         self._store = store
         self._clock = clock
@@ -170,6 +177,12 @@ class SessionFront:
         except StoreError as error:
             return response_of(problem_for(error), path=path)
         count_outcome(is_success=asked.success)
+        await self._feedback.session_ended(
+            session.session_id,
+            is_success=asked.success,
+            reporter=self._feedback.reporter_of(caller.agent, is_pinned=caller.pin is not None),
+            by=caller.agent,
+        )
         return JSONResponse(
             {
                 "session": session.session_id,

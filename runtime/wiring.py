@@ -21,6 +21,7 @@ from memory_store.store import Store
 from runtime.adapters import StoreManifests, StorePausing, StoreSubSessions, StoreUses
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
+from runtime.agent_routes import agent_routes
 from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.attaching import attached
@@ -55,9 +56,7 @@ from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, KeeperPart, Seat
-from runtime.session_front import SessionFront
 from runtime.sub_sessions import SubSessions
-from runtime.task_front import TaskFront
 from runtime.telemetry import collect_metrics, exposition
 from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
@@ -388,16 +387,7 @@ async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASG
     return agents_app(
         front=front,
         models=models,
-        other_routes=[
-            *SessionFront(ground.store, clock=ground.clock, policy=lambda: ground.policy).routes(),
-            *TaskFront(
-                ground.flow,
-                ground.store,
-                launchers=config.flow.launchers,
-                clock=ground.clock,
-                policy=lambda: ground.policy,
-            ).routes(),
-        ],
+        other_routes=agent_routes(ground),
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()
         ),
@@ -446,6 +436,8 @@ def _admin(
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),
             prices=ground.prices,
+            router=ground.routing.desk,
+            feedback=ground.routing.feedback,
             pins=offered.pins,
             labels=ground.flow.traits_of,
             reload=partial(_reload_all, reloader, keeper),

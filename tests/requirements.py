@@ -14,11 +14,13 @@ from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
 from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
+from tests.online_requirements import ROUTER
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.provider_requirements import PROVIDERS
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
+from tests.router_requirements import LEARNED
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.translation_requirements import TRANSLATION
@@ -47,8 +49,10 @@ _PROTOCOL = "all of MCP"
 _CONTENTION = "admission under contention"
 _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
+_ROUTER = "the router that learns"
 _RUNS = "programs, servers and agents in domains"
 _WITHSTOOD = "hostile calls"
+_LEARNED = "the learned router"
 _ENFORCEMENT = "what a rule withholds"
 _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
@@ -355,9 +359,11 @@ _STATED: dict[str, dict[str, str]] = {
     _OUTSIDE: OUTSIDE,
     _ISOLATION: ISOLATION,
     _SAFETY: SAFETY,
+    _ROUTER: ROUTER,
     _RUNS: {**RUNS, **DOMAINS},
     _MODELS: MODELS | PROVIDERS,
     _WITHSTOOD: WITHSTOOD,
+    _LEARNED: LEARNED,
     _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",

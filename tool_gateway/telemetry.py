@@ -296,3 +296,64 @@ def show_limit(*, backend: str, limit: int) -> None:
 def count_shed(*, backend: str, reason: str) -> None:
     """Count a call that got no slot; `reason` is one of a few words of ours."""
     _sheds.add(1, {"backend": backend, "reason": reason})
+
+
+_choices = _Tally(
+    "flyball_router_choices",
+    ("tier", "policy", "explored"),
+    description="Tiers chosen for auto, by who chose and whether it was to learn from it",
+)
+_shadows = _Tally(
+    "flyball_router_shadow",
+    ("outcome",),
+    description="Choices of the candidate model in the shadow: agreed or differed",
+)
+_router_outcomes = _Tally(
+    "flyball_router_outcomes",
+    ("source", "outcome"),
+    description="Reports of what calls were worth: taken, repeated, or of unknown calls",
+)
+_drifts = _Tally(
+    "flyball_router_drifts", ("tier",), description="Tiers that are no longer what was learned"
+)
+_capped = _Tally(
+    "flyball_router_capped",
+    (),
+    description="Reports that count less, their agents having said enough for a day",
+)
+
+
+def note_choice(*, tier: str, policy: str, explored: bool, model: str | None) -> None:
+    """Count the choice of a tier, a configured name, and note it on the call's span."""
+    _choices.add(tier, policy, str(explored).lower())
+    span_now = trace.get_current_span()
+    if span_now.is_recording():
+        span_now.set_attributes(
+            {
+                "flyball.tier": tier,
+                "flyball.router.policy": policy,
+                "flyball.router.explored": explored,
+                "flyball.router.model": model or "",
+            }
+        )
+
+
+def count_shadow(*, is_agreed: bool) -> None:
+    """Count what the candidate would have chosen."""
+    _shadows.add("agreed" if is_agreed else "differed")
+
+
+def count_router_outcome(*, source: str, outcome: str) -> None:
+    """Count a report of a call; `source` and `outcome` are words of ours."""
+    _router_outcomes.add(source, outcome)
+
+
+def count_drift(tier: str) -> None:
+    """Count a tier that drifted; `tier` is a configured name."""
+    _drifts.add(tier)
+
+
+def count_capped(count: int) -> None:
+    """Count reports whose weight was cut."""
+    for _ in range(count):
+        _capped.add()

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Unit
@@ -26,7 +27,7 @@ from governor.turn_control import (
     turn_limit_denied,
 )
 from governor.turn_policy import TurnMode, TurnPolicy
-from governor.turn_progress import CallPrint
+from governor.turn_progress import Answer, CallPrint
 from tool_gateway import telemetry
 from tool_gateway.books import OVERLOAD_RETRY_MS, Books
 from tool_gateway.catalog import HOUSE
@@ -42,6 +43,14 @@ SESSIONS_MAX = 2_048
 FREE_TOOLS = frozenset({EXTEND_TOOL, "governor_status"})
 _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
 _AUTOMATIC = "automatic: progress was visible when the last turn was used"
+
+
+class Heard(Protocol):
+    """Who is told what tools bring."""
+
+    def __call__(self, record: CallRecord, brought: Answer, /, *, is_looping: bool) -> None:
+        """Hear of a tool call that ended."""
+
 
 Decision = Reserved | Denied | Replayed | KeyReused
 
@@ -61,13 +70,16 @@ class TurnGate:
         policy: TurnPolicy,
         clock: Clock,
         is_shared: bool = False,
+        heard: Heard | None = None,
     ) -> None:
         """Take the ports; sessions are met one by one.
 
+        `heard` is told what each tool call brought to its session.
         `is_shared` says that other processes serve the same sessions: what they counted is then
         asked for before each turn that begins here.
         """
         self._is_shared = is_shared
+        self._heard = heard
         self._books = books
         self._store = store
         self._policy = policy
@@ -308,6 +320,8 @@ class TurnGate:
             )
             brought = session.trail.note(printed)
             telemetry.count_answer(backend=record.backend, brought=brought)
+            if self._heard is not None:
+                self._heard(record, brought, is_looping=session.trail.progress.is_looping)
 
 
 def _unavailable(error: Exception) -> Denied:

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261122_13"
-down_revision = "20261122_11"
+down_revision = "20261122_12"
 branch_labels = None
 depends_on = None
 

@@ -19,15 +19,19 @@ from runtime.admin.routes import (
     prices,
     principals,
     reload,
+    router,
     sessions,
     tenants,
     tokens,
     upstreams,
 )
 from runtime.http_guard import BodyLimit
+from runtime.router.desk import MODEL_BYTES_MAX
 from runtime.version import VERSION
 
 PREFIX = "/admin/v1"
+# A router model is megabytes, and a third more in base64.
+_LARGER = {f"{PREFIX}/router/models": 2 * MODEL_BYTES_MAX}
 
 
 def create_admin_app(parts: AdminParts) -> FastAPI:
@@ -49,7 +53,7 @@ def create_admin_app(parts: AdminParts) -> FastAPI:
     app.include_router(health.ROUTES)
     app.include_router(_governed_routes())
     # The middleware that is added last is met first: a body is read once its sender is known.
-    app.add_middleware(BodyLimit, bytes_max=parts.body_bytes_max)
+    app.add_middleware(BodyLimit, bytes_max=parts.body_bytes_max, larger=_LARGER)
     app.add_middleware(AdministratorsOnly, parts=parts)
     answer_with_problems(app)
     describe_problems(app)
@@ -73,6 +77,7 @@ def _governed_routes() -> APIRouter:
         metrics,
         notices,
         prices,
+        router,
         upstreams,
         reload,
     ):

@@ -11,6 +11,8 @@ from memory_store.store import Store
 from runtime.budget_words import KnownTargets
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
+from runtime.router.desk import RouterDesk
+from runtime.router.feedback import Feedback
 from tool_gateway.approver import Approver
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
@@ -58,6 +60,8 @@ class AdminParts:
     known: Callable[[], KnownTargets]
     prices: PriceSource
     pins: Pins
+    router: RouterDesk
+    feedback: Feedback
     labels: Callable[[ToolEntry], Traits]
     reload: Callable[[Actor], Awaitable[Reloaded]]
     providers: Callable[[], Sequence[Mapping[str, object]]] = tuple

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
 from runtime.errors import ConfigError, RuntimeFaultError
-from runtime.settings import Settings
+from runtime.settings import Settings, keep_to_one_thread
 from runtime.version import VERSION
 
 EXIT_FAULT = 2
@@ -24,7 +24,7 @@ EXIT_BROKEN_PIPE = 141
 # In the order in which they are shown.
 _COMMANDS = (
     "up", "stdio", "init", "import", "doctor", "migrate", "token", "budgets", "sessions", "approve",
-    "run", "eval", "tour", "probe",
+    "run", "eval", "tour", "probe", "router", "tiers",
 )  # fmt: skip
 # A command whose word no module can have as its name.
 _MODULES = {"import": "import_servers"}
@@ -34,6 +34,8 @@ _SHOWN = (RuntimeFaultError, StoreError, EbpfError)
 
 def run(words: Sequence[str]) -> int:
     """Run one command and return its status; what stops it is told in a sentence."""
+    if words[:1] == ["eval"]:
+        keep_to_one_thread()
     parsed = _parser(_wanted(words)).parse_args(words)
     try:
         status: int = parsed.run(parsed, _settings(parsed))

@@ -17,6 +17,7 @@ _AT_ONCE = frozenset(
         "unified_cost",
         "flow",
         "ladder",
+        "router",
         "estimates",
         "turns",
         "turn_rule",

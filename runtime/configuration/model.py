@@ -34,6 +34,7 @@ from runtime.configuration.machine import Limits, Local
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.provider_care import check_fallbacks
+from runtime.configuration.router import RouterTable
 from runtime.configuration.server_limits import ServerLimitsTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
@@ -381,6 +382,7 @@ class Config(Table):
     pricing: Pricing = Pricing()
     kept_answers: KeptAnswersTable = KeptAnswersTable()
     tier_rule: tuple[TierRuleTable, ...] = ()
+    router: RouterTable = RouterTable()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()
     flow: FlowTable = FlowTable()

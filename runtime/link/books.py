@@ -24,6 +24,8 @@ from memory_store.principals import Principal, PrincipalBook
 from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
 from memory_store.retention import Retention
+from memory_store.router_log import RouterLog
+from memory_store.router_models import RouterShelf
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from memory_store.tenants import TenantBook
@@ -50,6 +52,8 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "flows": (FlowBook, "known mark say"),
     "manifests": (ManifestBook, "all approve"),
     "works": (WorkBook, "all add"),
+    "router_log": (RouterLog, "record report calls_of"),
+    "router_shelf": (RouterShelf, "standing content"),
     "archive": (Archive, "put read"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
@@ -203,6 +207,8 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         principals=RemotePrincipals(link),
         manifests=remote(ManifestBook, "manifests", bulk),
         works=remote(WorkBook, "works", bulk),
+        router_log=remote(RouterLog, "router_log", bulk),
+        router_shelf=remote(RouterShelf, "router_shelf", bulk),
         archive=remote(Archive, "archive", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),

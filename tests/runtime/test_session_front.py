@@ -17,6 +17,7 @@ from memory_store.engine import Durability
 from memory_store.identities import Role
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
+from runtime.router.feedback import Feedback
 from runtime.session_front import SessionFront
 from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -46,7 +47,9 @@ def client_of(
     pin: str | None = None,
 ) -> httpx.AsyncClient:
     policy = Policy(version="v", rules=(), fallback=RULE, access=access or Access())
-    front = SessionFront(store, clock=SystemClock(), policy=lambda: policy)
+    clock = SystemClock()
+    feedback = Feedback(store.router_log, store.calls, clock=clock)
+    front = SessionFront(store, clock=clock, policy=lambda: policy, feedback=feedback)
     app = Starlette(routes=front.routes())
 
     async def as_caller(scope: Scope, receive: Receive, send: Send) -> None:

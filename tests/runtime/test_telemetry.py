@@ -33,6 +33,8 @@ LABELS |= {"detector"}
 # Of a model call: the wire's kind, the provider, the tier and its model, all of them configured.
 LABELS |= {"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "flyball_tier"}
 LABELS |= {"gen_ai_token_type", "error_type", "tier"}
+# Of a choice of the router: a configured tier, and words of ours.
+LABELS |= {"tier", "policy", "explored", "source"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
@@ -120,6 +122,23 @@ def test_a_queue_its_waits_its_limit_and_its_refusals_are_shown() -> None:
     assert value_of("flyball_wait_milliseconds_sum", **backend) == 40
     assert value_of("flyball_concurrency_limit", **backend) == 57
     assert value_of("flyball_sheds_total", **backend, reason="waited") == 1
+
+
+def test_choices_of_tiers_and_what_they_were_worth_are_counted_in_few_labels() -> None:
+    choice = {"tier": "telemetry-low", "policy": "learned", "explored": "true"}
+
+    telemetry.note_choice(tier="telemetry-low", policy="learned", explored=True, model="abc")
+    telemetry.count_shadow(is_agreed=False)
+    telemetry.count_router_outcome(source="tests", outcome="unknown")
+    telemetry.count_drift("telemetry-low")
+    capped = value_of("flyball_router_capped_total")
+    telemetry.count_capped(3)
+
+    assert value_of("flyball_router_choices_total", **choice) == 1
+    assert value_of("flyball_router_shadow_total", outcome="differed") >= 1
+    assert value_of("flyball_router_outcomes_total", source="tests", outcome="unknown") >= 1
+    assert value_of("flyball_router_drifts_total", tier="telemetry-low") == 1
+    assert value_of("flyball_router_capped_total") == capped + 3
 
 
 def test_our_metrics_have_no_label_that_a_client_chooses() -> None:

@@ -7,6 +7,7 @@ import anyio
 from fastapi import APIRouter, Query
 
 from governor.ids import SessionId
+from governor.learning.verdict import Reporter
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
@@ -91,6 +92,9 @@ async def report_outcome(parts: Parts, by: By, session_id: SessionId, asked: Out
         session_id, is_solved=asked.success, by=by, now_ms=parts.clock.now_ms()
     )
     count_outcome(is_success=asked.success)
+    await parts.feedback.session_ended(
+        session_id, is_success=asked.success, reporter=Reporter.ADMINISTRATOR, by=by.name
+    )
     return turns_out(view)
 
 

@@ -19,6 +19,7 @@ from governor.ids import (
     ReservationId,
     SessionId,
     TenantId,
+    TierName,
     UpstreamName,
 )
 from governor.limits import ExecutionLimits
@@ -39,6 +40,10 @@ from runtime.budget_words import KnownTargets
 from runtime.errors import ConfigError
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
+from runtime.router.desk import RouterDesk
+from runtime.router.feedback import Feedback
+from runtime.router.in_force import ModelsInForce
+from tests.runtime.router.makers import TERMS, known_unpack
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -152,12 +157,30 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         policy=lambda: POLICY,
         known=lambda: KNOWN,
         prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),
+        router=_router_desk(store, clock),
+        feedback=Feedback(store.router_log, store.calls, clock=clock),
         pins=Pins(
             {FILES: Pin.FIRST_USE}, store=StoreManifests(store.manifests, now_ms=clock.now_ms)
         ),
         labels=lambda entry: traits_of(facts_of(entry)),
         reload=_no_reload,
         body_bytes_max=BODY_BYTES_MAX,
+    )
+
+
+def _router_desk(store: Store, clock: Clock) -> RouterDesk:
+    """Return the desk of a router whose models are JSON of the qualities of tiers."""
+    models = ModelsInForce(
+        store.router_shelf, unpack=known_unpack(), terms=TERMS.online, has_shadow=lambda: True
+    )
+    return RouterDesk(
+        store.router_log,
+        store.router_shelf,
+        models,
+        clock=clock,
+        unpack=known_unpack(),
+        terms=lambda: TERMS,
+        tiers=[TierName("low"), TierName("high")],
     )
 
 

@@ -49,6 +49,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.guidance == defaults.guidance
     assert stated.contention == defaults.contention
     assert stated.tools == defaults.tools
+    assert stated.router == defaults.router
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 

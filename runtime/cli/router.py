@@ -1,0 +1,196 @@
+"""`flyball router`: train, list, show, promote and roll back what chooses tiers for `auto`."""
+
+import argparse
+import base64
+import json
+import sys
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from governor.errors import TooFewOutcomesError
+from memory_store.paging import PAGE_LIMIT_MAX
+from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.settings import Settings
+
+NAME = "router"
+HELP = "Train, list, promote and roll back the models that choose tiers for `auto`."
+_PATH = "/admin/v1/router"
+_DECISIONS_MAX = 20_000
+_UPLOAD_SECONDS_MAX = 120.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add one command for each thing that can be done."""
+    deeds = parser.add_subparsers(title="what to do", metavar="DEED", dest="deed", required=True)
+    train = deeds.add_parser("train", help="train a model from the log; it is a candidate then")
+    train.add_argument(
+        "--outcomes",
+        type=Path,
+        metavar="FILE.jsonl",
+        help='recorded outcomes: {"id", "prompt", "tiers": {NAME: {"score", "cost"}}} a line',
+    )
+    train.add_argument("--since", type=int, default=0, metavar="MS", help="only what came later")
+    train.add_argument("--seed", type=int, default=0, help="of the folds; default: 0")
+    train.add_argument("--promote", action="store_true", help="promote it at once, if it is better")
+    deeds.add_parser("list", help="list the models, the latest first")
+    show = deeds.add_parser("show", help="show how the router stands, or one model")
+    show.add_argument("version", nargs="?", help="the model; default: what is in force")
+    promote = deeds.add_parser("promote", help="put a model in force, if it is better")
+    promote.add_argument("version", help="the model")
+    deeds.add_parser("rollback", help="put in force again what was before")
+    for deed in deeds.choices.values():
+        # Suppressed, or its default would undo a --json that stands before the deed.
+        deed.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
+        )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Do it and tell what came of it; return 0.
+
+    Raises:
+        RuntimeFaultError: there is too little to train from, or it is refused.
+    """
+    with client_of(settings) as client:
+        answer, text = _done(arguments, client)
+    sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else text)
+    return 0
+
+
+def _done(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[str, Any], str]:
+    match arguments.deed:
+        case "train":
+            return _trained(arguments, client)
+        case "list":
+            answer = asked(client, "GET", f"{_PATH}/models")
+            return answer, _table(answer["items"])
+        case "promote":
+            return _promoted(client, arguments.version)
+        case "rollback":
+            answer = asked(client, "POST", f"{_PATH}/rollback")
+            return answer, f"In force: {answer['incumbent'] or 'the tier rules'}.\n"
+        case _:
+            if arguments.version is not None:
+                answer = asked(client, "GET", f"{_PATH}/models/{arguments.version}")
+                return answer, json.dumps(answer, indent=2) + "\n"
+            answer = asked(client, "GET", _PATH)
+            return answer, _standing(answer)
+
+
+def _promoted(client: httpx.Client, version: str) -> tuple[dict[str, Any], str]:
+    answer = asked(client, "POST", f"{_PATH}/models/{version}/promote")
+    gain = answer["evidence"]["gain"]
+    return answer, (
+        f"In force: {answer['incumbent']}; its gain is {gain['value']:+.4f} a call, from "
+        f"{gain['ci95'][0]:+.4f} on, on {answer['evidence']['n']} calls.\n"
+    )
+
+
+def _trained(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[str, Any], str]:
+    # Only for this deed: what trains takes long to load.
+    from runtime.router.model_file import packed  # noqa: PLC0415
+    from runtime.router.predictor import fit  # noqa: PLC0415
+    from runtime.router.training import (  # noqa: PLC0415
+        TrainingError,
+        file_rows,
+        gain_on_file,
+        log_rows,
+    )
+    from runtime.word_vectors import vectors_if_any  # noqa: PLC0415
+
+    standing = asked(client, "GET", _PATH)
+    log = log_rows(_decisions(client, since_ms=arguments.since))
+    file = None if arguments.outcomes is None else file_rows(arguments.outcomes)
+    rows = [*log.rows, *(() if file is None else file.rows)]
+    tiers = list(dict.fromkeys(tier for row in rows for tier in row.scores))
+    if not rows:
+        raise TrainingError(
+            "no call that `auto` chose a tier for was rated yet: report outcomes with POST "
+            "/v1/outcomes, or give --outcomes FILE.jsonl"
+        )
+    try:
+        model = fit(rows, tiers=tiers, vectors=vectors_if_any(), seed=arguments.seed)
+    except TooFewOutcomesError as error:
+        raise TrainingError(
+            f"{error}; of {len(rows)} outcomes a tier has too few: let more be explored and rated, "
+            "or give --outcomes FILE.jsonl"
+        ) from error
+    price = standing["price_per_microusd"]
+    gain = None if file is None else gain_on_file(model, file.held_out, price=price)
+    evidence: dict[str, Any] = {
+        "tiers": tiers,
+        "rows": {"log": len(log.rows), "outcomes": 0 if file is None else len(file.rows)},
+        "held_out": {"log": log.held_out, "outcomes": 0 if file is None else len(file.held_out)},
+        "seed": arguments.seed,
+    }
+    if gain is not None and isfinite(gain.low):
+        evidence["outcomes"] = {"value": gain.value, "ci95": [gain.low, gain.high], "n": gain.n}
+    answer = asked(
+        client,
+        "POST",
+        f"{_PATH}/models",
+        json={
+            "content_base64": base64.b64encode(packed(model)).decode(),
+            "learned_until_ms": log.until_ms,
+            "evidence": evidence,
+        },
+        timeout=_UPLOAD_SECONDS_MAX,
+    )
+    text = (
+        f"Trained {answer['version']} from {len(log.rows)} logged calls and "
+        f"{evidence['rows']['outcomes']} recorded outcomes, for {', '.join(tiers)}.\n"
+        "It decides in the shadow. Put it in force, if it is better, with: "
+        f"flyball router promote {answer['version']}\n"
+    )
+    if not arguments.promote:
+        return answer, text
+    promoted, told = _promoted(client, answer["version"])
+    return {**answer, "promoted": promoted}, text + told
+
+
+def _decisions(client: httpx.Client, *, since_ms: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    following: str | None = None
+    while len(items) < _DECISIONS_MAX:
+        params: dict[str, Any] = {"since_ms": since_ms, "rated": True, "limit": PAGE_LIMIT_MAX}
+        more = {} if following is None else {"cursor": following}
+        page = asked(client, "GET", f"{_PATH}/decisions", params={**params, **more})
+        items += page["items"]
+        following = page["next"]
+        if following is None:
+            break
+    return items
+
+
+def _table(items: list[dict[str, Any]]) -> str:
+    if not items:
+        return "No model was trained yet; the tier rules decide.\n"
+    lines = ["version       state      trained               from"]
+    for item in items:
+        rows = item["evidence"].get("rows", {})
+        lines.append(
+            f"{item['version']:<13} {item['state']:<10} {date_of(item['created_at_ms'])}  "
+            f"{rows.get('log', 0)} logged, {rows.get('outcomes', 0)} recorded"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _standing(answer: dict[str, Any]) -> str:
+    share = f"{100 * answer['explore_share']:g} %"
+    doubt = "" if answer["is_usable"] else " (cannot be read: the tier rules decide)"
+    lines = [
+        f"mode {answer['mode']}, objective {answer['objective']}, up to {share} explored",
+        f"in force: {answer['incumbent'] or 'the tier rules'}{doubt}",
+        f"in the shadow: {answer['candidate'] or '-'}",
+        "",
+        f"{'tier':<16}{'chosen':>8}{'rated':>8}{'explored':>10}{'evidence':>10}{'drifts':>8}",
+    ]
+    lines += [
+        f"{tier['tier']:<16}{tier['chosen']:>8}{tier['rated']:>8}{tier['explored']:>10}"
+        f"{tier['evidence']:>10.1f}{tier['drifts']:>8}"
+        for tier in answer["tiers"]
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,134 @@
+"""What each tier would make of a prompt: its quality, its cost and how sure that is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from governor.learning.likeness import Rows
+from governor.learning.linear import Matrix
+from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
+from governor.retrieval.vectors import StaticVectors
+from runtime.router.features import NO_STATE, PromptReader, SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRow:
+    """What became of one prompt in the tiers that answered it.
+
+    `scores` and `costs_microusd` hold only the tiers of which they are known: all of them in
+    recorded outcomes, usually one in the log of a router. `weights` counts a tier's outcome more
+    or less often than once, as by its inverse propensity. `features` stand for text and state
+    where those were read before and not kept.
+    """
+
+    text: str
+    scores: Mapping[str, float]
+    costs_microusd: Mapping[str, float]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    state: SessionState = NO_STATE
+    features: Rows | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierForecast:
+    """What is expected of one tier for one prompt.
+
+    `quality_sd` is how far the expected quality itself may be off, not how far one answer
+    scatters. The cost is an expectation for choosing by, never one that is charged.
+    """
+
+    quality: float
+    quality_sd: float
+    cost_microusd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is expected of every tier for one prompt, with the prompt as a bandit sees it.
+
+    `context` has `context_axes` numbers, those that say most of the prompt first; it has no
+    constant among them.
+    """
+
+    tiers: Mapping[str, TierForecast]
+    context: Matrix
+
+
+class RouterModel:
+    """A fitted router: forecasts for any text, without fitting anew."""
+
+    context_axes = CONTEXT_AXES_MAX
+
+    def __init__(
+        self,
+        *,
+        tiers: Sequence[str],
+        fitted_rows: int,
+        learned: TierModel,
+        vectors: StaticVectors | None,
+    ) -> None:
+        """Take what was learned, and the word vectors that it was learned with."""
+        self.tiers = tuple(tiers)
+        self.fitted_rows = fitted_rows
+        self.learned = learned
+        self._reader = PromptReader(vectors)
+        assert self._reader.widths == learned.scaling.widths, "learned with other features"
+
+    def predict(self, text: str, state: SessionState = NO_STATE) -> Forecast:
+        """Return what each tier would make of a prompt."""
+        return self.forecast(self._reader.read(text, state))
+
+    def forecast(self, features: Rows) -> Forecast:
+        """Return what each tier would make of a prompt that was read before.
+
+        Raises:
+            ValueError: it was read in another way than the model has learned.
+        """
+        if features.shape != (self._reader.widths.total,):
+            raise ValueError("the features are not those that the model has learned")
+        found, context = self.learned.forecast_of(features)
+        tiers = {
+            tier: TierForecast(
+                quality=float(found.quality[0, at]),
+                quality_sd=float(found.quality_sd[0, at]),
+                cost_microusd=float(found.cost[0, at]),
+            )
+            for at, tier in enumerate(self.tiers)
+        }
+        return Forecast(tiers=tiers, context=context)
+
+
+def fit(
+    rows: Sequence[OutcomeRow],
+    *,
+    tiers: Sequence[str],
+    vectors: StaticVectors | None,
+    seed: int = 0,
+) -> RouterModel:
+    """Return a model of these outcomes; how it learns is chosen by folds within the rows.
+
+    Raises:
+        TooFewOutcomesError: a tier has fewer than `tier_model.ROWS_MIN` outcomes.
+    """
+    reader = PromptReader(vectors)
+    read = np.empty((len(rows), reader.widths.total), dtype=np.float32)
+    for at, row in enumerate(rows):
+        read[at] = reader.read(row.text, row.state) if row.features is None else row.features
+    learned = learned_from(read, _outcomes(rows, tiers), reader.widths, seed=seed)
+    return RouterModel(tiers=tiers, fitted_rows=len(rows), learned=learned.model, vectors=vectors)
+
+
+def _outcomes(rows: Sequence[OutcomeRow], tiers: Sequence[str]) -> Outcomes:
+    unknown = float("nan")
+    return Outcomes(
+        scores=_table([[row.scores.get(tier, unknown) for tier in tiers] for row in rows], tiers),
+        costs=_table(
+            [[row.costs_microusd.get(tier, unknown) for tier in tiers] for row in rows], tiers
+        ),
+        weights=_table([[row.weights.get(tier, 1.0) for tier in tiers] for row in rows], tiers),
+    )
+
+
+def _table(values: list[list[float]], tiers: Sequence[str]) -> Matrix:
+    return np.array(values, dtype=np.float64).reshape(len(values), len(tiers))

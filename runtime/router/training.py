@@ -1,0 +1,177 @@
+"""What a router is trained from: its own log, recorded outcomes, or both; and what is held out."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from governor.learning.offpolicy import Estimate, Logged, on_policy
+from runtime.errors import RuntimeFaultError
+from runtime.router.off_policy import WEIGHT_MIN
+from runtime.router.predictor import OutcomeRow, RouterModel
+from runtime.router.written import WrittenError, unpacked
+
+# The newest part of the log is not learned: it decides whether a model is any better.
+HELD_OUT_SHARE = 0.3
+# An outcome of a tier that was taken seldom counts for those that were not tried, up to this.
+_INVERSE_MAX = 10.0
+_MICRO = 1_000_000
+_LINE_BYTES_MAX = 4 * 1024 * 1024
+_LINES_MAX = 1_000_000
+_HUNDRED = 100
+
+
+class TrainingError(RuntimeFaultError):
+    """There is too little to train a router from."""
+
+
+class _FileTier(msgspec.Struct, frozen=True):
+    score: float
+    cost: float
+
+
+class _FileLine(msgspec.Struct, frozen=True):
+    id: str | int
+    prompt: str
+    tiers: dict[str, _FileTier]
+
+
+_decode = msgspec.json.Decoder(_FileLine).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRows:
+    """What the log teaches, and until when; what came later is held out."""
+
+    rows: tuple[OutcomeRow, ...]
+    until_ms: int
+    held_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """What recorded outcomes teach; the part that is held out goes by the prompt's own id."""
+
+    rows: tuple[OutcomeRow, ...]
+    held_out: tuple[OutcomeRow, ...]
+
+
+def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
+    """Return what logged decisions teach, as the admin API tells of them."""
+    usable = sorted(
+        (item for item in items if item["score"] is not None and item["weight"] >= WEIGHT_MIN),
+        key=lambda item: (item["decided_at_ms"], item["call_id"]),
+    )
+    learned = usable[: len(usable) - round(HELD_OUT_SHARE * len(usable))]
+    until_ms = learned[-1]["decided_at_ms"] if learned else 0
+    rows = (_log_row(item) for item in learned)
+    return LogRows(
+        rows=tuple(row for row in rows if row is not None),
+        until_ms=until_ms,
+        held_out=len(usable) - len(learned),
+    )
+
+
+def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:
+    tier = item["tier"]
+    expected = {name: cost for name, _, cost, _ in item["options"]}
+    cost = item["cost_microusd"]
+    try:
+        features = unpacked(base64.b64decode(item["features_base64"], validate=True))
+    except (WrittenError, binascii.Error, ValueError):
+        return None
+    inverse = min(_INVERSE_MAX, 1.0 / item["propensity"])
+    return OutcomeRow(
+        text="",
+        features=features,
+        scores={tier: item["score"]},
+        costs_microusd={tier: expected[tier] if cost is None else float(cost)},
+        weights={tier: inverse * item["weight"]},
+    )
+
+
+def file_rows(path: Path) -> FileRows:
+    """Return what the outcomes in a file teach.
+
+    Raises:
+        TrainingError: it cannot be read; the line is named.
+    """
+    rows: list[OutcomeRow] = []
+    held_out: list[OutcomeRow] = []
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                if number > _LINES_MAX or len(line) > _LINE_BYTES_MAX:
+                    raise TrainingError(f"{path}:{number}: more than a file of outcomes may hold")
+                row, is_held_out = _file_row(line, place=f"{path}:{number}")
+                (held_out if is_held_out else rows).append(row)
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from error
+    return FileRows(rows=tuple(rows), held_out=tuple(held_out))
+
+
+def _file_row(line: bytes, *, place: str) -> tuple[OutcomeRow, bool]:
+    try:
+        read = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TrainingError(
+            f"{place}: {error}; expected "
+            '{"id", "prompt", "tiers": {NAME: {"score", "cost" in dollars}}}'
+        ) from error
+    digest = int.from_bytes(sha256(str(read.id).encode()).digest()[:4], "big")
+    row = OutcomeRow(
+        text=read.prompt,
+        scores={name: tier.score for name, tier in read.tiers.items()},
+        costs_microusd={name: tier.cost * _MICRO for name, tier in read.tiers.items()},
+    )
+    return row, digest % _HUNDRED < _HUNDRED * HELD_OUT_SHARE
+
+
+def gain_on_file(
+    model: RouterModel, held_out: Sequence[OutcomeRow], *, price: float
+) -> Estimate | None:
+    """Return what a model earns more than the best fixed tier on outcomes that it has not learned.
+
+    None where there are none of which every tier's is known.
+    """
+    whole = [row for row in held_out if set(model.tiers) <= row.scores.keys()]
+    if not whole:
+        return None
+    worth = np.array(
+        [
+            [row.scores[tier] - price * row.costs_microusd[tier] for tier in model.tiers]
+            for row in whole
+        ]
+    )
+    chosen = np.array([_choice(model, row, price=price) for row in whole])
+    best = int(worth.mean(axis=0).argmax())
+    gains = worth[np.arange(len(whole)), chosen] - worth[:, best]
+    ones = np.ones(len(whole))
+    return on_policy(
+        Logged(
+            rewards=gains,
+            propensities=ones,
+            targets=ones,
+            modelled=gains,
+            modelled_policy=gains,
+            groups=np.arange(len(whole)),
+        )
+    )
+
+
+def _choice(model: RouterModel, row: OutcomeRow, *, price: float) -> int:
+    tiers = model.predict(row.text).tiers
+    return max(
+        range(len(model.tiers)),
+        key=lambda at: (
+            tiers[model.tiers[at]].quality - price * tiers[model.tiers[at]].cost_microusd
+        ),
+    )
