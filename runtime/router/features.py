@@ -1,0 +1,99 @@
+"""What a prompt looks like to the router: its meaning, its form, the state of its session."""
+
+import re
+from dataclasses import dataclass
+from math import log1p
+
+import numpy as np
+import numpy.typing as npt
+
+from governor.retrieval.vectors import StaticVectors
+
+Features = npt.NDArray[np.float64]
+# A prompt is read to here: what decides about a tier stands at its beginning, and a prompt of
+# megabytes must not hold up the next.
+TEXT_CHARS_MAX = 8_192
+
+_NUMBER = re.compile(r"\d+")
+_OPTION = re.compile(r"^\(?[A-Ja-j][.):]\s", re.MULTILINE)
+_CODE = re.compile(r"```|\bdef |\bclass |\breturn\b|[{};]\s*$", re.MULTILINE)
+_MATHS = re.compile(r"[=+*/^<>\\]|\bsqrt\b|\bfrac\b")
+_FAULT = re.compile(r"Traceback|Error|Exception|\bfail")
+_CAPITAL = re.compile(r"\b[A-Z]")
+_ASKS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\bwhat\b", r"\bwhich\b", r"\bwhy\b", r"\bhow\b", r"\bwho\b|\bwhen\b|\bwhere\b",
+        r"\bcalculate\b|\bcompute\b|\bfind\b|\bsolve\b", r"\bprove\b|\bderive\b|\bshow that\b",
+        r"\bwrite\b|\bimplement\b|\bgenerate\b", r"\bnot\b|\bexcept\b|\bunless\b",
+        r"\bif\b|\bsuppose\b|\bassume\b", r"_{2,}|\bblank\b",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """How a session stands when a tier is chosen; what is not known stays zero or None."""
+
+    turn: int = 0
+    errors: int = 0
+    loop_signals: int = 0
+    tokens_so_far: int = 0
+    last_tier_rank: int | None = None
+    last_tier_failed: bool | None = None
+
+    def numbers(self) -> list[float]:
+        """Return the state as numbers of like size."""
+        return [
+            log1p(self.turn),
+            log1p(self.errors),
+            log1p(self.loop_signals),
+            log1p(self.tokens_so_far) / 10,
+            -1.0 if self.last_tier_rank is None else float(self.last_tier_rank),
+            0.0 if self.last_tier_failed is None else (1.0 if self.last_tier_failed else -1.0),
+        ]
+
+
+NO_STATE = SessionState()
+
+
+def form_of(text: str) -> list[float]:
+    """Return the form of a text: how long it is and what stands in it."""
+    chars = max(1, len(text))
+    words = text.split()
+    letters = sum(map(len, words)) / max(1, len(words))
+    return [
+        log1p(len(text)),
+        log1p(len(words)),
+        min(letters, 20.0),
+        log1p(len(_NUMBER.findall(text))),
+        log1p(text.count("?")),
+        log1p(text.count("\n")),
+        log1p(len(_OPTION.findall(text))),
+        log1p(len(_CODE.findall(text))),
+        log1p(len(_MATHS.findall(text))),
+        log1p(len(_FAULT.findall(text))),
+        len(_CAPITAL.findall(text)) / max(1, len(words)),
+        0.0 if text.isascii() else sum(not char.isascii() for char in text) / chars,
+        log1p(text.count('"') + text.count("\u201c")),
+        *(float(pattern.search(text) is not None) for pattern in _ASKS),
+    ]
+
+
+class PromptReader:
+    """Reads prompts into numbers: axes of meaning first, then the form, then the state."""
+
+    def __init__(self, vectors: StaticVectors | None) -> None:
+        """Take the word vectors; without them only form and state are seen."""
+        self._vectors = vectors
+        self.meaning_axes = 0 if vectors is None else vectors.axes
+        self.width = self.meaning_axes + len(form_of("")) + len(NO_STATE.numbers())
+
+    def read(self, text: str, state: SessionState = NO_STATE) -> Features:
+        """Return the features of a prompt: one row of `width` numbers."""
+        seen = text[:TEXT_CHARS_MAX]
+        found = np.empty(self.width)
+        if self._vectors is not None:
+            found[: self.meaning_axes] = self._vectors.embed(seen)
+        found[self.meaning_axes :] = [*form_of(seen), *state.numbers()]
+        return found
