@@ -35,3 +35,7 @@ class InvalidPriceError(GovernorError):
 
 class InvalidVectorsError(GovernorError):
     """A file of word vectors is not usable."""
+
+
+class TooFewOutcomesError(GovernorError):
+    """There are too few outcomes to learn from."""

@@ -5,14 +5,14 @@ import json
 import sys
 from pathlib import Path
 
-from runtime.cli import eval_flow, eval_live, eval_os, eval_tools
+from runtime.cli import eval_flow, eval_live, eval_os, eval_router, eval_tools
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
 from runtime.settings import Settings
 
 NAME = "eval"
-HELP = "Measure Flyball's decisions: turn limits, tool search, isolation, on recorded runs."
+HELP = "Measure Flyball's decisions: turn limits, tool search, isolation, routing, on recorded runs."
 _TURNS_HELP = (
     "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
     "sooner: the savings are lower bounds."
@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     eval_flow.add_arguments(flow)
     machine = evaluations.add_parser(eval_os.NAME, help=eval_os.HELP, description=eval_os.HELP)
     eval_os.add_arguments(machine)
-    for evaluation in (turns, tools, flow, machine):
+    router = evaluations.add_parser(
+        eval_router.NAME, help=eval_router.HELP, description=eval_router.HELP
+    )
+    eval_router.add_arguments(router)
+    for evaluation in (turns, tools, flow, machine, router):
         # Suppressed, or its default would undo a --json that stands before the evaluation's name.
         evaluation.add_argument(
             "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
@@ -58,6 +62,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         return eval_flow.run(arguments)
     if arguments.evaluation == eval_os.NAME:
         return eval_os.run(arguments, _show)
+    if arguments.evaluation == eval_router.NAME:
+        return eval_router.run(arguments, _show)
     if arguments.live == (arguments.runs is not None):
         raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
     if arguments.live:

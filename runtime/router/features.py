@@ -1,19 +1,26 @@
 """What a prompt looks like to the router: its meaning, its form, the state of its session."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from math import log1p
+from functools import lru_cache
+from math import log, log1p
+from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
+from governor.learning.blocks import Widths
+from governor.learning.likeness import Rows
 from governor.retrieval.vectors import StaticVectors
 
-Features = npt.NDArray[np.float64]
+# Words fall into so many bins, whichever they are: no vocabulary has to be learned or kept.
+WORD_BINS = 512
+_BINS_CACHED_MAX = 32_768
 # A prompt is read to here: what decides about a tier stands at its beginning, and a prompt of
 # megabytes must not hold up the next.
 TEXT_CHARS_MAX = 8_192
 
+_WORD = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _NUMBER = re.compile(r"\d+")
 _OPTION = re.compile(r"^\(?[A-Ja-j][.):]\s", re.MULTILINE)
 _CODE = re.compile(r"```|\bdef |\bclass |\breturn\b|[{};]\s*$", re.MULTILINE)
@@ -81,19 +88,33 @@ def form_of(text: str) -> list[float]:
 
 
 class PromptReader:
-    """Reads prompts into numbers: axes of meaning first, then the form, then the state."""
+    """Reads prompts into rows: meaning, words, form and state of the session, in this order."""
 
     def __init__(self, vectors: StaticVectors | None) -> None:
-        """Take the word vectors; without them only form and state are seen."""
+        """Take the word vectors; without them meaning is not seen."""
         self._vectors = vectors
-        self.meaning_axes = 0 if vectors is None else vectors.axes
-        self.width = self.meaning_axes + len(form_of("")) + len(NO_STATE.numbers())
+        self.widths = Widths(
+            meaning=0 if vectors is None else vectors.axes,
+            words=WORD_BINS,
+            form=len(form_of("")),
+            state=len(NO_STATE.numbers()),
+        )
 
-    def read(self, text: str, state: SessionState = NO_STATE) -> Features:
-        """Return the features of a prompt: one row of `width` numbers."""
+    def read(self, text: str, state: SessionState = NO_STATE) -> Rows:
+        """Return the features of a prompt, `widths.total` of them."""
         seen = text[:TEXT_CHARS_MAX]
-        found = np.empty(self.width)
+        found = np.zeros(self.widths.total, dtype=np.float32)
+        meaning = self.widths.meaning
         if self._vectors is not None:
-            found[: self.meaning_axes] = self._vectors.embed(seen)
-        found[self.meaning_axes :] = [*form_of(seen), *state.numbers()]
+            found[:meaning] = self._vectors.embed(seen)
+        words = found[meaning : meaning + WORD_BINS]
+        for word, times in Counter(_WORD.findall(seen.lower())).items():
+            words[_bin_of(word)] += 1.0 + log(times)
+        found[meaning + WORD_BINS :] = [*form_of(seen), *state.numbers()]
         return found
+
+
+@lru_cache(maxsize=_BINS_CACHED_MAX)
+def _bin_of(word: str) -> int:
+    # Not hash(): that differs from process to process.
+    return crc32(word.encode()) % WORD_BINS

@@ -1,0 +1,127 @@
+"""`flyball eval router`: what routing between tiers gains on prompts with known outcomes."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runtime.evaluate.router.evaluation import Wish, evaluate_router
+from runtime.evaluate.router.rows_file import read_outcomes
+from runtime.word_vectors import vectors_if_any
+
+NAME = "router"
+HELP = (
+    "Measure the router on prompts of which it is known what each tier makes of them: what it "
+    "recovers of the gap between tiers, and what it scores within a budget."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the files, and how much of them is learned from."""
+    parser.add_argument(
+        "--outcomes",
+        type=Path,
+        required=True,
+        metavar="FILE.jsonl",
+        help="a prompt a line: id, group, prompt, tiers {NAME: {score, cost}}, features",
+    )
+    parser.add_argument(
+        "--labels", type=int, metavar="N", help="learn from so many prompts, drawn by lot"
+    )
+    parser.add_argument(
+        "--test", type=Path, metavar="FILE.jsonl", help="judge on these prompts instead of folds"
+    )
+    parser.add_argument(
+        "--ablation", action="store_true", help="also show what each part brings (takes longer)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of splits and lots; default: 0")
+
+
+def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
+    """Print the evaluation; return 0.
+
+    Raises:
+        RuntimeFaultError: a file is not usable, or has too few prompts.
+    """
+    recorded = read_outcomes(arguments.outcomes)
+    tested = read_outcomes(arguments.test, tiers=recorded.tiers) if arguments.test else None
+    wish = Wish(
+        labels=arguments.labels,
+        tested=tested,
+        seed=arguments.seed,
+        ablation=arguments.ablation,
+    )
+    shape = evaluate_router(recorded, wish, vectors=vectors_if_any(), begun=show)
+    show("")
+    if arguments.json:
+        sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write(_text(shape))
+    return 0
+
+
+def _text(shape: dict[str, Any]) -> str:
+    lines = [
+        f"Routing, judged on {shape['n']} prompts, learned from {shape['labels']} others "
+        f"(seed {shape['seed']})."
+    ]
+    if shape["left_out"]:
+        lines.append(f"{shape['left_out']} prompts without an outcome in every tier left out.")
+    lines += ["", f"  {'tier':<40}{'score':>8}{'dollars':>12}{'for one pass':>14}"]
+    lines += [
+        f"  {tier['name']:<40.40}{tier['score']:>8.4f}{tier['cost']:>12.4g}"
+        f"{_figure(tier['cost_of_pass'], '.4g'):>14}"
+        for tier in shape["tiers"]
+    ]
+    lines += ["", *_recovery(shape), "", *_spending(shape), "", _bandit(shape["bandit"])]
+    if "ablation" in shape:
+        lines += ["", "  Gap recovered by each part alone:"]
+        lines += [f"    {name:<24}{_figure(apgr)}" for name, apgr in shape["ablation"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _recovery(shape: dict[str, Any]) -> list[str]:
+    if shape["apgr"] is None:
+        return ["  The cheapest tier is the best one: there is no gap to recover."]
+    low, high = shape["apgr_ci95"] or (None, None)
+    return [
+        f"  Gap recovered (APGR):  {_figure(shape['apgr'])} ({_figure(low)} to {_figure(high)}, "
+        f"95 %); by lot 0.500, knowing all {_figure(shape['apgr_oracle'])}",
+        f"  in unseen groups:      {_figure(shape['apgr_unseen_groups'])}",
+        f"  calls to the best tier for half of the gap {shape['cpt50']:.1f} %, "
+        f"for four fifths {shape['cpt80']:.1f} %",
+    ]
+
+
+def _spending(shape: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  {'budget':>10}{'spent':>9}{'score':>9}{'best mix':>10}{'gain':>10}"
+        f"{'95 %':>18}{'oracle':>9}{'one pass':>11}  way",
+    ]
+    for entry in shape["matched_spend"]:
+        low, high = entry["gain_ci95_pp"] or (0.0, 0.0)
+        lines.append(
+            f"  {entry['budget']:>10.4g}{100 * entry['spend_ratio']:>7.1f} %{entry['score']:>9.4f}"
+            f"{entry['best_mix_score']:>10.4f}{entry['gain_pp']:>+7.2f} pp"
+            f"{f'{low:+.2f} to {high:+.2f}':>18}{entry['oracle_score']:>9.4f}"
+            f"{_figure(entry['cost_of_pass'], '.4g'):>11}  {entry['plan']}"
+        )
+        for plan, gain in entry.get("gain_pp_of_plan", {}).items():
+            lines.append(f"{'':>40}{gain:>+9.2f} pp  {plan} throughout")
+    return [*lines, f"  At worst {shape['do_no_harm_pp']:+.2f} pp against the best mixture."]
+
+
+def _bandit(bandit: dict[str, Any]) -> str:
+    share = bandit["share_of_full_information"]
+    if share is None:
+        return "  Learning while serving: nothing to gain, or too few prompts."
+    return (
+        f"  Learning while serving, told {bandit['delay']} calls late and only of what was chosen: "
+        f"{100 * share:.0f} % of what full information gains."
+    )
+
+
+def _figure(value: float | None, form: str = ".3f") -> str:
+    return "-" if value is None else f"{value:{form}}"

@@ -1,0 +1,99 @@
+"""Quality at matched spend: a stream of prompts routed under a budget that must last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from governor.learning.linear import Matrix
+from governor.learning.pacing import Purse
+from runtime.evaluate.router.plans import (
+    CASCADES,
+    DIRECT,
+    MIXTURE,
+    Averages,
+    Trial,
+    View,
+    best_trial,
+    terms_of,
+)
+
+_SHARES = (0.1, 0.2, 0.3, 0.5, 0.7)
+_RUNGS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of a stream that one model foretells, with the training rows it was learned from."""
+
+    train: View
+    train_scores: Matrix
+    train_costs: Matrix
+    test: View
+    test_scores: Matrix
+    test_costs: Matrix
+
+    def averages(self) -> Averages:
+        """Return what the tiers are on average in the training rows."""
+        return Averages(
+            scores=self.train_scores.mean(axis=0), costs=self.train_costs.mean(axis=0)
+        )
+
+    def trials(self) -> list[Trial]:
+        """Return the ways of choosing, tried on the training rows; the mixture first."""
+        plans = [MIXTURE, *DIRECT, *(CASCADES if self.train.later_quality is not None else ())]
+        return [
+            Trial(plan, self.train, self.averages(), self.train_scores, self.train_costs)
+            for plan in plans
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """What a stream scored and cost row by row, and which ways of choosing were used."""
+
+    scores: Matrix
+    costs: Matrix
+    plans: tuple[str, ...]
+
+
+def budgets_of(costs: Matrix, scores: Matrix) -> list[float]:
+    """Return mean costs to compare at: between the cheapest tier and the best one.
+
+    Two tiers are compared at shares of the dollars between them. More tiers lie apart by orders
+    of magnitude, so their budgets rise in equal ratios.
+    """
+    means = costs.mean(axis=0)
+    low, best = float(means.min()), float(means[int(scores.mean(axis=0).argmax())])
+    high = best if best > low else float(means.max())
+    if high <= low:
+        return [high]
+    if len(means) == 2 or low <= 0:  # noqa: PLR2004 - a pair
+        return [low + share * (high - low) for share in _SHARES]
+    return [float(budget) for budget in np.geomspace(low, high, _RUNGS + 1)[1:]]
+
+
+def streamed(
+    stretches: Sequence[tuple[Stretch, list[Trial]]], budget: float, *, seed: int
+) -> Streamed:
+    """Return what becomes of a stream when a prompt may cost `budget` on average."""
+    total = sum(len(stretch.test_scores) for stretch, _ in stretches)
+    purse = Purse(left=budget * total, calls_left=total)
+    dice = np.random.default_rng(seed).random(total)
+    scores, costs, plans = [], [], []
+    for stretch, trials in stretches:
+        trial = best_trial(trials, budget)
+        plans.append(trial.plan.name)
+        terms = terms_of(trial.plan, stretch.test, stretch.averages())
+        for at in range(len(stretch.test_scores)):
+            price = trial.curve.price_for(purse.rate(), dice[len(scores)])
+            tier = int((terms.quality[at] - price * terms.cost[at]).argmax())
+            if stretch.test.cost[at, tier] > purse.left:
+                tier = 0  # what is left would not pay for it
+            cost = stretch.test_costs[at, tier]
+            if trial.plan.cascades and tier:
+                cost += stretch.test_costs[at, 0]
+            purse = purse.after(cost)
+            scores.append(stretch.test_scores[at, tier])
+            costs.append(cost)
+    return Streamed(scores=np.array(scores), costs=np.array(costs), plans=tuple(plans))
