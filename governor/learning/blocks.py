@@ -1,6 +1,7 @@
 """What prompts are described by, in blocks, and how each block is brought to a common size."""
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -78,9 +79,12 @@ def block_scaling_of(rows: Rows, widths: Widths) -> BlockScaling:
 
 def _near(rows: Matrix, share: float) -> Matrix:
     """Return the rows on the scale of their share, what is far out drawn in."""
-    return np.clip(rows, -_FAR, _FAR) * (share / max(1, rows.shape[1])) ** 0.5
+    scale = sqrt(share / max(1, rows.shape[1]))
+    found: Matrix = np.clip(rows, -_FAR, _FAR) * scale
+    return found
 
 
 def _of_length_one(rows: Matrix) -> Matrix:
     lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-    return rows / np.where(lengths > 0, lengths, 1.0)
+    found: Matrix = rows / np.where(lengths > 0, lengths, 1.0)
+    return found

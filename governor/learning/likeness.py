@@ -29,14 +29,19 @@ class Landmarks:
         """Return how alike each row is to each landmark, from 0 to 1."""
         own = np.einsum("ij,ij->i", rows, rows)
         distances = own[:, None] + self.squares - 2.0 * (rows @ self.columns)
-        return np.exp(-0.5 * np.maximum(distances, 0.0), dtype=np.float32)
+        return _near(distances)
 
     def likeness_of(self, row: Rows) -> Rows:
         """Return how alike one row is to each landmark; zeros in the row cost nothing."""
         held = np.flatnonzero(row)
         parts = row[held]
         distances = self.squares + parts @ parts - 2.0 * (parts @ self.columns[held])
-        return np.exp(-0.5 * np.maximum(distances, 0.0), dtype=np.float32)
+        return _near(distances)
+
+
+def _near(distances: Rows) -> Rows:
+    found: Rows = np.exp(-0.5 * np.maximum(distances, 0.0), dtype=np.float32)
+    return found
 
 
 def landmarks_of(rows: Rows) -> Landmarks:
@@ -52,4 +57,5 @@ def spanning_axes(landmarks: Landmarks, *, axes_max: int) -> Matrix:
     shares, turn = np.linalg.eigh((likeness + likeness.T) / 2)
     kept = min(axes_max, int((shares > _SHARE_MIN * shares[-1]).sum()))
     best = np.arange(len(shares) - 1, len(shares) - 1 - kept, -1)
-    return turn[:, best] / np.sqrt(shares[best])
+    found: Matrix = turn[:, best] / np.sqrt(shares[best])
+    return found

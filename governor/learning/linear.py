@@ -68,4 +68,5 @@ class RidgeProblem:
 
     def doubt(self, strength: float) -> Matrix:
         """Return D such that the length of a row times D is how little is known of it."""
-        return self._turn / np.sqrt(self._squares + strength)
+        found: Matrix = self._turn / np.sqrt(self._squares + strength)
+        return found

@@ -16,9 +16,14 @@ import numpy.typing as npt
 from governor.errors import TooFewOutcomesError
 from governor.learning.blocks import BlockScaling, Shares, Widths, block_scaling_of
 from governor.learning.likeness import Landmarks, Rows, landmarks_of, spanning_axes
-from governor.learning.linear import Fit, Matrix, RidgeProblem
+from governor.learning.linear import Matrix
+from governor.learning.smoothing import (
+    ROWS_MIN,
+    Smoothings,
+    errors_of_each,
+    gap_errors,
+)
 
-ROWS_MIN = 10
 LANDMARKS_MAX = 1_536
 AXES_MAX = 320
 CONTEXT_AXES_MAX = 24
@@ -36,7 +41,6 @@ SHARES = (
 _COST_FLOOR = 1e-3
 _TINY = 1e-12
 _LOG_MAX = 60.0
-_TWO = 2
 # Rows are taken in parts: the likenesses of all of them at once would take gigabytes.
 _ROWS_AT_ONCE = 4_096
 
@@ -110,11 +114,11 @@ class TierModel:
         logs = self.cost_levels + (spanned @ self.cost_slopes).astype(np.float64)
         return Forecasts(
             quality=np.clip(quality, *self.bounds),
-            quality_sd=self._doubt(spanned),
+            quality_sd=self.doubt(spanned),
             cost=np.clip(np.exp(np.clip(logs, -_LOG_MAX, _LOG_MAX)), *self.cost_bounds),
         )
 
-    def _doubt(self, spanned: Rows) -> Matrix:
+    def doubt(self, spanned: Rows) -> Matrix:
         """Return how far the expectations may be off, as of a Gaussian process."""
         known = np.stack([((spanned @ one) ** 2).sum(axis=1) for one in self.doubts], axis=1)
         # What lies off all axes is as unknown as before anything was learned.
@@ -211,10 +215,10 @@ def _tried(scaled: Rows, outcomes: Outcomes, shares: Shares) -> _Choice:
     axes = spanning_axes(landmarks, axes_max=AXES_MAX)
     spanned = landmarks.likeness(scaled).astype(np.float64) @ axes
     scores, logs = outcomes.scores, _logs(outcomes.costs)
-    qualities = _Smoothings(spanned, scores, outcomes.weights)
-    costs = _Smoothings(spanned, logs, outcomes.weights)
-    errors = [_errors(qualities.left_out(strength), scores) for strength in STRENGTHS]
-    cost_errors = [_each(costs.left_out(strength), logs).mean() for strength in STRENGTHS]
+    qualities = Smoothings(spanned, scores, outcomes.weights)
+    costs = Smoothings(spanned, logs, outcomes.weights)
+    errors = [gap_errors(qualities.left_out(strength), scores) for strength in STRENGTHS]
+    cost_errors = [errors_of_each(costs.left_out(strength), logs).mean() for strength in STRENGTHS]
     best = int(np.argmin([each.mean() for each in errors]))
     return _Choice(
         shares=shares,
@@ -235,8 +239,8 @@ def _fitted(
 ) -> Learned:
     scores, costs = outcomes.scores, outcomes.costs
     rows = spanned.astype(np.float64)
-    qualities = _Smoothings(rows, scores, outcomes.weights)
-    prices = _Smoothings(rows, _logs(costs), outcomes.weights)
+    qualities = Smoothings(rows, scores, outcomes.weights)
+    prices = Smoothings(rows, _logs(costs), outcomes.weights)
     quality_fits = [qualities.fit(tier, choice.strength) for tier in range(scores.shape[1])]
     cost_fits = [prices.fit(tier, choice.cost_strength) for tier in range(scores.shape[1])]
     left_out = qualities.left_out(choice.strength)
@@ -267,67 +271,17 @@ def _fitted(
         model=model,
         left_out=Forecasts(
             quality=np.clip(left_out, *bounds),
-            quality_sd=model._doubt(spanned),
+            quality_sd=model.doubt(spanned),
             cost=np.clip(expected * lifted, *cost_bounds),
         ),
     )
 
 
-class _Smoothings:
-    """A smoothing of each tier's outcomes; tiers with the same evidence share their sums."""
-
-    def __init__(self, rows: Matrix, targets: Matrix, weights: Matrix) -> None:
-        self._rows, self._targets = rows, targets
-        self._known = ~np.isnan(targets)
-        self._problems: list[RidgeProblem] = []
-        places: dict[bytes, int] = {}
-        found = []
-        for tier in range(targets.shape[1]):
-            known = self._known[:, tier]
-            key = known.tobytes() + weights[:, tier].tobytes()
-            if key not in places:
-                places[key] = len(places)
-                self._problems.append(RidgeProblem(rows[known], weights[known, tier]))
-            found.append(places[key])
-        self.problem_of = tuple(found)
-
-    def fit(self, tier: int, strength: float) -> Fit:
-        targets = self._targets[self._known[:, tier], tier]
-        return self._problems[self.problem_of[tier]].fit(targets[:, None], strength)
-
-    def left_out(self, strength: float) -> Matrix:
-        """Return what each row is foretold without itself, also where nothing was seen of it."""
-        found = np.empty_like(self._targets)
-        for tier in range(self._targets.shape[1]):
-            fit, known = self.fit(tier, strength), self._known[:, tier]
-            found[:, tier] = fit.level + self._rows @ fit.slopes[:, 0]
-            found[known, tier] = fit.left_out[:, 0]
-        return found
-
-    def doubts(self, strength: float) -> list[Matrix]:
-        return [problem.doubt(strength) for problem in self._problems]
-
-
-def _errors(foretold: Matrix, scores: Matrix) -> Matrix:
-    """Return how far each row's differences between tiers are off, or its scores."""
-    whole = ~np.isnan(scores).any(axis=1)
-    if scores.shape[1] < _TWO or int(whole.sum()) < ROWS_MIN:
-        return _each(foretold, scores)
-    off = (foretold - scores)[whole]
-    squares: Matrix = ((off - off.mean(axis=1, keepdims=True)) ** 2).mean(axis=1)
-    return squares
-
-
-def _each(foretold: Matrix, targets: Matrix) -> Matrix:
-    """Return the square of how far each known target is off."""
-    known = ~np.isnan(targets)
-    return (foretold[known] - targets[known]) ** 2
-
-
 def _logs(costs: Matrix) -> Matrix:
     """Return the logarithms of costs, those near nothing as one small share of the mean."""
     floors = np.maximum(np.nanmean(costs, axis=0) * _COST_FLOOR, _TINY)
-    return np.log(np.maximum(costs, floors))
+    logs: Matrix = np.log(np.maximum(costs, floors))
+    return logs
 
 
 def _of_rows(outcomes: Outcomes, rows: npt.NDArray[np.int64]) -> Outcomes:

@@ -12,7 +12,9 @@ from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluat
 from runtime.settings import Settings
 
 NAME = "eval"
-HELP = "Measure Flyball's decisions: turn limits, tool search, isolation, routing, on recorded runs."
+HELP = (
+    "Measure Flyball's decisions: turn limits, tool search, isolation, routing, on recorded runs."
+)
 _TURNS_HELP = (
     "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
     "sooner: the savings are lower bounds."

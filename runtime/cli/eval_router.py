@@ -64,8 +64,7 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
 
 def _text(shape: dict[str, Any]) -> str:
     lines = [
-        f"Routing, judged on {shape['n']} prompts, learned from {shape['labels']} others "
-        f"(seed {shape['seed']})."
+        f"Routing judged on {shape['n']} prompts, learned from {shape['labels']} others:",
     ]
     if shape["left_out"]:
         lines.append(f"{shape['left_out']} prompts without an outcome in every tier left out.")
@@ -87,19 +86,17 @@ def _recovery(shape: dict[str, Any]) -> list[str]:
         return ["  The cheapest tier is the best one: there is no gap to recover."]
     low, high = shape["apgr_ci95"] or (None, None)
     return [
-        f"  Gap recovered (APGR):  {_figure(shape['apgr'])} ({_figure(low)} to {_figure(high)}, "
-        f"95 %); by lot 0.500, knowing all {_figure(shape['apgr_oracle'])}",
+        f"  Gap recovered (APGR):  {_figure(shape['apgr'])}  ({_figure(low)} to {_figure(high)})",
         f"  in unseen groups:      {_figure(shape['apgr_unseen_groups'])}",
-        f"  calls to the best tier for half of the gap {shape['cpt50']:.1f} %, "
-        f"for four fifths {shape['cpt80']:.1f} %",
+        f"  by lot and by oracle:  0.500, {_figure(shape['apgr_oracle'])}",
+        f"  calls to the best tier for half of the gap (CPT50):  {shape['cpt50']:.1f} %",
+        f"  and for four fifths of it (CPT80):                   {shape['cpt80']:.1f} %",
     ]
 
 
 def _spending(shape: dict[str, Any]) -> list[str]:
-    lines = [
-        f"  {'budget':>10}{'spent':>9}{'score':>9}{'best mix':>10}{'gain':>10}"
-        f"{'95 %':>18}{'oracle':>9}{'one pass':>11}  way",
-    ]
+    names = f"  {'budget':>10}{'spent':>9}{'score':>9}{'best mix':>10}{'gain':>10}"
+    lines = [f"{names}{'95 %':>18}{'oracle':>9}{'one pass':>11}  way"]
     for entry in shape["matched_spend"]:
         low, high = entry["gain_ci95_pp"] or (0.0, 0.0)
         lines.append(

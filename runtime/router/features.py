@@ -13,6 +13,8 @@ from governor.learning.blocks import Widths
 from governor.learning.likeness import Rows
 from governor.retrieval.vectors import StaticVectors
 
+# What a file of a fitted router must agree with: raise it when a feature changes its meaning.
+FEATURES_VERSION = 1
 # Words fall into so many bins, whichever they are: no vocabulary has to be learned or kept.
 WORD_BINS = 512
 _BINS_CACHED_MAX = 32_768

@@ -1,10 +1,44 @@
-"""The bytes that a fitted router is kept in: versioned, checked, safe to read."""
+"""The bytes that a fitted router is kept in: versioned, checked, safe to read.
 
+A name and a version, the length of a header, the header in JSON, the arrays one behind the other,
+and a SHA-256 of all of that. Reading it runs nothing: the header is numbers and names, the arrays
+are bytes. A file that is damaged, cut short, of a newer Flyball, or learned with other features
+is refused with its reason, and the tier rules go on deciding.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import sha256
+from math import prod
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from governor.learning.blocks import BlockScaling, Shares, Widths
+from governor.learning.likeness import Landmarks
+from governor.learning.linear import Scaling
+from governor.learning.tier_model import LANDMARKS_MAX, TierModel
 from governor.retrieval.vectors import StaticVectors
 from runtime.errors import RuntimeFaultError
+from runtime.router.features import FEATURES_VERSION, PromptReader
 from runtime.router.predictor import RouterModel
+
+VERSION = 1
+BYTES_MAX = 64 * 1024 * 1024
+_FORMAT = b"FLYROUTE"
+_BEGIN = struct.Struct("<8sII")
+_DIGEST_BYTES = 32
+_TIERS_MAX = 64
+_AXES_MAX = 4_096
+
+Array = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
 class ModelFileError(RuntimeFaultError):
@@ -15,27 +49,82 @@ class NewerModelFileError(ModelFileError):
     """A router file is from a newer Flyball; start that one, or fit the router again."""
 
 
-class OtherVectorsError(ModelFileError):
-    """A router file was fitted with other word vectors; fit the router again."""
+class OtherFeaturesError(ModelFileError):
+    """A router file was fitted with other features or word vectors; fit the router again."""
 
 
 def packed(model: RouterModel) -> bytes:
     """Return the bytes of a fitted router."""
-    raise NotImplementedError
+    learned = model.learned
+    arrays = _arrays(learned)
+    header = {
+        "tiers": list(model.tiers),
+        "fitted_rows": model.fitted_rows,
+        "features": FEATURES_VERSION,
+        "widths": asdict(learned.scaling.widths),
+        "shares": asdict(learned.shares),
+        "strength": learned.strength,
+        "doubt_of": list(learned.doubt_of),
+        "arrays": [[name, str(each.dtype), list(each.shape)] for name, each in arrays.items()],
+    }
+    text = json.dumps(header, allow_nan=False).encode()
+    content = b"".join(
+        [
+            _BEGIN.pack(_FORMAT, VERSION, len(text)),
+            text,
+            *(np.ascontiguousarray(each).tobytes() for each in arrays.values()),
+        ]
+    )
+    return content + sha256(content).digest()
 
 
 def unpacked(content: bytes, *, vectors: StaticVectors | None) -> RouterModel:
     """Return the router in these bytes.
 
     Raises:
-        ModelFileError: the bytes are no router, or not all of it, or from a newer Flyball.
+        ModelFileError: the bytes are no router, or not all of it, or from a newer Flyball, or
+            of one that was fitted with other features.
     """
-    raise NotImplementedError
+    if len(content) < _BEGIN.size + _DIGEST_BYTES:
+        raise ModelFileError("it is shorter than a router can be")
+    name, version, header_bytes = _BEGIN.unpack_from(content)
+    if name != _FORMAT:
+        raise ModelFileError(f"it begins with {name!r}, not {_FORMAT!r}")
+    if version > VERSION:
+        raise NewerModelFileError(
+            f"it has version {version}, and this Flyball reads {VERSION}: start the newer one, "
+            "or fit the router again"
+        )
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if sha256(body).digest() != digest:
+        raise ModelFileError("its checksum is not that of its content: it is damaged or cut short")
+    try:
+        header = json.loads(body[_BEGIN.size : _BEGIN.size + header_bytes])
+        arrays = _read_arrays(header["arrays"], body[_BEGIN.size + header_bytes :])
+        return _model(header, arrays, vectors)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"its content does not fit together: {error}") from error
 
 
 def save(model: RouterModel, path: Path) -> None:
-    """Write a router to a file, all of it or nothing."""
-    raise NotImplementedError
+    """Write a router to a file, all of it or nothing.
+
+    Raises:
+        ModelFileError: the file cannot be written.
+    """
+    try:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(packed(model))
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)
+            except BaseException:
+                with suppress(OSError):
+                    Path(file.name).unlink()
+                raise
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def load(path: Path, *, vectors: StaticVectors | None) -> RouterModel:
@@ -44,4 +133,125 @@ def load(path: Path, *, vectors: StaticVectors | None) -> RouterModel:
     Raises:
         ModelFileError: the file cannot be read, or is no router that this Flyball can use.
     """
-    raise NotImplementedError
+    try:
+        with path.open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > BYTES_MAX:
+        raise ModelFileError(f"{path}: is larger than {BYTES_MAX} bytes")
+    try:
+        return unpacked(content, vectors=vectors)
+    except ModelFileError as error:
+        raise type(error)(f"{path}: is no usable router: {error}") from error
+
+
+def _arrays(learned: TierModel) -> dict[str, Array]:
+    scaling = learned.scaling
+    return {
+        "middle": scaling.middle,
+        "rarity": scaling.rarity,
+        "form_center": scaling.form.center,
+        "form_spread": scaling.form.spread,
+        "state_center": scaling.state.center,
+        "state_spread": scaling.state.spread,
+        "columns": learned.landmarks.columns,
+        "squares": learned.landmarks.squares,
+        "axes": learned.axes,
+        "levels": learned.levels,
+        "slopes": learned.slopes,
+        "bounds": learned.bounds,
+        "cost_levels": learned.cost_levels,
+        "cost_slopes": learned.cost_slopes,
+        "cost_bounds": learned.cost_bounds,
+        "doubts": learned.doubts,
+        "scatter": learned.scatter,
+    }
+
+
+def _read_arrays(stated: list[Any], content: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    begin = 0
+    for name, kind, shape in stated:
+        if kind not in {"float32", "float64"} or not all(isinstance(n, int) for n in shape):
+            raise ValueError(f"array {name!r:.40} is not of numbers")
+        count = prod(shape)
+        size = count * np.dtype(kind).itemsize
+        if min(shape, default=0) < 0 or begin + size > len(content):
+            raise ValueError(f"array {name!r:.40} is not all there")
+        array = np.frombuffer(content, kind, count=count, offset=begin).reshape(shape)
+        if not np.isfinite(array).all():
+            raise ValueError(f"array {name!r:.40} holds what is no number")
+        found[name] = array
+        begin += size
+    if begin != len(content):
+        raise ValueError("there is more than its arrays")
+    return found
+
+
+def _model(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], vectors: StaticVectors | None
+) -> RouterModel:
+    widths = Widths(**header["widths"])
+    if header["features"] != FEATURES_VERSION or widths != PromptReader(vectors).widths:
+        raise OtherFeaturesError
+    tiers = header["tiers"]
+    if not 0 < len(tiers) <= _TIERS_MAX or not all(isinstance(tier, str) for tier in tiers):
+        raise ValueError("its tiers are not names")
+    _check_shapes(arrays, widths, len(tiers), header["doubt_of"])
+    learned = TierModel(
+        scaling=BlockScaling(
+            widths=widths,
+            middle=arrays["middle"],
+            rarity=arrays["rarity"],
+            form=Scaling(center=arrays["form_center"], spread=arrays["form_spread"]),
+            state=Scaling(center=arrays["state_center"], spread=arrays["state_spread"]),
+        ),
+        shares=Shares(**header["shares"]),
+        strength=float(header["strength"]),
+        landmarks=Landmarks(columns=arrays["columns"], squares=arrays["squares"]),
+        axes=arrays["axes"],
+        levels=arrays["levels"],
+        slopes=arrays["slopes"],
+        bounds=arrays["bounds"],
+        cost_levels=arrays["cost_levels"],
+        cost_slopes=arrays["cost_slopes"],
+        cost_bounds=arrays["cost_bounds"],
+        doubts=arrays["doubts"],
+        doubt_of=tuple(header["doubt_of"]),
+        scatter=arrays["scatter"],
+    )
+    rows = int(header["fitted_rows"])
+    return RouterModel(tiers=tiers, fitted_rows=rows, learned=learned, vectors=vectors)
+
+
+def _check_shapes(
+    arrays: Mapping[str, Any], widths: Widths, tiers: int, doubt_of: list[Any]
+) -> None:
+    """Refuse arrays that do not go together, before they are multiplied."""
+    landmarks, axes = arrays["axes"].shape
+    doubts = arrays["doubts"].shape
+    wanted = {
+        "middle": (widths.meaning,),
+        "rarity": (widths.words,),
+        "form_center": (widths.form,),
+        "form_spread": (widths.form,),
+        "state_center": (widths.state,),
+        "state_spread": (widths.state,),
+        "columns": (widths.total, landmarks),
+        "squares": (landmarks,),
+        "levels": (tiers,),
+        "slopes": (axes, tiers),
+        "bounds": (2, tiers),
+        "cost_levels": (tiers,),
+        "cost_slopes": (axes, tiers),
+        "cost_bounds": (2, tiers),
+        "scatter": (tiers,),
+    }
+    for name, shape in wanted.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"array {name} has the shape {arrays[name].shape}, not {shape}")
+    if landmarks > LANDMARKS_MAX or axes > _AXES_MAX or doubts[1:] != (axes, axes):
+        raise ValueError("its landmarks and axes are out of range")
+    if len(doubt_of) != tiers or not all(at in range(doubts[0]) for at in doubt_of):
+        raise ValueError("its doubts are not those of its tiers")

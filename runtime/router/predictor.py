@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from governor.learning.linear import Matrix
+from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 from governor.retrieval.vectors import StaticVectors
-from runtime.router.features import NO_STATE, SessionState
+from runtime.router.features import NO_STATE, PromptReader, SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +42,48 @@ class TierForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What is expected of every tier for one prompt, with the prompt as a bandit sees it."""
+    """What is expected of every tier for one prompt, with the prompt as a bandit sees it.
+
+    `context` has `context_axes` numbers, those that say most of the prompt first; it has no
+    constant among them.
+    """
 
     tiers: Mapping[str, TierForecast]
-    context: npt.NDArray[np.float64]
+    context: Matrix
 
 
 class RouterModel:
     """A fitted router: forecasts for any text, without fitting anew."""
 
-    tiers: tuple[str, ...]
-    fitted_rows: int
-    context_axes: int
+    context_axes = CONTEXT_AXES_MAX
+
+    def __init__(
+        self,
+        *,
+        tiers: Sequence[str],
+        fitted_rows: int,
+        learned: TierModel,
+        vectors: StaticVectors | None,
+    ) -> None:
+        """Take what was learned, and the word vectors that it was learned with."""
+        self.tiers = tuple(tiers)
+        self.fitted_rows = fitted_rows
+        self.learned = learned
+        self._reader = PromptReader(vectors)
+        assert self._reader.widths == learned.scaling.widths, "learned with other features"
 
     def predict(self, text: str, state: SessionState = NO_STATE) -> Forecast:
         """Return what each tier would make of a prompt."""
-        raise NotImplementedError
+        found, context = self.learned.forecast_of(self._reader.read(text, state))
+        tiers = {
+            tier: TierForecast(
+                quality=float(found.quality[0, at]),
+                quality_sd=float(found.quality_sd[0, at]),
+                cost_microusd=float(found.cost[0, at]),
+            )
+            for at, tier in enumerate(self.tiers)
+        }
+        return Forecast(tiers=tiers, context=context)
 
 
 def fit(
@@ -66,9 +93,29 @@ def fit(
     vectors: StaticVectors | None,
     seed: int = 0,
 ) -> RouterModel:
-    """Return a model of these outcomes; hyper-parameters are chosen by folds within the rows.
+    """Return a model of these outcomes; how it learns is chosen by folds within the rows.
 
     Raises:
-        TooFewOutcomesError: a tier has fewer than `ROWS_MIN` outcomes.
+        TooFewOutcomesError: a tier has fewer than `tier_model.ROWS_MIN` outcomes.
     """
-    raise NotImplementedError
+    reader = PromptReader(vectors)
+    read = np.empty((len(rows), reader.widths.total), dtype=np.float32)
+    for at, row in enumerate(rows):
+        read[at] = reader.read(row.text, row.state)
+    learned = learned_from(read, _outcomes(rows, tiers), reader.widths, seed=seed)
+    return RouterModel(tiers=tiers, fitted_rows=len(rows), learned=learned.model, vectors=vectors)
+
+
+def _outcomes(rows: Sequence[OutcomeRow], tiers: Sequence[str]) -> Outcomes:
+    unknown = float("nan")
+    return Outcomes(
+        scores=_table([[row.scores.get(tier, unknown) for tier in tiers] for row in rows], tiers),
+        costs=_table(
+            [[row.costs_microusd.get(tier, unknown) for tier in tiers] for row in rows], tiers
+        ),
+        weights=_table([[row.weights.get(tier, 1.0) for tier in tiers] for row in rows], tiers),
+    )
+
+
+def _table(values: list[list[float]], tiers: Sequence[str]) -> Matrix:
+    return np.array(values, dtype=np.float64).reshape(len(values), len(tiers))

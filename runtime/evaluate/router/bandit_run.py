@@ -14,6 +14,7 @@ import numpy as np
 from governor.learning.linear import Matrix
 from governor.learning.reduction import reduction_of
 from runtime.evaluate.router.foretelling import Table
+from runtime.evaluate.router.splits import Places
 
 DELAY = 200
 _AXES = 25
@@ -103,7 +104,7 @@ def _prices(table: Table) -> Matrix:
     return worth
 
 
-def _contexts(table: Table, order: Matrix) -> Matrix:
+def _contexts(table: Table, order: Places) -> Matrix:
     """Return the prompts as a bandit sees them: reduced by what the first of them are like."""
     widths = table.widths
     block = slice(0, widths.meaning) if widths.meaning else slice(0, widths.words)
@@ -114,7 +115,7 @@ def _contexts(table: Table, order: Matrix) -> Matrix:
 
 def _served(
     contexts: Matrix, scores: Matrix, prices: Matrix, delay: int, widening: float, *, seed: int
-) -> Matrix:
+) -> Places:
     """Return the arm that each prompt of a stream went to; without widening all are told."""
     arms = scores.shape[1]
     learner = LinearArms(arms=arms, axes=contexts.shape[1], widening=widening, chance=seed)
@@ -130,7 +131,7 @@ def _served(
     return chosen
 
 
-def _gained(chosen: Matrix, scores: Matrix, prices: Matrix) -> tuple[float, float]:
+def _gained(chosen: Places, scores: Matrix, prices: Matrix) -> tuple[float, float]:
     """Return the gain over the best single tier in the second half, and the share of dear calls."""
     half = len(chosen) // 2
     earned = scores[half:] - prices

@@ -8,7 +8,8 @@ import numpy as np
 
 from governor.learning.blocks import Shares
 from governor.learning.linear import Matrix
-from governor.learning.tier_model import ROWS_MIN, SHARES
+from governor.learning.smoothing import ROWS_MIN
+from governor.learning.tier_model import SHARES
 from governor.retrieval.vectors import StaticVectors
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.router.bandit_run import bandit_run
@@ -255,10 +256,10 @@ def _ranking(judged: Judged, strong: int) -> Matrix:
     """Return ranks within each part: forecasts of different models are not on one scale."""
     return judged.in_order(
         np.concatenate(
-        [
-            ranks(stretch.test.quality[:, strong] - stretch.test.quality[:, 0], seed=number)
-            for number, stretch in enumerate(judged.stretches)
-        ]
+            [
+                ranks(stretch.test.quality[:, strong] - stretch.test.quality[:, 0], seed=number)
+                for number, stretch in enumerate(judged.stretches)
+            ]
         )
     )
 

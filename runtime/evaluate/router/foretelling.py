@@ -114,9 +114,7 @@ class _Later:
         self._sizes = np.maximum(np.nanmean(sizes[:, self._used], axis=0), _TINY)
         self._usual = np.nanmean(self._leveled(train.seen), axis=0)
         rows, widths = self._rows(train)
-        learned = learned_from(
-            rows, _outcomes(train), widths, seed=seed, shares_tried=LATER_SHARES
-        )
+        learned = learned_from(rows, _outcomes(train), widths, seed=seed, shares_tried=LATER_SHARES)
         self.train, self._model = learned.left_out, learned.model
 
     def of(self, table: Table) -> Forecasts | None:
@@ -134,7 +132,8 @@ class _Later:
     def _leveled(self, seen: Matrix) -> Matrix:
         """Return what was seen on a scale of orders of magnitude about what is usual."""
         parts = seen[:, self._used] / self._sizes
-        return np.sign(parts) * np.log1p(np.abs(parts) / _FINE) if len(seen) else parts
+        found: Matrix = np.sign(parts) * np.log1p(np.abs(parts) / _FINE)
+        return found
 
 
 def _view(before: Forecasts, later: Forecasts | None) -> View:

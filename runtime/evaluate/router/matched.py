@@ -10,8 +10,8 @@ import numpy as np
 from governor.learning.linear import Matrix
 from runtime.evaluate.router.figures import bootstrap, mixture_score, oracle_score
 from runtime.evaluate.router.plans import Trial
+from runtime.evaluate.router.spending import Streamed, Stretch, streamed
 from runtime.evaluate.router.splits import Places
-from runtime.evaluate.router.spending import Stretch, Streamed, streamed
 
 # A stream draws lots between two prices: small files are streamed often enough to even that out.
 _STREAMED_ROWS = 20_000
@@ -56,11 +56,9 @@ def _at_budget(
     score, cost = float(scores.mean()), float(np.mean([run.costs.mean() for run in runs]))
     mixture = mixture_score(judged[0].costs, judged[0].scores, budget)
     oracle = oracle_score(judged[0].costs, judged[0].scores, budget)
-    between = bootstrap(
-        lambda drawn: float(scores[drawn].mean()) - mixture, len(scores), seed=seed
-    )
+    between = bootstrap(lambda drawn: float(scores[drawn].mean()) - mixture, len(scores), seed=seed)
     plans = Counter(plan for run in runs for plan in run.plans)
-    entry = {
+    entry: dict[str, Any] = {
         "budget": budget,
         "score": score,
         "best_mix_score": mixture,

@@ -79,7 +79,8 @@ class Terms:
 
     def taken(self, price: float) -> Taken:
         """Return the tier that each row goes to; of equals the first, which is the cheaper."""
-        return (self.quality - price * self.cost).argmax(axis=1)
+        taken: Taken = (self.quality - price * self.cost).argmax(axis=1)
+        return taken
 
 
 def terms_of(plan: Plan, view: View, averages: Averages) -> Terms:

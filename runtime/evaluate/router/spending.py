@@ -35,9 +35,7 @@ class Stretch:
 
     def averages(self) -> Averages:
         """Return what the tiers are on average in the training rows."""
-        return Averages(
-            scores=self.train_scores.mean(axis=0), costs=self.train_costs.mean(axis=0)
-        )
+        return Averages(scores=self.train_scores.mean(axis=0), costs=self.train_costs.mean(axis=0))
 
     def trials(self) -> list[Trial]:
         """Return the ways of choosing, tried on the training rows; the mixture first."""
@@ -80,7 +78,9 @@ def streamed(
     total = sum(len(stretch.test_scores) for stretch, _ in stretches)
     purse = Purse(left=budget * total, calls_left=total)
     dice = np.random.default_rng(seed).random(total)
-    scores, costs, plans = [], [], []
+    scores: list[float] = []
+    costs: list[float] = []
+    plans: list[str] = []
     for stretch, trials in stretches:
         trial = best_trial(trials, budget)
         plans.append(trial.plan.name)
