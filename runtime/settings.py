@@ -42,6 +42,15 @@ def secret_from_environment(name: str) -> str | None:
     return os.environ.get(name)
 
 
+def keep_to_one_thread() -> None:
+    """Let linear algebra run on one thread, unless the environment says otherwise.
+
+    Its threads wait for one another in loops, so that on a machine that does other work as well
+    two take longer than one. It must be said before numpy is loaded.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def command_environment() -> Mapping[str, str]:
     """Return the minimal environment of a local command: no variable of ours, no secret."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}

@@ -19,6 +19,7 @@ from tests.protocol_requirements import ALL_OF_MCP
 from tests.provider_requirements import PROVIDERS
 from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
+from tests.router_requirements import LEARNED
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.translation_requirements import TRANSLATION
@@ -49,6 +50,7 @@ _MANY_TOOLS = "too many tools"
 _SAFETY = "safety that needs no model"
 _RUNS = "programs, servers and agents in domains"
 _WITHSTOOD = "hostile calls"
+_LEARNED = "the learned router"
 _ENFORCEMENT = "what a rule withholds"
 _OUTSIDE = "tokens and connections"
 _ISOLATION = "isolation under pressure"
@@ -358,6 +360,7 @@ _STATED: dict[str, dict[str, str]] = {
     _RUNS: {**RUNS, **DOMAINS},
     _MODELS: MODELS | PROVIDERS,
     _WITHSTOOD: WITHSTOOD,
+    _LEARNED: LEARNED,
     _ENFORCEMENT: ENFORCEMENT,
     _HOUSE: {
         "package.exactly-five": "The wheel's top level is the five packages and nothing else.",

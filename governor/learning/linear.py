@@ -49,21 +49,24 @@ class RidgeProblem:
     def __init__(self, rows: Matrix, weights: Matrix) -> None:
         """Take a weight above zero for each row."""
         self._weights = weights
-        squares, self._turn = np.linalg.eigh((rows * weights[:, None]).T @ rows)
+        self._center = weights @ rows / weights.sum()
+        centered = rows - self._center
+        squares, self._turn = np.linalg.eigh((centered * weights[:, None]).T @ centered)
         self._squares = np.maximum(squares, 0.0)
-        self._turned = rows @ self._turn
+        self._turned = centered @ self._turn
 
     def fit(self, targets: Matrix, strength: float) -> Fit:
         """Return the fit to a column of targets, or to several, at one strength above zero."""
         weights, shrunk = self._weights, self._squares + strength
-        level = weights @ targets / weights.sum()
-        pull = self._turned.T @ ((targets - level) * weights[:, None]) / shrunk[:, None]
+        mean = weights @ targets / weights.sum()
+        pull = self._turned.T @ ((targets - mean) * weights[:, None]) / shrunk[:, None]
         own = weights * ((self._turned**2) @ (1.0 / shrunk) + 1.0 / weights.sum())
         own = np.minimum(own, _OWN_PART_MAX)[:, None]
+        slopes = self._turn @ pull
         return Fit(
-            level=level,
-            slopes=self._turn @ pull,
-            left_out=(level + self._turned @ pull - own * targets) / (1.0 - own),
+            level=mean - self._center @ slopes,
+            slopes=slopes,
+            left_out=(mean + self._turned @ pull - own * targets) / (1.0 - own),
         )
 
     def doubt(self, strength: float) -> Matrix:

@@ -119,4 +119,4 @@ class PromptReader:
 @lru_cache(maxsize=_BINS_CACHED_MAX)
 def _bin_of(word: str) -> int:
     # Not hash(): that differs from process to process.
-    return crc32(word.encode()) % WORD_BINS
+    return crc32(word.encode(errors="replace")) % WORD_BINS

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from governor.learning.blocks import BlockScaling, Shares, Widths
 from governor.learning.likeness import Landmarks
 from governor.learning.linear import Scaling
+from governor.learning.surface import Surface
 from governor.learning.tier_model import LANDMARKS_MAX, TierModel
 from governor.retrieval.vectors import StaticVectors
 from runtime.errors import RuntimeFaultError
@@ -62,8 +63,8 @@ def packed(model: RouterModel) -> bytes:
         "fitted_rows": model.fitted_rows,
         "features": FEATURES_VERSION,
         "widths": asdict(learned.scaling.widths),
-        "shares": asdict(learned.shares),
-        "strength": learned.strength,
+        "quality": _stated(learned.quality),
+        "cost": _stated(learned.cost),
         "doubt_of": list(learned.doubt_of),
         "arrays": [[name, str(each.dtype), list(each.shape)] for name, each in arrays.items()],
     }
@@ -146,6 +147,10 @@ def load(path: Path, *, vectors: StaticVectors | None) -> RouterModel:
         raise type(error)(f"{path}: is no usable router: {error}") from error
 
 
+def _stated(surface: Surface) -> dict[str, Any]:
+    return {"shares": asdict(surface.shares), "strength": surface.strength}
+
+
 def _arrays(learned: TierModel) -> dict[str, Array]:
     scaling = learned.scaling
     return {
@@ -155,17 +160,22 @@ def _arrays(learned: TierModel) -> dict[str, Array]:
         "form_spread": scaling.form.spread,
         "state_center": scaling.state.center,
         "state_spread": scaling.state.spread,
-        "columns": learned.landmarks.columns,
-        "squares": learned.landmarks.squares,
-        "axes": learned.axes,
-        "levels": learned.levels,
-        "slopes": learned.slopes,
         "bounds": learned.bounds,
-        "cost_levels": learned.cost_levels,
-        "cost_slopes": learned.cost_slopes,
         "cost_bounds": learned.cost_bounds,
         "doubts": learned.doubts,
         "scatter": learned.scatter,
+        **_surface_arrays("quality", learned.quality),
+        **_surface_arrays("cost", learned.cost),
+    }
+
+
+def _surface_arrays(name: str, surface: Surface) -> dict[str, Array]:
+    return {
+        f"{name}_columns": surface.landmarks.columns,
+        f"{name}_squares": surface.landmarks.squares,
+        f"{name}_axes": surface.axes,
+        f"{name}_levels": surface.levels,
+        f"{name}_slopes": surface.slopes,
     }
 
 
@@ -179,7 +189,8 @@ def _read_arrays(stated: list[Any], content: bytes) -> dict[str, Any]:
         size = count * np.dtype(kind).itemsize
         if min(shape, default=0) < 0 or begin + size > len(content):
             raise ValueError(f"array {name!r:.40} is not all there")
-        array = np.frombuffer(content, kind, count=count, offset=begin).reshape(shape)
+        # A copy, which lies where numbers can be read fast; the bytes need not.
+        array = np.frombuffer(content, kind, count=count, offset=begin).reshape(shape).copy()
         if not np.isfinite(array).all():
             raise ValueError(f"array {name!r:.40} holds what is no number")
         found[name] = array
@@ -196,7 +207,8 @@ def _model(
     if header["features"] != FEATURES_VERSION or widths != PromptReader(vectors).widths:
         raise OtherFeaturesError
     tiers = header["tiers"]
-    if not 0 < len(tiers) <= _TIERS_MAX or not all(isinstance(tier, str) for tier in tiers):
+    are_names = isinstance(tiers, list) and all(isinstance(tier, str) for tier in tiers)
+    if not are_names or not 0 < len(tiers) <= _TIERS_MAX:
         raise ValueError("its tiers are not names")
     _check_shapes(arrays, widths, len(tiers), header["doubt_of"])
     learned = TierModel(
@@ -207,15 +219,9 @@ def _model(
             form=Scaling(center=arrays["form_center"], spread=arrays["form_spread"]),
             state=Scaling(center=arrays["state_center"], spread=arrays["state_spread"]),
         ),
-        shares=Shares(**header["shares"]),
-        strength=float(header["strength"]),
-        landmarks=Landmarks(columns=arrays["columns"], squares=arrays["squares"]),
-        axes=arrays["axes"],
-        levels=arrays["levels"],
-        slopes=arrays["slopes"],
+        quality=_surface("quality", header, arrays),
         bounds=arrays["bounds"],
-        cost_levels=arrays["cost_levels"],
-        cost_slopes=arrays["cost_slopes"],
+        cost=_surface("cost", header, arrays),
         cost_bounds=arrays["cost_bounds"],
         doubts=arrays["doubts"],
         doubt_of=tuple(header["doubt_of"]),
@@ -225,33 +231,48 @@ def _model(
     return RouterModel(tiers=tiers, fitted_rows=rows, learned=learned, vectors=vectors)
 
 
+def _surface(name: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Surface:
+    return Surface(
+        shares=Shares(**{block: float(n) for block, n in header[name]["shares"].items()}),
+        strength=float(header[name]["strength"]),
+        landmarks=Landmarks(columns=arrays[f"{name}_columns"], squares=arrays[f"{name}_squares"]),
+        axes=arrays[f"{name}_axes"],
+        levels=arrays[f"{name}_levels"],
+        slopes=arrays[f"{name}_slopes"],
+    )
+
+
 def _check_shapes(
     arrays: Mapping[str, Any], widths: Widths, tiers: int, doubt_of: list[Any]
 ) -> None:
     """Refuse arrays that do not go together, before they are multiplied."""
-    landmarks, axes = arrays["axes"].shape
-    doubts = arrays["doubts"].shape
-    wanted = {
+    wanted: dict[str, tuple[int, ...]] = {
         "middle": (widths.meaning,),
         "rarity": (widths.words,),
         "form_center": (widths.form,),
         "form_spread": (widths.form,),
         "state_center": (widths.state,),
         "state_spread": (widths.state,),
-        "columns": (widths.total, landmarks),
-        "squares": (landmarks,),
-        "levels": (tiers,),
-        "slopes": (axes, tiers),
         "bounds": (2, tiers),
-        "cost_levels": (tiers,),
-        "cost_slopes": (axes, tiers),
         "cost_bounds": (2, tiers),
         "scatter": (tiers,),
     }
+    for name in ("quality", "cost"):
+        landmarks, axes = arrays[f"{name}_axes"].shape
+        if landmarks > LANDMARKS_MAX or axes > _AXES_MAX:
+            raise ValueError("its landmarks and axes are out of range")
+        wanted |= {
+            f"{name}_columns": (widths.total, landmarks),
+            f"{name}_squares": (landmarks,),
+            f"{name}_levels": (tiers,),
+            f"{name}_slopes": (axes, tiers),
+        }
     for name, shape in wanted.items():
         if arrays[name].shape != shape:
             raise ValueError(f"array {name} has the shape {arrays[name].shape}, not {shape}")
-    if landmarks > LANDMARKS_MAX or axes > _AXES_MAX or doubts[1:] != (axes, axes):
-        raise ValueError("its landmarks and axes are out of range")
-    if len(doubt_of) != tiers or not all(at in range(doubts[0]) for at in doubt_of):
+    axes = arrays["quality_axes"].shape[1]
+    if arrays["doubts"].shape[1:] != (axes, axes):
+        raise ValueError("its doubts do not go with its axes")
+    evidences = range(len(arrays["doubts"]))
+    if len(doubt_of) != tiers or not all(at in evidences for at in doubt_of):
         raise ValueError("its doubts are not those of its tiers")

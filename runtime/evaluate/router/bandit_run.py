@@ -21,7 +21,7 @@ _AXES = 25
 _STREAMS = 3
 _FIRST_ROWS = 500
 _RIDGE = 2.0
-_WIDENING = 0.15
+_WIDENING = 0.25
 _ROWS_PER_AXIS = 20
 # Gains below this are noise, and shares of them nonsense.
 _GAIN_MIN = 0.002

@@ -73,10 +73,11 @@ def bootstrap(
     return float(low), float(high)
 
 
-def mixture_score(costs: Matrix, scores: Matrix, budget: float) -> float:
-    """Return what the best mixture of fixed tiers scores within a mean cost."""
-    means, levels = costs.mean(axis=0), scores.mean(axis=0)
-    return float(best_mixture(means, levels, budget) @ levels)
+def mixture_scores(costs: Matrix, scores: Matrix, budget: float) -> Matrix:
+    """Return what each row scores on average in the best mixture of fixed tiers within a cost."""
+    shares = best_mixture(costs.mean(axis=0), scores.mean(axis=0), budget)
+    found: Matrix = scores @ shares
+    return found
 
 
 def oracle_score(costs: Matrix, scores: Matrix, budget: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from governor.learning.linear import Matrix
-from runtime.evaluate.router.figures import bootstrap, mixture_score, oracle_score
+from runtime.evaluate.router.figures import bootstrap, mixture_scores, oracle_score
 from runtime.evaluate.router.plans import Trial
 from runtime.evaluate.router.spending import Streamed, Stretch, streamed
 from runtime.evaluate.router.splits import Places
@@ -54,9 +54,10 @@ def _at_budget(
     runs = _runs(judged, budget, seed=seed)
     scores = np.mean([run.scores for run in runs], axis=0)
     score, cost = float(scores.mean()), float(np.mean([run.costs.mean() for run in runs]))
-    mixture = mixture_score(judged[0].costs, judged[0].scores, budget)
+    mixed = mixture_scores(judged[0].costs, judged[0].scores, budget)
+    mixture = float(mixed.mean())
     oracle = oracle_score(judged[0].costs, judged[0].scores, budget)
-    between = bootstrap(lambda drawn: float(scores[drawn].mean()) - mixture, len(scores), seed=seed)
+    between = bootstrap(lambda drawn: float((scores - mixed)[drawn].mean()), len(scores), seed=seed)
     plans = Counter(plan for run in runs for plan in run.plans)
     entry: dict[str, Any] = {
         "budget": budget,

@@ -20,6 +20,9 @@ from runtime.evaluate.router.plans import (
 
 _SHARES = (0.1, 0.2, 0.3, 0.5, 0.7)
 _RUNGS = 6
+# A call's cost is known only once it is made: what the last ones cost above their forecast must
+# still be within the budget.
+_RESERVE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ def streamed(
 ) -> Streamed:
     """Return what becomes of a stream when a prompt may cost `budget` on average."""
     total = sum(len(stretch.test_scores) for stretch, _ in stretches)
-    purse = Purse(left=budget * total, calls_left=total)
+    purse = Purse(left=budget * total * (1.0 - _RESERVE), calls_left=total)
     dice = np.random.default_rng(seed).random(total)
     scores: list[float] = []
     costs: list[float] = []
@@ -84,12 +87,14 @@ def streamed(
     for stretch, trials in stretches:
         trial = best_trial(trials, budget)
         plans.append(trial.plan.name)
-        terms = terms_of(trial.plan, stretch.test, stretch.averages())
+        averages = stretch.averages()
+        terms = terms_of(trial.plan, stretch.test, averages)
+        expected = terms.cost + (averages.costs[0] if trial.plan.cascades else 0.0)
         for at in range(len(stretch.test_scores)):
             price = trial.curve.price_for(purse.rate(), dice[len(scores)])
             tier = int((terms.quality[at] - price * terms.cost[at]).argmax())
-            if stretch.test.cost[at, tier] > purse.left:
-                tier = 0  # what is left would not pay for it
+            if not _affords(purse, expected[at, tier], averages.costs[0]):
+                tier = 0
             cost = stretch.test_costs[at, tier]
             if trial.plan.cascades and tier:
                 cost += stretch.test_costs[at, 0]
@@ -97,3 +102,8 @@ def streamed(
             scores.append(stretch.test_scores[at, tier])
             costs.append(cost)
     return Streamed(scores=np.array(scores), costs=np.array(costs), plans=tuple(plans))
+
+
+def _affords(purse: Purse, expected: float, cheapest: float) -> bool:
+    """Tell whether the calls to come could still go to the cheapest tier after such a one."""
+    return expected + cheapest * (purse.calls_left - 1) <= purse.left

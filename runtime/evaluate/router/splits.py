@@ -19,7 +19,12 @@ class Split:
 
 
 def folds(prompts: Sequence[str], *, seed: int) -> list[Split]:
-    """Return five splits that judge on every row once."""
+    """Return five splits that judge on every row once.
+
+    The same prompt is on one side, unless there are too few different ones to be split by.
+    """
+    if len(set(prompts)) < FOLDS:
+        prompts = [str(number) for number in range(len(prompts))]
     return _by_bin(_dealt(prompts, seed=seed))
 
 
@@ -40,6 +45,8 @@ def labelled(prompts: Sequence[str], labels: int, *, seed: int) -> Split:
     for at in np.random.default_rng(seed).permutation(len(distinct)):
         if len(train) + len(distinct[at]) <= labels:
             train.extend(distinct[at])
+    if len(train) < labels // 2:  # a few prompts make up most of the file
+        train = list(np.random.default_rng(seed).permutation(len(prompts))[:labels])
     chosen = np.zeros(len(prompts), dtype=bool)
     chosen[train] = True
     return Split(train=np.flatnonzero(chosen), test=np.flatnonzero(~chosen))
