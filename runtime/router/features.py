@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, log1p
@@ -29,13 +30,12 @@ _CODE = re.compile(r"```|\bdef |\bclass |\breturn\b|[{};]\s*$", re.MULTILINE)
 _MATHS = re.compile(r"[=+*/^<>\\]|\bsqrt\b|\bfrac\b")
 _FAULT = re.compile(r"Traceback|Error|Exception|\bfail")
 _CAPITAL = re.compile(r"\b[A-Z]")
+# What a prompt asks for, by its words; one of each row is enough.
 _ASKS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"\bwhat\b", r"\bwhich\b", r"\bwhy\b", r"\bhow\b", r"\bwho\b|\bwhen\b|\bwhere\b",
-        r"\bcalculate\b|\bcompute\b|\bfind\b|\bsolve\b", r"\bprove\b|\bderive\b|\bshow that\b",
-        r"\bwrite\b|\bimplement\b|\bgenerate\b", r"\bnot\b|\bexcept\b|\bunless\b",
-        r"\bif\b|\bsuppose\b|\bassume\b", r"_{2,}|\bblank\b",
+    frozenset(words.split())
+    for words in (
+        "what", "which", "why", "how", "who when where", "calculate compute find solve",
+        "prove derive", "write implement generate", "not except unless", "if suppose assume",
     )
 )  # fmt: skip
 
@@ -66,14 +66,14 @@ class SessionState:
 NO_STATE = SessionState()
 
 
-def form_of(text: str) -> list[float]:
-    """Return the form of a text: how long it is and what stands in it."""
+def form_of(text: str, words: AbstractSet[str]) -> list[float]:
+    """Return the form of a text, which has these words: how long it is and what stands in it."""
     chars = max(1, len(text))
-    words = text.split()
-    letters = sum(map(len, words)) / max(1, len(words))
+    parts = text.split()
+    letters = sum(map(len, parts)) / max(1, len(parts))
     return [
         log1p(len(text)),
-        log1p(len(words)),
+        log1p(len(parts)),
         min(letters, 20.0),
         log1p(len(_NUMBER.findall(text))),
         log1p(text.count("?")),
@@ -82,10 +82,11 @@ def form_of(text: str) -> list[float]:
         log1p(len(_CODE.findall(text))),
         log1p(len(_MATHS.findall(text))),
         log1p(len(_FAULT.findall(text))),
-        len(_CAPITAL.findall(text)) / max(1, len(words)),
+        len(_CAPITAL.findall(text)) / max(1, len(parts)),
         0.0 if text.isascii() else sum(not char.isascii() for char in text) / chars,
         log1p(text.count('"') + text.count("\u201c")),
-        *(float(pattern.search(text) is not None) for pattern in _ASKS),
+        *(float(not asked.isdisjoint(words)) for asked in _ASKS),
+        float("__" in text or "blank" in words),
     ]
 
 
@@ -98,7 +99,7 @@ class PromptReader:
         self.widths = Widths(
             meaning=0 if vectors is None else vectors.axes,
             words=WORD_BINS,
-            form=len(form_of("")),
+            form=len(form_of("", frozenset())),
             state=len(NO_STATE.numbers()),
         )
 
@@ -110,9 +111,10 @@ class PromptReader:
         if self._vectors is not None:
             found[:meaning] = self._vectors.embed(seen)
         words = found[meaning : meaning + WORD_BINS]
-        for word, times in Counter(_WORD.findall(seen.lower())).items():
+        counted = Counter(_WORD.findall(seen.lower()))
+        for word, times in counted.items():
             words[_bin_of(word)] += 1.0 + log(times)
-        found[meaning + WORD_BINS :] = [*form_of(seen), *state.numbers()]
+        found[meaning + WORD_BINS :] = [*form_of(seen, counted.keys()), *state.numbers()]
         return found
 
 
