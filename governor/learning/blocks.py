@@ -21,6 +21,11 @@ class Widths:
     state: int
 
     @property
+    def of_words(self) -> slice:
+        """Return where the words are in a row."""
+        return slice(self.meaning, self.meaning + self.words)
+
+    @property
     def total(self) -> int:
         """Return how wide a row is."""
         return self.meaning + self.words + self.form + self.state

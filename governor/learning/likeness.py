@@ -31,14 +31,13 @@ class Landmarks:
         distances = own[:, None] + self.squares - 2.0 * (rows @ self.columns)
         return _near(distances)
 
-    def likeness_of(self, row: Rows) -> Rows:
-        """Return how alike one row is to each landmark; zeros in the row cost nothing."""
-        # What stands at the front is taken as it lies: picking columns one by one copies them.
-        front = int((row == 0).argmax()) if (row == 0).any() else len(row)
-        held = front + np.flatnonzero(row[front:])
-        likened = row[:front] @ self.columns[:front] + row[held] @ self.columns[held]
-        distances = self.squares + row @ row - 2.0 * likened
-        return _near(distances.astype(np.float32, copy=False))
+    def likeness_of(self, row: Rows, *, sparse: slice) -> Rows:
+        """Return how alike one row is to each landmark; zeros in `sparse` cost nothing."""
+        held = np.flatnonzero(row[sparse]) + sparse.start
+        before, behind = slice(0, sparse.start), slice(sparse.stop, None)
+        products = row[before] @ self.columns[before] + row[behind] @ self.columns[behind]
+        products += row[held] @ self.columns[held]
+        return _near(self.squares + row @ row - 2.0 * products)
 
 
 def _near(distances: Rows) -> Rows:

@@ -41,7 +41,10 @@ class Surface:
     def spanned_one(self, row: Rows, scaling: BlockScaling) -> Rows:
         """Return one row of features along the axes, quickly."""
         scaled = scaling.applied(row[None, :], self.shares)[0]
-        spanned: Rows = self.landmarks.likeness_of(scaled) @ self.axes
+        # A prompt has few of all words.
+        spanned: Rows = (
+            self.landmarks.likeness_of(scaled, sparse=scaling.widths.of_words) @ self.axes
+        )
         return spanned
 
     def values(self, spanned: Rows) -> Matrix:
