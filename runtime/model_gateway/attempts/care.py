@@ -83,11 +83,12 @@ class ProviderCare:
         self._ring.give_back(lent, now_ms, fate=fate, rest_ms=rest_ms, tokens=tokens)
         is_changed = fate is not KeyFate.KEPT or self._counts[KeyState.READY] < len(self.terms.keys)
         if is_changed and self._show_keys() and fate is KeyFate.TAKEN_OUT:
+            variable = self.terms.keys[lent.position].name
             logger.warning(
-                "model provider %s refused the key that %s holds; it is left out until the "
-                "configuration is read again",
+                "model provider %s refused %s; it is left out until the configuration is read "
+                "again, and tried now and then where no other is left",
                 self.name,
-                self.terms.keys[lent.position].name or "nothing",
+                f"the key that {variable} holds" if variable else "a request without a key",
             )
 
     def recourse(
