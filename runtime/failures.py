@@ -151,6 +151,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.UpstreamRefusedError: _UPSTREAM._replace(title="Upstream not reached"),
     gateway.EgressDeniedError: _UPSTREAM._replace(title="Egress denied"),
     gateway.UpstreamFailedError: _UPSTREAM,
+    gateway.UpstreamLateError: _UPSTREAM,
     gateway.UpstreamLostError: _UPSTREAM,
     gateway.UpstreamSaidError: _UPSTREAM,
     governor.GovernorError: _INTERNAL,

@@ -113,6 +113,7 @@ def test_every_error_of_the_gateway_has_a_json_rpc_code_that_says_whose_it_is() 
         "UpstreamRefusedError": INTERNAL_ERROR,
         "EgressDeniedError": INTERNAL_ERROR,
         "UpstreamFailedError": INTERNAL_ERROR,
+        "UpstreamLateError": INTERNAL_ERROR,
         "UpstreamLostError": INTERNAL_ERROR,
         "UpstreamSaidError": INTERNAL_ERROR,
         "UnknownOfferError": INVALID_PARAMS,
