@@ -64,9 +64,9 @@ class Choosing:
             # Where every provider is unfit, the first choice says best what is the matter.
             spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
         choice = choose_tier(request.model, spoken, self.rules, request.facts)
-        if choice is not None and request.model == AUTO and self.router is None:
+        if choice is not None and request.model == AUTO:
             choice = self._kept(choice, request, wire, spoken, chain)
-        elif choice is not None and request.model == AUTO and self.router is not None:
+        if choice is not None and request.model == AUTO and self.router is not None:
             candidates = self._candidates(request, wire, spoken, chain)
             routed = await self.router.route(
                 RouteAsk(
@@ -85,12 +85,11 @@ class Choosing:
                     candidates=candidates,
                     purse=await self._purse(chain),
                     wishes=wishes,
+                    usual=choice,
                 )
             )
             named = {candidate.tier.name: candidate.tier for candidate in candidates}
-            if routed is None:
-                choice = self._kept(choice, request, wire, spoken, chain)
-            elif routed.tier in named:
+            if routed is not None and routed.tier in named:
                 choice = TierChoice(tier=named[routed.tier], why=routed.why)
         if choice is None:
             return None

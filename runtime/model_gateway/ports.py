@@ -7,7 +7,7 @@ from typing import Protocol
 from governor.call import CallStatus
 from governor.ids import CallId, TaskClass, TierName, TurnId
 from governor.scope import ScopeChain
-from governor.tiers import ModelTier, PromptFacts
+from governor.tiers import ModelTier, PromptFacts, TierChoice
 from governor.usage import Usage
 
 
@@ -49,6 +49,15 @@ class Candidate:
     cost_max_microusd: int
     warm_tokens: int = 0
 
+    @property
+    def rebate_microusd(self) -> int:
+        """Return what the call costs less here for what of its prompt is cached."""
+        price, warm = self.tier.price, self.warm_tokens
+        if price is None or not warm:
+            return 0
+        anew = price.cost_microusd(input_tokens=warm, output_tokens=0)
+        return anew - price.cost_microusd(input_tokens=warm, output_tokens=0, cached_tokens=warm)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purse:
@@ -66,7 +75,8 @@ class RouteAsk:
     """A request for `auto`, with everything that a choice may look at.
 
     `text` are the words to route by: the last user message, cut. `opening` is what users said
-    first. `candidates` stand in the order of the configuration.
+    first. `candidates` stand in the order of the configuration. `usual` is what is chosen
+    without a router: by the tier rules, or where the session's prompt is cached.
     """
 
     call_id: CallId
@@ -84,6 +94,7 @@ class RouteAsk:
     candidates: tuple[Candidate, ...]
     purse: Purse | None
     wishes: Wishes
+    usual: TierChoice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

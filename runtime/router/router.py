@@ -173,9 +173,13 @@ class Router:
     def _by_rules(self, ask: RouteAsk, terms: RouterTerms) -> _Chosen:
         """Return what the tier rules say, with something to learn from where that is wanted."""
         tiers = tuple(candidate.tier for candidate in ask.candidates)
-        choice = choose_tier("auto", tiers, self._rules, ask.facts)
+        usual = None if ask.usual is None else ask.usual.tier.name
+        choice = next(
+            (ask.usual for tier in tiers if tier.name == usual),
+            choose_tier("auto", tiers, self._rules, ask.facts),
+        )
         assert choice is not None, "there is a tier to choose"
-        best = tiers.index(choice.tier)
+        best = [tier.name for tier in tiers].index(choice.tier.name)
         options = tuple(
             Option(
                 tier=candidate.tier.name,
@@ -350,12 +354,14 @@ def _options(ask: RouteAsk, forecast: Forecast) -> tuple[Option, ...]:
     for candidate in ask.candidates:
         found = tiers.get(candidate.tier.name)
         unknown_cost = share * candidate.cost_max_microusd
+        forecast_cost = unknown_cost if found is None else found.cost_microusd
         options.append(
             Option(
                 tier=candidate.tier.name,
                 quality=usual if found is None else found.quality,
                 spread=_UNKNOWN_SPREAD if found is None else found.quality_sd,
-                cost_microusd=unknown_cost if found is None else found.cost_microusd,
+                # A session that moves reads its prompt anew, at the full price.
+                cost_microusd=max(0.0, forecast_cost - candidate.rebate_microusd),
                 cost_max_microusd=candidate.cost_max_microusd,
             )
         )

@@ -11,7 +11,8 @@ from governor.ids import CallId, TierName
 from governor.learning.bandit import Lesson
 from governor.learning.choice import Objective
 from governor.learning.likeness import Rows
-from governor.tiers import TierRule
+from governor.pricing import ModelPrice
+from governor.tiers import TierChoice, TierRule
 from governor.usage import Usage
 from memory_store.router_log import RouterEnd
 from runtime.model_gateway.ports import CallEnd, Purse, Routed
@@ -69,6 +70,39 @@ async def test_money_counts_more_as_a_budget_burns() -> None:
     short = await routed(bench(model, terms=NO_EXPLORING), purse=burnt)
 
     assert (flush.tier, short.tier) == ("high", "low")
+
+
+@pytest.mark.requirement("model.session-stays-where-it-is-cached")
+async def test_a_prompt_that_is_cached_at_a_tier_is_worth_its_rebate() -> None:
+    low, high = candidates()
+    # A token of input costs a micro-dollar there, and nothing where it is cached.
+    rated = replace(
+        high.tier,
+        price=ModelPrice(
+            input_microusd_per_mtok=1_000_000,
+            output_microusd_per_mtok=1_000_000,
+            cached_input_microusd_per_mtok=0,
+        ),
+    )
+    warm = replace(high, tier=rated, warm_tokens=10**9)
+
+    cold = await routed(bench(ALIKE, terms=NO_EXPLORING), among=(low, replace(high, tier=rated)))
+    kept = await routed(bench(ALIKE, terms=NO_EXPLORING), among=(low, warm))
+
+    assert (cold.tier, kept.tier) == ("low", "high")
+
+
+@pytest.mark.requirement("model.session-stays-where-it-is-cached")
+async def test_by_the_rules_a_session_stays_where_the_gateway_says_that_it_does() -> None:
+    made = bench(terms=replace(NO_EXPLORING, mode=RouterMode.RULES))
+    low, high = candidates()
+    usual = TierChoice(tier=high.tier, why="stays where its prompt is warm")
+
+    stayed = await made.router.route(replace(ask(), candidates=(low, high), usual=usual))
+    gone = await made.router.route(replace(ask(1), candidates=(low,), usual=usual))
+
+    assert stayed == Routed(tier=TierName("high"), why="stays where its prompt is warm")
+    assert gone == Routed(tier=TierName("low"), why="default tier")
 
 
 async def test_a_wished_quality_is_reached_by_the_cheapest_that_does() -> None:
