@@ -31,13 +31,14 @@ class Landmarks:
         distances = own[:, None] + self.squares - 2.0 * (rows @ self.columns)
         return _near(distances)
 
-    def likeness_of(self, row: Rows, *, sparse: slice) -> Rows:
+    def likeness_of(self, row: Rows, *, sparse: slice[int, int, None]) -> Rows:
         """Return how alike one row is to each landmark; zeros in `sparse` cost nothing."""
         held = np.flatnonzero(row[sparse]) + sparse.start
         before, behind = slice(0, sparse.start), slice(sparse.stop, None)
         products = row[before] @ self.columns[before] + row[behind] @ self.columns[behind]
         products += row[held] @ self.columns[held]
-        return _near(self.squares + row @ row - 2.0 * products)
+        own = np.einsum("i,i->", row, row)
+        return _near(self.squares + own - np.float32(2.0) * products)
 
 
 def _near(distances: Rows) -> Rows:
