@@ -21,7 +21,7 @@ class Widths:
     state: int
 
     @property
-    def of_words(self) -> slice[int, int, None]:
+    def of_words(self) -> "slice[int, int, None]":
         """Return where the words are in a row."""
         return slice(self.meaning, self.meaning + self.words)
 

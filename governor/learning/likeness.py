@@ -31,7 +31,7 @@ class Landmarks:
         distances = own[:, None] + self.squares - 2.0 * (rows @ self.columns)
         return _near(distances)
 
-    def likeness_of(self, row: Rows, *, sparse: slice[int, int, None]) -> Rows:
+    def likeness_of(self, row: Rows, *, sparse: "slice[int, int, None]") -> Rows:
         """Return how alike one row is to each landmark; zeros in `sparse` cost nothing."""
         held = np.flatnonzero(row[sparse]) + sparse.start
         before, behind = slice(0, sparse.start), slice(sparse.stop, None)
