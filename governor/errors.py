@@ -33,6 +33,10 @@ class InvalidPriceError(GovernorError):
     """A price is an integer of micro-dollars, stated once for each model."""
 
 
+class InvalidEffortError(GovernorError):
+    """An effort is 0, or a fraction of the usual from 0.1 to 4."""
+
+
 class InvalidVectorsError(GovernorError):
     """A file of word vectors is not usable."""
 

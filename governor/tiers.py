@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from governor.effort import Effort, EffortLevel, EffortStyle, Mode
 from governor.ids import TierName
 from governor.pricing import ModelPrice, PriceList
 
@@ -49,6 +50,9 @@ class ModelTier:
     `tokenizer` is the file of the model's tokenizer. `hidden_reasoning` says whether it may write
     tokens that nobody is shown; None where that is not known. `image_tokens_max` is the most
     that one image takes; None leaves it to the provider's rule.
+    `effort` and `mode` are what the tier is set to, `effort_style` and `effort_levels` how its
+    model is told. `tools` are the only ones it is offered, None all of them; `examples` is the
+    most worked examples that it is shown, None leaves the number to what they are worth.
     """
 
     name: TierName
@@ -63,6 +67,12 @@ class ModelTier:
     tokenizer: str | None = None
     hidden_reasoning: bool | None = None
     image_tokens_max: int | None = None
+    effort: Effort | None = None
+    effort_style: EffortStyle = EffortStyle.NONE
+    effort_levels: tuple[EffortLevel, ...] = ()
+    mode: Mode | None = None
+    tools: tuple[str, ...] | None = None
+    examples: int | None = None
     fallback: tuple[TierName, ...] = ()
     times: TierTimes = TierTimes()
     asks_for_usage: bool = True
@@ -104,10 +114,15 @@ class PromptFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierChoice:
-    """Which tier serves a request, with the reason."""
+    """Which tier serves a request, with the reason.
+
+    `mode` and `effort` are what whoever chose wants of it, None leaves them to the tier.
+    """
 
     tier: ModelTier
     why: str
+    mode: Mode | None = None
+    effort: float | None = None
 
 
 def choose_tier(

@@ -11,6 +11,7 @@ from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.translation.translated import by_name
+from runtime.strategies import strategies_of
 
 
 async def model_front(
@@ -21,6 +22,15 @@ async def model_front(
     Raises:
         ConfigError: a provider cannot be used as the file says.
     """
+    staying = Staying(ground.provider_cares, clock=ground.clock)
+    strategies = strategies_of(
+        ground.config,
+        router=ground.routing.router,
+        signs=ground.routing.sessions.signs_of,
+        warm_tokens=staying.warm_tokens,
+        foretell=ground.routing.foretell,
+    )
+    ground.routing.feedback.heard_by = strategies.scored
     pool = await stack.enter_async_context(ProviderPool(providers_of(ground.config)))
     models = ModelGateway(
         books=ground.books,
@@ -31,9 +41,9 @@ async def model_front(
             rules=tier_rules_of(ground.config),
             prices=ground.prices.prices,
             books=ground.books,
-            router=ground.routing.router,
             wires=by_name(WIRES),
-            staying=Staying(ground.provider_cares, clock=ground.clock),
+            staying=staying,
+            router=strategies.router,
         ),
         providers=pool,
         cares=ground.provider_cares,
@@ -44,7 +54,9 @@ async def model_front(
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
         kept_answers=KeptAnswers(ground.config.kept_answers.policy()),
+        preparer=strategies.preparer,
     )
-    front = ModelFront(models, session_of=session_of, overhear=ground.flow.overhear)
+    around = strategies.around(models, fresh=ground.clock.fresh)
+    front = ModelFront(around, session_of=session_of, overhear=ground.flow.overhear)
     await stack.enter_async_context(front.running())
     return front

@@ -1,6 +1,6 @@
 """The router of a sidecar, put together: what chooses, what is kept of it, and what learns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from runtime.router.feedback import Feedback
 from runtime.router.in_force import ModelsInForce, Unpack
 from runtime.router.learner import Learner
 from runtime.router.model_file import unpacked
+from runtime.router.predictor import TierForecast
 from runtime.router.recorder import Recorder
 from runtime.router.router import Router
 from runtime.router.session_states import SessionStates
@@ -39,6 +40,11 @@ class Routing:
     desk: RouterDesk
     sessions: SessionStates
     terms: Callable[[], RouterTerms]
+
+    def foretell(self, text: str) -> Mapping[str, TierForecast] | None:
+        """Return what the incumbent expects of the tiers for a text; None without one."""
+        incumbent = self.models.now.incumbent
+        return None if incumbent is None else incumbent.model.predict(text).tiers
 
     def start(self, tasks: TaskGroup, *, is_keeper: bool) -> None:
         """Start to keep what is chosen; and to learn, or else to follow who does."""

@@ -23,6 +23,7 @@ from tests.requirements_workers import SHARED, WORKERS
 from tests.router_requirements import LEARNED
 from tests.run_requirements import RUNS
 from tests.stranger_requirements import INPUT, SAFETY
+from tests.strategy_requirements import STRATEGIES
 from tests.translation_requirements import TRANSLATION
 from tests.upstream_requirements import UPSTREAM_CARE
 from tests.wire_requirements import WIRES
@@ -63,6 +64,7 @@ _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MODELS = "the model gateway"
 _WIRES = "clients of model providers"
+_STRATEGIES = "answers in several rounds"
 _TRANSLATION = "between wire formats"
 
 _STATED: dict[str, dict[str, str]] = {
@@ -101,6 +103,7 @@ _STATED: dict[str, dict[str, str]] = {
     _COUNTING: COUNTING,
     _LADDER: LADDER,
     _WIRES: WIRES,
+    _STRATEGIES: STRATEGIES,
     _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {

@@ -55,11 +55,11 @@ def load_config(path: Path) -> Config:
         for tier in config.tier
     )
     config = config.model_copy(update={"tier": tiers})
-    if config.pricing.file is None:
-        return config
-    prices = str((path.parent / config.pricing.file).absolute())
-    pricing = config.pricing.model_copy(update={"file": prices})
-    return config.model_copy(update={"pricing": pricing})
+    if config.pricing.file is not None:
+        prices = str((path.parent / config.pricing.file).absolute())
+        pricing = config.pricing.model_copy(update={"file": prices})
+        config = config.model_copy(update={"pricing": pricing})
+    return config.model_copy(update={"strategy": config.strategy.beside(path.parent)})
 
 
 def load_prices(path: Path) -> PricesFile:

@@ -1,7 +1,7 @@
 """The shape of `flyball.toml`."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal, Self
 
@@ -36,6 +36,7 @@ from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.provider_care import check_fallbacks
 from runtime.configuration.router import RouterTable
 from runtime.configuration.server_limits import ServerLimitsTable
+from runtime.configuration.strategy import StrategyTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.tools import ToolsTable
 from runtime.naming import Id
@@ -382,6 +383,7 @@ class Config(Table):
     pricing: Pricing = Pricing()
     kept_answers: KeptAnswersTable = KeptAnswersTable()
     tier_rule: tuple[TierRuleTable, ...] = ()
+    strategy: StrategyTable = StrategyTable()
     router: RouterTable = RouterTable()
     contention: ContentionTable = ContentionTable()
     commons: tuple[CommonsTable, ...] = ()
@@ -430,9 +432,9 @@ class Config(Table):
             if entry.provider not in providers:
                 raise ValueError(f"tier {entry.name}: no [[provider]] is called {entry.provider!r}")
         check_fallbacks(self.tier)
-        for number, tier_rule in enumerate(self.tier_rule):
-            if tier_rule.tier not in tiers:
-                raise ValueError(f"tier_rule[{number}]: no [[tier]] is called {tier_rule.tier!r}")
+        for where, tier in self._tiers_named():
+            if tier not in tiers:
+                raise ValueError(f"{where}: no [[tier]] is called {tier!r}")
         known = known_targets(self)
         _refuse(
             (("budget", number, "match", part), why)
@@ -440,6 +442,12 @@ class Config(Table):
             for part, why in known.unknown(match_of(budget.match))
         )
         return self
+
+    def _tiers_named(self) -> Iterator[tuple[str, str]]:
+        for number, rule in enumerate(self.tier_rule):
+            yield f"tier_rule[{number}]", rule.tier
+        if self.strategy.cascade.judge is not None:
+            yield "strategy.cascade.judge", self.strategy.cascade.judge
 
 
 def known_targets(config: Config) -> KnownTargets:

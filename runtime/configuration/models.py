@@ -4,11 +4,13 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from governor.effort import EffortStyle
 from governor.pricing import PRICE_MAX
 from runtime.configuration.provider_care import ProviderCareTable, TierCareTable
 from runtime.configuration.table import Flag, Name, Positive, Table
 from runtime.configuration.tier_counting import TierCountingTable
 from runtime.configuration.tier_reach import TierReachTable
+from runtime.configuration.tier_set import TierSetTable
 
 
 class Provider(ProviderCareTable):
@@ -16,6 +18,7 @@ class Provider(ProviderCareTable):
 
     name: Name
     base_url: str
+    effort_style: EffortStyle = EffortStyle.NONE
 
     @field_validator("base_url")
     @classmethod
@@ -25,7 +28,7 @@ class Provider(ProviderCareTable):
         return value.rstrip("/")
 
 
-class Tier(TierCareTable, TierCountingTable, TierReachTable):
+class Tier(TierSetTable, TierCareTable, TierCountingTable, TierReachTable):
     """A named cost and quality level; the first one listed should be the cheapest."""
 
     name: Name

@@ -46,6 +46,7 @@ from runtime.configuration.model import (
 from runtime.configuration.models import Pricing, Provider, Tier
 from runtime.configuration.server_limits import server_limits_of
 from runtime.configuration.tier_counting import tokenizer_of
+from runtime.configuration.tier_sets import with_sets
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.settings import scripts_directory, secret_from_environment
@@ -174,7 +175,10 @@ def tiers_of(config: Config) -> tuple[ModelTier, ...]:
     """
     version = config_version(config)
     providers = {provider.name: provider for provider in config.provider}
-    return tuple(_tier(tier, providers[tier.provider], version) for tier in config.tier)
+    return tuple(
+        with_sets(_tier(tier, providers[tier.provider], version), tier, providers[tier.provider])
+        for tier in config.tier
+    )
 
 
 def prices_of(config: Config) -> PriceList:

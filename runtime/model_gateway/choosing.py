@@ -1,7 +1,7 @@
 """Which tier serves a request: what it names, else what a router or the rules say of `auto`."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from governor.amounts import Unit
 from governor.ids import CallId, TierName
@@ -90,10 +90,27 @@ class Choosing:
             )
             named = {candidate.tier.name: candidate.tier for candidate in candidates}
             if routed is not None and routed.tier in named:
-                choice = TierChoice(tier=named[routed.tier], why=routed.why)
+                choice = TierChoice(
+                    tier=named[routed.tier],
+                    why=routed.why,
+                    mode=routed.mode,
+                    effort=routed.effort,
+                )
         if choice is None:
             return None
-        return TierChoice(tier=choice.tier.priced_by(self.prices()), why=choice.why)
+        return replace(choice, tier=choice.tier.priced_by(self.prices()))
+
+    def able(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
+        """Return the tiers that can serve a request now, at their present prices."""
+        prices = self.prices()
+        priced = (tier.priced_by(prices) for tier in self._spoken(request, wire))
+        return tuple(
+            tier
+            for tier in priced
+            if tier.price is not None
+            and self.staying.is_fit(tier)
+            and self._is_served(request, wire, tier)
+        )
 
     def serving(self, wire: Wire, tier: ModelTier) -> Wire | None:
         """Return the wire on which a tier serves a client of another one; None: not at all."""

@@ -7,12 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from governor.scope import ScopeChain
+from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer, json_answer
 from runtime.model_gateway.answers import (
     invalid_answer,
@@ -20,9 +22,11 @@ from runtime.model_gateway.answers import (
     unserved_answer,
 )
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.gateway import ModelGateway
+from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import models_served
 from runtime.model_gateway.outlet import ClientOutlet
+from runtime.model_gateway.ports import Wishes
+from runtime.model_gateway.replaying import NamedOutlet
 from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
 from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
@@ -53,12 +57,35 @@ _READS = ("GET", "HEAD")
 ATTEND_AFTER_SECONDS = 0.25
 
 
+class Models(Protocol):
+    """Whoever answers model calls: the gateway, or who asks it several times."""
+
+    @property
+    def tiers(self) -> tuple[ModelTier, ...]:
+        """Return what can be asked for, at its present price."""
+        ...
+
+    async def run(
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+        outlet: NamedOutlet,
+        wishes: Wishes,
+    ) -> Answer | None:
+        """Return the answer, None where it was relayed to `outlet` as a stream."""
+        ...
+
+
 class ModelFront:
     """Serves a model gateway over HTTP; authentication is done before a request gets here."""
 
     def __init__(
         self,
-        gateway: ModelGateway,
+        gateway: Models,
         *,
         session_of: SessionOf,
         overhear: Overhear | None = None,

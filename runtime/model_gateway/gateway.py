@@ -43,6 +43,7 @@ from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.observing import Watching
 from runtime.model_gateway.persisting import persist
 from runtime.model_gateway.ports import CallEnd, Wishes
+from runtime.model_gateway.preparation import Linked, Preparer
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.replaying import (
     Gathering,
@@ -93,12 +94,14 @@ class ModelGateway:
         admin_contact: str | None = None,
         output_tokens_min: int = OUTPUT_TOKENS_MIN,
         kept_answers: KeptAnswers | None = None,
+        preparer: Preparer | None = None,
     ) -> None:
         """Take the parts; `providers` is entered by whoever made it, before the first call.
 
         `cares` says how each of them is treated.
         `tracker` says whether models are told what remains; denials name `admin_contact`. What
-        is affordable is not answered with less than `output_tokens_min`.
+        is affordable is not answered with less than `output_tokens_min`. `preparer` makes
+        requests ready for their tier.
         """
         for tier in choosing.tiers:
             assert tier.provider in providers, f"tier {tier.name} has no provider"
@@ -112,6 +115,7 @@ class ModelGateway:
             providers=providers,
             cares=cares,
             policy_version=policy_version,
+            preparer=preparer,
         )
         self._providers = providers
         self._cares = cares
@@ -131,6 +135,10 @@ class ModelGateway:
         """Return what can be asked for at its present price, cheapest first by convention."""
         return self._choosing.priced
 
+    def tiers_for(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
+        """Return the tiers that can serve a request now, in the same order."""
+        return self._choosing.able(request, wire)
+
     async def run(
         self,
         request: ModelRequest,
@@ -141,10 +149,12 @@ class ModelGateway:
         context: CallContext,
         outlet: NamedOutlet,
         wishes: Wishes,
+        linked: Linked | None = None,
     ) -> Answer | None:
         """Answer `request` if every budget allows it; a denial is an answer too.
 
         None: the answer was relayed to `outlet` as a stream, which has been given its end.
+        `linked` says of which answer in several rounds the call is one.
 
         Raises:
             InvalidRequestError: the tier cannot serve what the request asks for.
@@ -171,6 +181,8 @@ class ModelGateway:
             session_name=session_name,
             chain=chain,
             context=context,
+            wishes=wishes,
+            linked=linked,
         )
         free = unpriced(job)
         if free is not None:
@@ -308,6 +320,7 @@ class ModelGateway:
                 if usage is not None and job.kept is None:
                     self._doubts.note(job.tier.provider, progress.tokens)
                 await self._tell_router(job, record, usage, wall_ms=wall_ms)
+                self._making.ended(job, progress)
         gathered = outlet.gathered if isinstance(outlet, Gathering) else None
         keep_what_came(self._kept_answers, job, progress, gathered, now_ms=record.ended_at_ms)
         turns = self._turns.observed_chat(record)

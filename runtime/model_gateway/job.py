@@ -1,5 +1,6 @@
 """One model call on its way through the gateway, and the record that stays of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,9 +24,12 @@ from runtime.model_gateway.kept_answers import Keep, KeptAnswer
 from runtime.model_gateway.measured import NEVER_MEASURED, Metered, source_of
 from runtime.model_gateway.metering import estimate_of, estimate_of_kept, heard_of, held_price
 from runtime.model_gateway.model_request import ModelRequest, Payload
+from runtime.model_gateway.preparation import Prepared
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
 from tool_gateway.redaction import ArgumentsKept, render_arguments
+
+Refitted = Callable[[ModelTier], Prepared]
 
 CLIENT_LEFT = "the client went away"
 
@@ -39,14 +43,15 @@ class Job:
     is served on: its own, `client`, or one that translates for it. `wanted` is the output that
     it would have had, where the budgets pay for less. `keep` is where its answer is kept, `kept`
     the answer that it gets in the place of a provider's. `legs` are the calls before this one
-    that the same request failed with.
+    that the same request failed with. `request` is what the client `asked`, `prepared` for the
+    tier; `refitted` makes it anew for a tier, as for one with less output.
     """
 
     call: ToolCall
     session_name: str
     client: Wire
     wire: Wire
-    request: ModelRequest
+    asked: ModelRequest
     tier: ModelTier
     why: str
     note: str | None
@@ -54,10 +59,17 @@ class Job:
     timeout_ms: int
     started_at_ms: int
     policy_version: str
+    prepared: Prepared
+    refitted: Refitted
     wanted: int | None = None
     keep: Keep | None = None
     kept: KeptAnswer | None = None
     legs: tuple[Leg, ...] = ()
+
+    @property
+    def request(self) -> ModelRequest:
+        """Return the request as its tier is asked."""
+        return self.prepared.request
 
     @property
     def estimate(self) -> Amounts:
@@ -89,10 +101,12 @@ class Job:
             return None
         if output_tokens_max < min(output_tokens_min, asked):
             return None
+        # What is thought has to fit below the output that can be paid for.
+        prepared = self.refitted(replace(self.tier, output_tokens_max=output_tokens_max))
         payload = self.wire.payload(
-            self.request, self.tier, note=self.note, output_tokens_max=output_tokens_max
+            prepared.request, self.tier, note=self.note, output_tokens_max=output_tokens_max
         )
-        return replace(self, payload=payload, wanted=self.wanted or asked)
+        return replace(self, prepared=prepared, payload=payload, wanted=self.wanted or asked)
 
 
 @dataclass(slots=True)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from governor.admission import AdmissionRequest
-from governor.call import Idempotency, ToolCall
+from governor.call import CallStatus, Idempotency, ToolCall
 from governor.ids import CallId, ReservationId, ToolName, TurnId
 from governor.providing.recourse import AnotherTier, NewHold
 from governor.scope import ScopeChain
@@ -12,9 +13,12 @@ from governor.target import CallKind, CallTarget
 from governor.tiers import ModelTier, TierChoice
 from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.job import Job
+from runtime.model_gateway.job import Job, Progress
 from runtime.model_gateway.journey import Journey
+from runtime.model_gateway.measured import Measured, UsageSource
 from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.ports import Wishes
+from runtime.model_gateway.preparation import Linked, Prepared, Preparer, Preparing
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway import telemetry
@@ -22,6 +26,8 @@ from tool_gateway.identity import CallContext
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import payload_hash
+
+_COUNTED = (UsageSource.PROVIDER, UsageSource.TOKENIZER)
 
 
 class Making:
@@ -35,8 +41,10 @@ class Making:
         providers: ProviderPool,
         cares: ProviderCares,
         policy_version: Callable[[], str],
+        preparer: Preparer | None = None,
     ) -> None:
-        """Take the parts."""
+        """Take the parts; `preparer` makes requests ready for their tier."""
+        self._preparer = preparer
         self._clock = clock
         self._choosing = choosing
         self._providers = providers
@@ -54,8 +62,12 @@ class Making:
         session_name: str,
         chain: ScopeChain,
         context: CallContext,
+        wishes: Wishes,
+        linked: Linked | None = None,
     ) -> Job:
         """Return a request as its first call, on the tier that was chosen.
+
+        `linked` says of which answer in several rounds the call is one.
 
         Raises:
             InvalidRequestError: the tier cannot serve what the request asks for.
@@ -78,20 +90,46 @@ class Making:
             else Idempotency(key=key, payload_hash=payload_hash(request.model, request.fields)),
             urgency=context.urgency,
         )
+        wanted = Preparing(
+            mode=wishes.mode or choice.mode,
+            effort=choice.effort if wishes.effort is None else wishes.effort,
+            task_class=context.task_class,
+            is_aside=linked is not None and linked.is_aside,
+        )
+        refitted = partial(self._prepared, request, wanted)
+        prepared = refitted(tier)
+        said = (choice.why, "" if linked is None else linked.words, prepared.why)
         return Job(
             call=call,
             session_name=session_name,
             client=wire,
             wire=serving,
-            request=request,
+            asked=request,
             tier=tier,
-            why=choice.why,
+            why="; ".join(word for word in said if word),
             note=note,
-            payload=serving.payload(request, tier, note=note),
+            payload=serving.payload(prepared.request, tier, note=note),
             timeout_ms=self._providers.timeouts(tier).whole_ms,
             started_at_ms=self._clock.now_ms(),
             policy_version=self._policy_version(),
+            prepared=prepared,
+            refitted=refitted,
         )
+
+    def ended(self, job: Job, progress: Progress) -> None:
+        """Tell whoever makes requests ready what a call took."""
+        # What was kept took nothing this time, and a bound says nothing of what is usual.
+        if self._preparer is None or progress.status is not CallStatus.OK or job.kept is not None:
+            return
+        tokens, output = progress.tokens, None
+        if isinstance(tokens, Measured) and tokens.source in _COUNTED:
+            output = tokens.output_tokens
+        self._preparer.ended(job.prepared, job.call.call_id, output_tokens=output)
+
+    def _prepared(self, request: ModelRequest, wanted: Preparing, tier: ModelTier) -> Prepared:
+        if self._preparer is None:
+            return Prepared(request=request)
+        return self._preparer.prepare(request, tier, wanted)
 
     def following(self, choice: TierChoice, job: Job, journey: Journey) -> Job | None:
         """Return the request as the call that follows `job`; None: the request ends with it.
@@ -106,6 +144,7 @@ class Making:
         tier = self._cares.of(tier.provider).known(tier)
         serving = self._choosing.serving(job.client, tier)
         assert serving is not None, "a tier only follows where it serves the client"
+        prepared = job.refitted(tier)
         call = replace(
             job.call,
             call_id=CallId(self._clock.fresh("call")),
@@ -118,7 +157,8 @@ class Making:
             wire=serving,
             tier=tier,
             why=f"{journey.why()}; {choice.why}",
-            payload=serving.payload(job.request, tier, note=job.note),
+            prepared=prepared,
+            payload=serving.payload(prepared.request, tier, note=job.note),
             timeout_ms=self._providers.timeouts(tier).whole_ms,
             started_at_ms=self._clock.now_ms(),
             wanted=None,
@@ -157,7 +197,7 @@ class Making:
             case AnotherTier(is_for_size=is_for_size):
                 tier = self._choosing.next_after(
                     named,
-                    job.request,
+                    job.asked,
                     job.client,
                     tried=journey.tried,
                     is_for_size=is_for_size,

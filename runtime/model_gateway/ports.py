@@ -1,22 +1,15 @@
 """What the gateway needs of a router that chooses tiers."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from governor.call import CallStatus
+from governor.effort import Mode
 from governor.ids import CallId, TaskClass, TierName, TurnId
+from governor.learning.strategy import Strategy
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier, PromptFacts, TierChoice
 from governor.usage import Usage
-
-
-class Mode(StrEnum):
-    """How a request is to be thought about, besides its tier."""
-
-    INSTANT = "instant"
-    REASONING = "reasoning"
-    AGENTIC = "agentic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +24,7 @@ class Wishes:
     effort: float | None = None
     target_quality: float | None = None
     may_explore: bool = True
-    strategy: str | None = None
+    strategy: Strategy | None = None
     cache_control: str | None = None
 
 
@@ -102,12 +95,12 @@ class Routed:
     """The tier that was chosen.
 
     `propensity` is the probability with which the policy that chose takes this tier: 1.0
-    without exploration. `effort` is a word of the provider's own, such as "low".
+    without exploration. `effort` is relative to what the class of query usually takes.
     """
 
     tier: TierName
     why: str
-    effort: str | None = None
+    effort: float | None = None
     mode: Mode | None = None
     propensity: float = 1.0
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from governor.effort import Mode
+from governor.learning.strategy import Strategy
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.ports import Mode, Wishes
+from runtime.model_gateway.ports import Wishes
 
 MODE_HEADER = "flyball-mode"
 EFFORT_HEADER = "flyball-effort"
@@ -12,7 +14,6 @@ EXPLORE_HEADER = "flyball-explore"
 STRATEGY_HEADER = "flyball-strategy"
 CACHE_CONTROL_HEADER = "cache-control"
 EFFORT_MIN, EFFORT_MAX = 0.1, 4.0
-_STRATEGY_CHARS_MAX = 64
 _HEADERS = (
     MODE_HEADER,
     EFFORT_HEADER,
@@ -78,9 +79,13 @@ def _may_explore(value: str | None) -> bool:
     return value != "off"
 
 
-def _strategy(value: str | None) -> str | None:
-    if value is not None and not 0 < len(value) <= _STRATEGY_CHARS_MAX:
+def _strategy(value: str | None) -> Strategy | None:
+    if value is None:
+        return None
+    try:
+        return Strategy(value)
+    except ValueError:
+        words = ", ".join(Strategy)
         raise InvalidRequestError(
-            f"{STRATEGY_HEADER}: use 1 to {_STRATEGY_CHARS_MAX} characters", param=STRATEGY_HEADER
-        )
-    return value
+            f"{STRATEGY_HEADER}: use one of {words}, not {value!r:.80}", param=STRATEGY_HEADER
+        ) from None

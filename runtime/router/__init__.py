@@ -1,1 +1,1 @@
-"""The learned router: what a prompt looks like, and what each tier would make of it."""
+"""Which tier answers, how hard it thinks, in how many rounds, and what is learned of it."""

@@ -44,6 +44,14 @@ class Said:
     source: Source
 
 
+class Heard(Protocol):
+    """Whoever learns beside the log of what became of calls."""
+
+    def __call__(self, call_id: CallId, score: float, *, ends_task: bool) -> None:
+        """Learn the outcome of a call, or that of the whole task that it was of; never raises."""
+        ...
+
+
 class Feedback:
     """Keeps reports with the weight that they have by who makes them."""
 
@@ -55,11 +63,15 @@ class Feedback:
         clock: Clock,
         trusted: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        """Take where it is kept, and whose word counts like an administrator's."""
+        """Take where it is kept, and whose word counts like an administrator's.
+
+        Whoever is set as `heard_by` is told of each report that is not a model's own.
+        """
         self._log = log
         self._calls = calls
         self._clock = clock
         self._trusted = trusted
+        self.heard_by: Heard | None = None
 
     def reporter_of(self, agent: PrincipalId, *, is_pinned: bool) -> Reporter:
         """Return whose word that of an agent is; the key of a run is the model's own."""
@@ -139,6 +151,7 @@ class Feedback:
             )
             if reports:
                 await self._log.report(reports)
+                self._tell(calls[-1], float(is_success), reporter, ends_task=True)
                 telemetry.count_router_outcome(source=Source.TASK.value, outcome="taken")
         except StoreError:
             telemetry.count_failure("router_outcome")
@@ -156,7 +169,13 @@ class Feedback:
             reported_at_ms=self._clock.now_ms(),
         )
         await self._log.report((report,))
+        ends_task = said.source in (Source.TASK, Source.TESTS)
+        self._tell(said.call_id, said.score, reporter, ends_task=ends_task)
         telemetry.count_router_outcome(source=said.source.value, outcome="taken")
+
+    def _tell(self, call_id: CallId, score: float, reporter: Reporter, *, ends_task: bool) -> None:
+        if self.heard_by is not None and reporter is not Reporter.RUN:
+            self.heard_by(call_id, score, ends_task=ends_task)
 
 
 def _named(by: str, reporter: Reporter) -> str:

@@ -54,6 +54,11 @@ class SessionStates:
         """Tell whether a session was marked."""
         return self._seen(session).is_marked
 
+    def signs_of(self, session: SessionId) -> tuple[int, int]:
+        """Return the failed tool calls of a session and its signals of loops."""
+        state = self._seen(session).state
+        return state.errors, state.loop_signals
+
     def note_model(self, session: SessionId, *, rank: int, tokens: int, has_failed: bool) -> None:
         """Take note of a model call that ended; `rank` is the place of its tier."""
         seen = self._seen(session)

@@ -38,6 +38,7 @@ from runtime.model_gateway.ports import TierRouter
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
 from runtime.model_gateway.translation.translated import by_name
+from runtime.strategies import Strategies
 from tests.runtime.model_gateway.provider_server import ProviderServer, provider_server
 from tests.tool_gateway.turn_makers import a_gate
 from tool_gateway.books import Books
@@ -286,10 +287,10 @@ async def open_house(
     router: TierRouter | None = None,
     treated: Treated = TREATED,
     answers: KeptPolicy = KEPT_NOTHING,
+    strategies: Strategies | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
-    requests: list[httpx.Request] = []
-    ledger, running, clock = Ledger(), RunningCalls(), Clock()
+    ledger, running, clock, requests = Ledger(), RunningCalls(), Clock(), list[httpx.Request]()
     breakers, cares = treated.on(clock)
     turnstile = Turnstile(contention or Contention(), clock=clock, provider_breakers=breakers)
 
@@ -331,8 +332,10 @@ async def open_house(
                 turnstile=turnstile,
                 output_tokens_min=output_tokens_min,
                 kept_answers=KeptAnswers(answers),
+                preparer=None if strategies is None else strategies.preparer,
             )
-            app = authenticated(front := ModelFront(models, session_of=session_of))
+            around = models if strategies is None else strategies.around(models, fresh=clock.fresh)
+            app = authenticated(front := ModelFront(around, session_of=session_of))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock

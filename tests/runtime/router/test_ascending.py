@@ -1,0 +1,153 @@
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from governor.call import CallStatus
+from governor.ids import CallId, PrincipalId, SessionId, TenantId, TierName
+from governor.pricing import ModelPrice
+from governor.scope import ScopeChain
+from governor.tiers import ModelTier, PromptFacts, TierChoice
+from runtime.model_gateway.ports import CallEnd, Candidate, RouteAsk, Routed, Wishes
+from runtime.router.ascending import AscendingRouter
+from tests.runtime.router.rounds_bench import tier
+
+pytestmark = pytest.mark.anyio
+
+LOW, HIGH = tier("low"), tier("high", usd_per_mtok=5)
+VALUE = 1_000_000
+
+
+def asking(number: int, session: str = "one", *, high: ModelTier = HIGH) -> RouteAsk:
+    chain = ScopeChain(
+        tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId(session)
+    )
+    return RouteAsk(
+        call_id=CallId(f"call_{session}_{number}"),
+        chain=chain,
+        session_name=session,
+        turn=None,
+        now_ms=0,
+        task_class=None,
+        text="",
+        opening="",
+        facts=PromptFacts(text="", chars=0, has_tools=True),
+        messages_count=1,
+        tools_count=1,
+        images_count=0,
+        candidates=tuple(
+            Candidate(tier=one, input_tokens_max=1, output_tokens_max=1, cost_max_microusd=1)
+            for one in (LOW, high)
+        ),
+        purse=None,
+        wishes=Wishes(),
+        usual=TierChoice(tier=LOW, why="default tier"),
+    )
+
+
+def ended(cost: int = 1_000) -> CallEnd:
+    return CallEnd(status=CallStatus.OK, usage=None, cost_microusd=cost, wall_ms=1, ended_at_ms=1)
+
+
+async def run_of(router: AscendingRouter, calls: int, session: str = "one") -> list[Routed | None]:
+    found = []
+    for number in range(calls):
+        ask = asking(number, session)
+        found.append(await router.route(ask))
+        await router.ended(ask.call_id, ended())
+    return found
+
+
+async def accustomed(router: AscendingRouter) -> None:
+    """Let the router see that runs usually are short and end well."""
+    for number in range(10):
+        await run_of(router, 5, f"usual{number}")
+        router.task_ended(CallId(f"call_usual{number}_0"), 1.0)
+
+
+async def test_a_session_with_loops_and_errors_moves_up_and_stays_there() -> None:
+    signs = (0, 0)
+    router = AscendingRouter(None, value_microusd=VALUE, signs=lambda _: signs)
+    with anyio.fail_after(30):
+        await accustomed(router)
+        before = await run_of(router, 5)
+        signs = (20, 4)
+        after = await run_of(router, 3)
+        signs = (0, 0)
+        later = await run_of(router, 2)
+
+    assert before == [None] * 5
+    for routed in [*after, *later]:
+        assert routed is not None
+        assert routed.tier == "high"
+        assert "moved up" in routed.why
+
+
+async def test_a_usual_session_stays() -> None:
+    router = AscendingRouter(None, value_microusd=VALUE)
+    with anyio.fail_after(30):
+        await accustomed(router)
+
+        assert await run_of(router, 8) == [None] * 8
+
+
+async def test_a_prompt_that_is_cached_holds_a_session_where_it_is() -> None:
+    cached = ModelPrice(
+        input_microusd_per_mtok=5_000_000,
+        output_microusd_per_mtok=20_000_000,
+        cached_input_microusd_per_mtok=500_000,
+    )
+    router = AscendingRouter(
+        None,
+        value_microusd=VALUE,
+        signs=lambda _: (20, 4),
+        warm_tokens=lambda _, __: 1_000_000,
+    )
+    with anyio.fail_after(30):
+        await accustomed(router)
+        for number in range(8):
+            ask = asking(number, high=replace(HIGH, price=cached))
+            assert await router.route(ask) is None
+            await router.ended(ask.call_id, ended())
+
+
+async def test_what_another_router_chooses_stands_for_who_has_not_moved() -> None:
+    class Always:
+        ends = 0
+
+        async def route(self, ask: RouteAsk) -> Routed | None:
+            return Routed(tier=TierName("high"), why="always")
+
+        async def ended(self, call_id: CallId, end: CallEnd) -> None:
+            self.ends += 1
+
+    always = Always()
+    router = AscendingRouter(always, value_microusd=VALUE, signs=lambda _: (50, 9))
+    with anyio.fail_after(30):
+        found = await run_of(router, 6)
+
+    assert [one.why for one in found if one is not None] == ["always"] * 6
+    assert always.ends == 6
+
+
+async def test_after_its_task_a_session_begins_where_it_began() -> None:
+    signs = (20, 4)
+    router = AscendingRouter(None, value_microusd=VALUE, signs=lambda _: signs)
+    with anyio.fail_after(30):
+        await accustomed(router)
+        moved = await run_of(router, 6)
+        router.task_ended(CallId("call_one_0"), 1.0)
+        again = await run_of(router, 3)
+
+    assert moved[-1] is not None
+    assert again == [None] * 3
+    assert router.failing(SessionId("one")) < 0.9
+
+
+async def test_an_end_of_nobodys_call_is_not_learned_of() -> None:
+    router = AscendingRouter(None, value_microusd=VALUE)
+
+    await router.ended(CallId("call_of_nobody"), ended())
+    router.task_ended(CallId("call_of_nobody"), 0.0)
+
+    assert router.failing(SessionId("nobody")) == pytest.approx(0.4, abs=0.05)
