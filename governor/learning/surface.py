@@ -13,6 +13,9 @@ from governor.learning.smoothing import Smoothings
 
 CHOOSING_ROWS_MAX = 1_000
 STRENGTHS = (1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 500.0, 2_000.0)
+# Standard errors by which another way must be better than the first: of several that are no
+# better, one looks better by one error almost always.
+_CAUTION = 2.0
 # Rows are taken in parts: the likenesses of all of them at once would take gigabytes.
 _ROWS_AT_ONCE = 4_096
 
@@ -154,7 +157,7 @@ def _preferred(choices: Sequence[_Choice]) -> _Choice:
     found, least = first, 0.0
     for choice in choices[1:]:
         gain = first.errors - choice.errors
-        surely = float(gain.mean() - gain.std() / len(gain) ** 0.5)
+        surely = float(gain.mean() - _CAUTION * gain.std() / len(gain) ** 0.5)
         if surely > least:
             found, least = choice, surely
     return found
