@@ -95,7 +95,7 @@ class TierRule:
     has_tools: bool | None = None
 
     def covers(self, request: "PromptFacts") -> bool:
-        """Tell whether the rule's conditions hold for a prompt."""
+        """Tell whether the rule's conditions hold for a prompt, whose text is in lower case."""
         if self.prompt_chars_min is not None and request.chars < self.prompt_chars_min:
             return False
         if self.has_tools is not None and self.has_tools != request.has_tools:
@@ -105,7 +105,7 @@ class TierRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFacts:
-    """What the tier rules look at; `text` is the last user message in lower case."""
+    """What the tier rules look at; `text` is the last user message, whatever its case."""
 
     text: str
     chars: int
@@ -138,6 +138,8 @@ def choose_tier(
     """
     by_name = {tier.name: tier for tier in tiers}
     if requested == "auto":
+        if any(rule.keywords for rule in rules):
+            facts = replace(facts, text=facts.text.lower())
         for position, rule in enumerate(rules, start=1):
             if rule.covers(facts) and rule.tier in by_name:
                 return TierChoice(tier=by_name[rule.tier], why=f"rule {position}")

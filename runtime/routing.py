@@ -22,7 +22,7 @@ from runtime.router.recorder import Recorder
 from runtime.router.router import Router
 from runtime.router.session_states import SessionStates
 from runtime.router.spending import Spending
-from runtime.router.terms import RouterTerms
+from runtime.router.terms import RouterMode, RouterTerms
 from runtime.seat import Seat
 from runtime.word_vectors import vectors_if_any
 from tool_gateway.ports import Clock
@@ -85,6 +85,7 @@ def routing_of(in_force: InForce, store: Store, *, seat: Seat, clock: Clock) -> 
             models,
             clock=clock,
             terms=lambda: terms().online,
+            is_on=lambda: terms().mode is not RouterMode.OFF,
         ),
         feedback=Feedback(
             store.router_log,

@@ -75,8 +75,13 @@ class Learner:
         *,
         clock: Clock,
         terms: Callable[[], OnlineTerms],
+        is_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take the log, the shelf, what is in force, and how fast is forgotten."""
+        """Take the log, the shelf, what is in force, and how fast is forgotten.
+
+        While it is not `is_on`, nobody asks what is in force, and the store is left alone.
+        """
+        self._is_on = is_on
         self._log = log
         self._shelf = shelf
         self._models = models
@@ -124,7 +129,8 @@ class Learner:
         is_away = False
         while True:
             try:
-                await step()
+                if self._is_on():
+                    await step()
                 is_away = False
             except StoreError as error:
                 telemetry.count_failure("router_learning")

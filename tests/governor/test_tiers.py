@@ -72,7 +72,7 @@ def test_auto_takes_the_first_rule_that_covers_else_the_first_tier() -> None:
         TierRule(tier=TierName("high"), keywords=("prove",)),
     )
 
-    proving = choose_tier("auto", TIERS, rules, PromptFacts(text="prove", chars=5, has_tools=False))
+    proving = choose_tier("auto", TIERS, rules, PromptFacts(text="Prove", chars=5, has_tools=False))
     plain = choose_tier("auto", TIERS, rules, PLAIN)
 
     assert proving is not None

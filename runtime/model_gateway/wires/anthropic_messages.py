@@ -199,7 +199,7 @@ def _facts(fields: Object, *, has_tools: bool) -> PromptFacts:
     system = fields.get("system")
     before = "\n".join(texts_of({"content": system}))
     return PromptFacts(
-        text=users[-1].lower() if users else "",
+        text=users[-1] if users else "",
         chars=len(before) + sum(len(text) for _, text in texts),
         has_tools=has_tools,
     )

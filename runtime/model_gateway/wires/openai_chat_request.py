@@ -73,7 +73,7 @@ def parse_chat(content: bytes) -> ModelRequest:
         messages_count=len(messages),
         opening="\n".join(heard.opening),
         facts=PromptFacts(
-            text=heard.last_user.lower(),
+            text=heard.last_user,
             chars=heard.chars,
             has_tools=bool(tools or functions),
         ),

@@ -59,7 +59,7 @@ class OpenAIEmbeddings:
             # These are texts to be indexed, nobody's words to an agent.
             opening="",
             facts=PromptFacts(
-                text=texts[-1].lower() if texts else "",
+                text=texts[-1] if texts else "",
                 chars=sum(len(text) for text in texts),
                 has_tools=False,
             ),

@@ -168,7 +168,7 @@ def _facts(
     texts = [(message.get("role"), "\n".join(texts_of(message))) for message in messages]
     users = [text for role, text in texts if role == "user" and text]
     return PromptFacts(
-        text=users[-1].lower() if users else "",
+        text=users[-1] if users else "",
         chars=len(instructions or "") + sum(len(text) for _, text in texts),
         has_tools=has_tools,
     )

@@ -121,7 +121,7 @@ def ask(
         task_class=None,
         text=text,
         opening=text,
-        facts=PromptFacts(text=text.lower(), chars=len(text), has_tools=False),
+        facts=PromptFacts(text=text, chars=len(text), has_tools=False),
         messages_count=1,
         tools_count=0,
         images_count=0,

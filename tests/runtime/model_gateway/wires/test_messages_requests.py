@@ -128,7 +128,7 @@ def test_what_users_said_is_told_apart_from_what_tools_answered() -> None:
     request = parsed(WIRE, fields)
 
     assert request.opening == "Please look.\nIn the Attic."
-    assert request.facts.text == "in the attic."
+    assert request.facts.text == "In the Attic."
     assert request.facts.chars == len("Be kind.Please look.In the Attic.")
     assert (request.messages_count, request.tools_count) == (4, 0)
 

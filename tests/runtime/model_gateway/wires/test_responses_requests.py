@@ -86,7 +86,7 @@ def test_what_users_said_is_told_apart_from_what_tools_answered() -> None:
     request = parsed(WIRE, fields)
 
     assert request.opening == "Please look.\nIn the Attic."
-    assert request.facts.text == "and now?"
+    assert request.facts.text == "And now?"
     assert request.messages_count == 6
 
 
