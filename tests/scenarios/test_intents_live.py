@@ -25,6 +25,9 @@ limits = { wall_ms = 100000000, tool_calls = 1000 }
 [estimates]
 samples_min = 5
 
+[contention.shed]
+low = {}  # however loaded the machine is that tests this
+
 [[rule]]
 name = "shell"
 tool = "shell_run"
