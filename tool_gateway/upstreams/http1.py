@@ -196,6 +196,7 @@ class ConnectionPool:
             connection.abort()
             return
         connection.in_flight = False
+        connection.read_on()
         connection.wait_no_more()
         self._kept.append((connection, asyncio.get_running_loop().time()))
         if len(self._kept) > KEPT_MAX:
@@ -363,14 +364,18 @@ class _Connection(asyncio.Protocol):
         """
         if self._failed is not None:
             raise self._failed_as(self._failed)
-        if self._is_paused and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
+        self.read_on()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
+
+    def read_on(self) -> None:
+        """Take from the socket again, where too much of an answer was not taken yet."""
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
 
     def taken(self) -> bytes:
         """Return what came and was not taken yet."""
