@@ -1,5 +1,6 @@
 """One model call on its way through the gateway, and the record that stays of it."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,8 @@ from runtime.model_gateway.preparation import Prepared
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
 from tool_gateway.redaction import ArgumentsKept, render_arguments
+
+logger = logging.getLogger(__name__)
 
 Refitted = Callable[[ModelTier], Prepared]
 
@@ -179,8 +182,12 @@ class Progress:
 
     async def measure(self, job: Job) -> None:
         """Take a stream that was left in the middle for what was heard of it."""
-        if self.meter is not None and self.tokens is NEVER_MEASURED:
+        if self.meter is None or self.tokens is not NEVER_MEASURED:
+            return
+        try:
             self.tokens = await self.heard(job, why=NEVER_MEASURED.why)
+        except Exception:
+            logger.exception("what was streamed cannot be counted: it is charged as it was held")
 
 
 def unpriced(job: Job) -> Denied | None:

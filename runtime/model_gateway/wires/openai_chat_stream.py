@@ -113,7 +113,6 @@ class ChatMeter:
             self.fault = _MALFORMED
             return False
         self.produced.note("other", data.decode(errors="replace"))
-        self.produced.events += 1
         return True
 
     def _hear_choice(self, choice: _Choice) -> None:
@@ -122,7 +121,6 @@ class ChatMeter:
         delta = choice.delta
         if delta is None:
             return
-        before = self.produced.text_bytes
         if delta.content:
             self.produced.note(f"{choice.index}.content", delta.content)
         if delta.refusal or delta.reasoning_content or delta.reasoning:
@@ -131,8 +129,6 @@ class ChatMeter:
             self._hear_call(f"{choice.index}.tool.{call.index}", call.function)
         if delta.function_call is not None:
             self._hear_call(f"{choice.index}.function", delta.function_call)
-        if self.produced.text_bytes > before:
-            self.produced.events += 1
 
     def _hear_beside(self, index: int, delta: _Delta) -> None:
         if delta.refusal:

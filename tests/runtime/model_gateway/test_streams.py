@@ -13,6 +13,7 @@ from starlette.types import Message
 from governor.amounts import Unit
 from governor.call import CallStatus
 from runtime.model_gateway import front
+from runtime.model_gateway.counting.tokenizer import TOKEN_BYTES_MAX
 from runtime.model_gateway.providers.spec import Timeouts
 from tests.model_upstream.chat_goldens import CHAT as GOLDENS
 from tests.model_upstream.chat_goldens import DONE, chunk, usage
@@ -189,7 +190,8 @@ async def test_a_client_that_leaves_after_any_event_stops_the_provider_and_is_ch
 
 @pytest.mark.requirement("model.stream-cut-at-ceiling")
 async def test_a_stream_is_cut_where_what_is_held_for_it_ends() -> None:
-    words = [data(chunk({"content": f"word{number} "})) for number in range(100)]
+    # No token of any model is longer, so each of these is one at the least.
+    words = [data(chunk({"content": f"{number:>{TOKEN_BYTES_MAX}}"})) for number in range(100)]
     never = anyio.Event()
     with anyio.fail_after(30):
         async with house_and_upstream() as (house, upstream):
@@ -209,7 +211,23 @@ async def test_a_stream_is_cut_where_what_is_held_for_it_ends() -> None:
     ]
     assert house.record.status is CallStatus.LIMIT_HIT
     assert held == 0
-    assert used <= house.record.estimate.of(COST)
+    # The sixth was written, whoever got it.
+    assert used == house.record.estimate.of(COST) + 2
+
+
+@pytest.mark.requirement("model.stream-cut-only-where-proven")
+async def test_a_stream_in_pieces_smaller_than_tokens_is_not_cut_for_their_number() -> None:
+    events = [data(chunk({"content": character})) for character in "Hello there, dear reader."]
+    events.append(data(chunk({}, finish="stop")))
+    events.append(data(chunk(usage=usage(Truth(input_tokens=9, output_tokens=7)))))
+    with anyio.fail_after(30):
+        async with house_and_upstream() as (house, upstream):
+            upstream.plays(streaming([*events, DONE]))
+            response = await ask(house, TEXT, max_tokens=10)
+            spent = await house.ledger.spent()
+
+    assert response.content == b"".join([*events, DONE])
+    assert spent == (9 + 2 * 7, 0)
 
 
 async def test_usage_above_the_ceiling_at_the_end_of_an_answer_is_an_overrun() -> None:
