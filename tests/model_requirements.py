@@ -19,6 +19,10 @@ MODELS: dict[str, str] = {
     "model.stream-cut-at-ceiling": (
         "A stream ends where what is held for it ends, as an answer that reached its length."
     ),
+    "model.output-is-bounded-on-every-server": (
+        "The output is bounded by a field that the provider's server knows, and by no other in "
+        "its place."
+    ),
     "model.stream-cut-only-where-proven": (
         "A stream is cut only where it is proven to be above what is held for it: many small "
         "events prove nothing."

@@ -29,6 +29,7 @@ from runtime.model_gateway.verdict import (
     verdict_on_served,
     verdict_without_answer,
 )
+from runtime.model_gateway.wires.output_caps import caps_instead
 from runtime.model_gateway.wires.sse import data_of
 from runtime.model_gateway.wires.wire import StreamMeter
 
@@ -134,6 +135,7 @@ async def _take_whole(job: Job, progress: Progress, received: Received, *, now_m
     progress.note(_told(job, verdict, content))
     if job.payload.strips_usage or isinstance(job.wire, TranslatedWire):
         progress.refuses_usage = _USAGE_OPTION in said_in(content).complaint.message
+    progress.caps_instead = tuple(caps_instead(content, job.payload.output_caps))
 
 
 def _told(job: Job, verdict: Verdict, content: bytes) -> Verdict:

@@ -130,6 +130,8 @@ class Progress:
     recourse: Recourse | None = None
     key: int | None = None
     refuses_usage: bool = False
+    # The fields by which its output is to be bounded, where the provider refused another.
+    caps_instead: tuple[str, ...] = ()
     attempts: int = 0
     rounds: int = 0
 
@@ -138,7 +140,8 @@ class Progress:
         self.status, self.detail = CallStatus.CANCELLED, CLIENT_LEFT
         self.tokens, self.answer, self.meter = NEVER_MEASURED, None, None
         self.failure, self.recourse, self.result_bytes = None, None, None
-        self.key, self.never_left, self.refuses_usage = key, False, False
+        self.key, self.never_left = key, False
+        self.refuses_usage, self.caps_instead = False, ()
         self.attempts += 1
 
     def rest(self) -> None:

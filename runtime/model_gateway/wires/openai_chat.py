@@ -20,9 +20,9 @@ from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
 from runtime.model_gateway.wires.openai_chat_written import written_in
 from runtime.model_gateway.wires.openai_errors import openai_error
 from runtime.model_gateway.wires.openai_usage import usage_in
+from runtime.model_gateway.wires.output_caps import capped, without_caps
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
-_CAPS = ("max_completion_tokens", "max_tokens")
 _TOOLS = ("tools", "functions")
 _NONE = (b"", b"null")
 _NO_OBJECT = "the provider's answer is not a JSON object"
@@ -67,12 +67,10 @@ class OpenAiChat:
             InvalidRequestError: the tier's price does not cover it, or it cannot be written.
         """
         refuse_extras(request, tier)
-        caps = _caps(request, min(tier.output_tokens_max, output_tokens_max or _NO_BOUND))
+        bound = min(tier.output_tokens_max, output_tokens_max or _NO_BOUND)
+        caps = capped(request.fields, tier, bound)
         # The tier's own model and caps stand at their places, whatever the client sent there.
-        fields = {**request.fields, "model": tier.model, **caps}
-        for name in _CAPS:
-            if name not in caps:
-                fields.pop(name, None)
+        fields = {**without_caps(request.fields), "model": tier.model, **caps}
         if note is not None:
             fields["messages"] = with_note(fields["messages"], note)
         asks = request.is_streamed and not request.asks_for_usage and tier.asks_for_usage
@@ -96,6 +94,7 @@ class OpenAiChat:
             input_tokens_max=bounded(tokens, request, tier),
             output_tokens_max=max(caps.values()) * request.choices,
             strips_usage=asks,
+            output_caps=tuple(caps),
         )
 
     def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:
@@ -141,13 +140,6 @@ def tools_json(fields: Mapping[str, object]) -> bytes:
     """Return the definitions of the tools as they are sent; b"" where there are none."""
     tools = [fields[name] for name in _TOOLS if fields.get(name)]
     return encoded({"tools": tools}) if tools else b""
-
-
-def _caps(request: ModelRequest, bound: int) -> dict[str, int]:
-    """Return the bounds of the output; servers differ in which of the two fields they know."""
-    asked = {name: request.fields.get(name) for name in _CAPS}
-    caps = {name: min(tokens, bound) for name, tokens in asked.items() if tokens is not None}
-    return caps or {"max_completion_tokens": bound}
 
 
 def _read_slowly(content: bytes) -> Served:
