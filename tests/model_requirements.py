@@ -23,6 +23,10 @@ MODELS: dict[str, str] = {
         "The output is bounded by a field that the provider's server knows, and by no other in "
         "its place."
     ),
+    "model.strange-success-is-served": (
+        "An answer is served and charged by what it holds, however oddly its server says that it "
+        "went well."
+    ),
     "model.stream-cut-only-where-proven": (
         "A stream is cut only where it is proven to be above what is held for it: many small "
         "events prove nothing."

@@ -21,7 +21,7 @@ from runtime.model_gateway.providers.pool import ProviderPool, Received
 from runtime.model_gateway.streams.relay import Outlet, Patience, StreamEnd, relayed
 from runtime.model_gateway.translation.translated import TranslatedWire, TranslatingOutlet
 from runtime.model_gateway.verdict import (
-    OK,
+    SERVED,
     Refused,
     Verdict,
     failed,
@@ -113,7 +113,8 @@ async def _ask(
         key=progress.key or 0,
         deadline=patience.first,
     ) as received:
-        if is_streamed and received.status == OK and received.is_stream:
+        is_served = received.status in SERVED
+        if is_streamed and is_served and await received.is_stream():
             await _relay(job, progress, received, outlet, patience)
         else:
             await _take_whole(job, progress, received, now_ms=now_ms)
@@ -122,7 +123,7 @@ async def _ask(
 async def _take_whole(job: Job, progress: Progress, received: Received, *, now_ms: int) -> None:
     content = await received.whole()
     progress.result_bytes = len(content)
-    if received.status == OK:
+    if received.status in SERVED:
         judge = partial(verdict_on_served, job.wire, content, job.payload, job.tier)
         progress.note(_told(job, await counted(job.tier, judge), content))
         return

@@ -19,12 +19,11 @@ from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
 from runtime.model_gateway.wires.openai_chat_written import written_in
 from runtime.model_gateway.wires.openai_errors import openai_error
-from runtime.model_gateway.wires.openai_usage import usage_in
+from runtime.model_gateway.wires.openai_usage import is_nothing, usage_in
 from runtime.model_gateway.wires.output_caps import capped, without_caps
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
 _TOOLS = ("tools", "functions")
-_NONE = (b"", b"null")
 _NO_OBJECT = "the provider's answer is not a JSON object"
 _NO_CHOICES = "the provider's answer holds an error in place of choices"
 _NO_BOUND = 2**62
@@ -108,7 +107,7 @@ class OpenAiChat:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return _read_slowly(content)
         reported = usage_in(body.usage)
-        if bytes(body.error) not in _NONE or not bytes(body.choices).startswith(b"["):
+        if not is_nothing(body.error) or not bytes(body.choices).startswith(b"["):
             return Served(reported=reported, fault=_NO_CHOICES)
         output_tokens = None if reported is None else reported.output_tokens
         if is_believable(output_tokens, text_bytes_max=len(body.choices), payload=payload):
@@ -148,7 +147,7 @@ def _read_slowly(content: bytes) -> Served:
         body = object_in(content)
     except ValueError:
         return Served(fault=_NO_OBJECT)
-    is_faulty = body.get("error") is not None or not isinstance(body.get("choices"), list)
+    is_faulty = bool(body.get("error")) or not isinstance(body.get("choices"), list)
     return Served(
         reported=openai_usage(body.get("usage")),
         fault=_NO_CHOICES if is_faulty else "",
