@@ -45,7 +45,8 @@ class ModelTier:
     `wires` are the wire formats that its provider speaks. `context_tokens_max` is how much the
     model can read, None where nobody stated it. `extras` are served though the price does not
     cover them. `fallback` are the tiers that are asked in its place when its provider fails;
-    `asks_for_usage` tells that its provider can be asked for the usage of a stream.
+    `asks_for_usage` tells that its provider can be asked for the usage of a stream, `output_caps`
+    by which fields its output is bounded; none leaves that to the client.
 
     `tokenizer` is the file of the model's tokenizer. `hidden_reasoning` says whether it may write
     tokens that nobody is shown; None where that is not known. `image_tokens_max` is the most
@@ -76,6 +77,7 @@ class ModelTier:
     fallback: tuple[TierName, ...] = ()
     times: TierTimes = TierTimes()
     asks_for_usage: bool = True
+    output_caps: tuple[str, ...] = ()
 
     def priced_by(self, prices: PriceList) -> "ModelTier":
         """Return the tier with its price: the one that it states itself, else the list's."""

@@ -19,6 +19,26 @@ MODELS: dict[str, str] = {
     "model.stream-cut-at-ceiling": (
         "A stream ends where what is held for it ends, as an answer that reached its length."
     ),
+    "model.output-is-bounded-on-every-server": (
+        "The output is bounded by a field that the provider's server knows, and by no other in "
+        "its place."
+    ),
+    "model.strange-success-is-served": (
+        "An answer is served and charged by what it holds, however oddly its server says that it "
+        "went well."
+    ),
+    "model.stream-cut-only-where-proven": (
+        "A stream is cut only where it is proven to be above what is held for it: many small "
+        "events prove nothing."
+    ),
+    "count.never-below-what-is-proven": (
+        "What is charged without a report is never below what the text proves, also where that "
+        "is more than was held."
+    ),
+    "count.failing-tokenizer-ends-no-call": (
+        "A tokenizer that fails in any way, panics of its library included, leaves a bound in its "
+        "place: the hold of the call is ended."
+    ),
     "model.nothing-beside-the-budget": (
         "No request under /v1 is passed on that is not counted: what is not known is not served."
     ),

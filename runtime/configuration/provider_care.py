@@ -16,6 +16,7 @@ from runtime.configuration.table import Flag, Name, Positive, Table
 from runtime.model_gateway.attempts.care import CareTerms
 
 KEYS_MAX = 64
+OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 FALLBACKS_MAX = 8
 _ANTHROPIC_WIRES = ("anthropic_messages",)
 _LOCAL_WIRES = ("openai_chat", "openai_embeddings")
@@ -33,6 +34,7 @@ class ProviderCareTable(Table):
     kind: Kind = "openai"
     wires: Annotated[tuple[Wire, ...], Field(min_length=1)] | None = None
     stream_usage: Literal["ask", "never"] = "ask"
+    output_cap: Literal["max_completion_tokens", "max_tokens", "both"] | None = None
     api_key_from: _Variable | None = None
     api_keys_from: Annotated[tuple[_Variable, ...], Field(max_length=KEYS_MAX)] = ()
     key_requests_per_minute: Positive | None = None
@@ -64,6 +66,15 @@ class ProviderCareTable(Table):
     def spoken(self) -> tuple[str, ...]:
         """Return the wire formats that the provider speaks."""
         return WIRES[self.kind] if self.wires is None else self.wires
+
+    @property
+    def output_caps(self) -> tuple[str, ...]:
+        """Return the fields that bound the output; none: the client's, else OpenAI's own."""
+        # Local servers know one or the other, and pass over what they do not know.
+        named = self.output_cap or ("both" if self.kind == "local" else None)
+        if named == "both":
+            return OUTPUT_CAPS
+        return () if named is None else (named,)
 
     @property
     def care(self) -> CareTerms:

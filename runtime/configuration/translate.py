@@ -493,6 +493,7 @@ def _tier(table: Tier, provider: Provider, version: str) -> ModelTier:
             fallback=table.fallbacks,
             times=table.times,
             asks_for_usage=provider.stream_usage == "ask",
+            output_caps=provider.output_caps,
         )
     except GovernorError as error:
         raise ConfigError(f"tier {table.name}: {error}") from error

@@ -21,7 +21,7 @@ from runtime.model_gateway.providers.pool import ProviderPool, Received
 from runtime.model_gateway.streams.relay import Outlet, Patience, StreamEnd, relayed
 from runtime.model_gateway.translation.translated import TranslatedWire, TranslatingOutlet
 from runtime.model_gateway.verdict import (
-    OK,
+    SERVED,
     Refused,
     Verdict,
     failed,
@@ -29,6 +29,7 @@ from runtime.model_gateway.verdict import (
     verdict_on_served,
     verdict_without_answer,
 )
+from runtime.model_gateway.wires.output_caps import caps_instead
 from runtime.model_gateway.wires.sse import data_of
 from runtime.model_gateway.wires.wire import StreamMeter
 
@@ -112,7 +113,8 @@ async def _ask(
         key=progress.key or 0,
         deadline=patience.first,
     ) as received:
-        if is_streamed and received.status == OK and received.is_stream:
+        is_served = received.status in SERVED
+        if is_streamed and is_served and await received.is_stream():
             await _relay(job, progress, received, outlet, patience)
         else:
             await _take_whole(job, progress, received, now_ms=now_ms)
@@ -121,7 +123,7 @@ async def _ask(
 async def _take_whole(job: Job, progress: Progress, received: Received, *, now_ms: int) -> None:
     content = await received.whole()
     progress.result_bytes = len(content)
-    if received.status == OK:
+    if received.status in SERVED:
         judge = partial(verdict_on_served, job.wire, content, job.payload, job.tier)
         progress.note(_told(job, await counted(job.tier, judge), content))
         return
@@ -134,6 +136,7 @@ async def _take_whole(job: Job, progress: Progress, received: Received, *, now_m
     progress.note(_told(job, verdict, content))
     if job.payload.strips_usage or isinstance(job.wire, TranslatedWire):
         progress.refuses_usage = _USAGE_OPTION in said_in(content).complaint.message
+    progress.caps_instead = tuple(caps_instead(content, job.payload.output_caps))
 
 
 def _told(job: Job, verdict: Verdict, content: bytes) -> Verdict:

@@ -297,14 +297,16 @@ class ModelGateway:
         began = self._clock.elapsed_ms()
         with self._watching.watched(job, outlet) as watched:
             try:
-                await self._ask_provider(
-                    job, progress, running, outlet, watched.outlet, journey=journey
-                )
+                try:
+                    await self._ask_provider(
+                        job, progress, running, outlet, watched.outlet, journey=journey
+                    )
+                finally:
+                    await progress.measure(job)
             except Exception as error:
                 progress.note_fault(error)
                 raise
             finally:
-                await progress.measure(job)
                 wall_ms = self._clock.elapsed_ms() - began
                 passage.note(
                     progress.status,

@@ -1,5 +1,6 @@
 """One model call on its way through the gateway, and the record that stays of it."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,8 @@ from runtime.model_gateway.preparation import Prepared
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
 from tool_gateway.redaction import ArgumentsKept, render_arguments
+
+logger = logging.getLogger(__name__)
 
 Refitted = Callable[[ModelTier], Prepared]
 
@@ -127,6 +130,8 @@ class Progress:
     recourse: Recourse | None = None
     key: int | None = None
     refuses_usage: bool = False
+    # The fields by which its output is to be bounded, where the provider refused another.
+    caps_instead: tuple[str, ...] = ()
     attempts: int = 0
     rounds: int = 0
 
@@ -135,7 +140,8 @@ class Progress:
         self.status, self.detail = CallStatus.CANCELLED, CLIENT_LEFT
         self.tokens, self.answer, self.meter = NEVER_MEASURED, None, None
         self.failure, self.recourse, self.result_bytes = None, None, None
-        self.key, self.never_left, self.refuses_usage = key, False, False
+        self.key, self.never_left = key, False
+        self.refuses_usage, self.caps_instead = False, ()
         self.attempts += 1
 
     def rest(self) -> None:
@@ -179,8 +185,12 @@ class Progress:
 
     async def measure(self, job: Job) -> None:
         """Take a stream that was left in the middle for what was heard of it."""
-        if self.meter is not None and self.tokens is NEVER_MEASURED:
+        if self.meter is None or self.tokens is not NEVER_MEASURED:
+            return
+        try:
             self.tokens = await self.heard(job, why=NEVER_MEASURED.why)
+        except Exception:
+            logger.exception("what was streamed cannot be counted: it is charged as it was held")
 
 
 def unpriced(job: Job) -> Denied | None:

@@ -58,21 +58,21 @@ def source_of(tokens: Metered) -> UsageSource:
 class Produced:
     """What a model has written so far: text, arguments of tools, reasoning that is shown.
 
-    `events` are the events of a stream that held some of it, none of which can be less than a
-    token; 0 for a whole answer. Of `text_bytes`, `arguments_bytes` are those of tools'
-    arguments, which a server may have rewritten, for `calls` calls. `hides` tells that it was
-    seen to reason, and that what is shown of that may be a summary. `pieces` is None unless a
-    tokenizer is to count the text: what was written under the name of each part, in order.
+    Of `text_bytes`, `arguments_bytes` are those of tools' arguments, which a server may have
+    rewritten, for `calls` calls. `hides` tells that it was seen to reason, and that what is shown
+    of that may be a summary. `pieces` is None unless a tokenizer is to count the text: what was
+    written under the name of each part, in order.
     """
 
     text_bytes: int = 0
-    events: int = 0
     arguments_bytes: int = 0
     calls: int = 0
     hides: bool = False
     pieces: dict[str, list[str]] | None = field(default=None, repr=False)
     # How many characters of a part were counted while it was written, and to how many tokens.
     counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    # Up to so many bytes it cannot have reached the ceiling that it was compared with last.
+    looks_above_bytes: int = 0
 
     def note(self, part: str, text: str) -> None:
         """Take more of a part, such as "0.content": it is counted apart from all others."""

@@ -89,7 +89,8 @@ class Payload:
     """What is sent to the provider, with the most that it can be billed for.
 
     `output_tokens_max` is for all choices together, hidden reasoning included. `strips_usage`:
-    the usage was asked for by us alone, so its own event is not relayed.
+    the usage was asked for by us alone, so its own event is not relayed. `output_caps` are the
+    fields that bound the output, where servers differ in which they know.
     """
 
     request: ModelRequest
@@ -98,3 +99,4 @@ class Payload:
     input_tokens_max: int
     output_tokens_max: int
     strips_usage: bool = False
+    output_caps: tuple[str, ...] = ()

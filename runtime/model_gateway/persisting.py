@@ -5,6 +5,7 @@ from dataclasses import replace
 import anyio
 
 from governor.providing.failure import Cause
+from governor.tiers import ModelTier
 from runtime.model_gateway.asking import ask
 from runtime.model_gateway.attempts.care import ProviderCare
 from runtime.model_gateway.attempts.trying import AttemptEnd, tried
@@ -14,6 +15,9 @@ from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.streams.relay import Outlet
 from runtime.model_gateway.verdict import verdict_without_a_key
 from tool_gateway.ports import Clock
+
+# The one that asks for usage, and one that bounds the output.
+_FIELDS_REFUSED_MAX = 2
 
 
 async def persist(
@@ -37,13 +41,17 @@ async def persist(
         progress.begin_attempt(key)
         now_ms = clock.now_ms()
         await ask(providers, job, progress, outlet, now_ms=now_ms, whole_ms=left_ms)
-        if progress.refuses_usage and _is_mistaken(progress):
-            # Nothing was generated, so the same hold covers asking without.
-            plain = _without_usage(job)
+        asked = job
+        for _ in range(_FIELDS_REFUSED_MAX):
+            asks_usage, caps = not progress.refuses_usage, progress.caps_instead
+            if not _is_mistaken(progress) or (asks_usage and not caps):
+                break
+            # Nothing was generated, so the same hold covers asking in other words.
+            asked = _in_other_words(asked, asks_usage=asks_usage, caps=caps)
             progress.begin_attempt(key)
-            await ask(providers, plain, progress, outlet, now_ms=now_ms, whole_ms=left_ms)
+            await ask(providers, asked, progress, outlet, now_ms=now_ms, whole_ms=left_ms)
             if progress.failure is None:
-                care.note_no_stream_usage()
+                _learn(care, asked.tier, job.tier)
         tokens = progress.tokens
         used = tokens.input_tokens + tokens.output_tokens if isinstance(tokens, Measured) else None
         return AttemptEnd(failure=progress.failure, tokens=used, has_begun=outlet.has_begun)
@@ -73,8 +81,20 @@ def _is_mistaken(progress: Progress) -> bool:
     return failure is not None and failure.cause is Cause.MISTAKEN
 
 
-def _without_usage(job: Job) -> Job:
-    tier = replace(job.tier, asks_for_usage=False)
+def _learn(care: ProviderCare, heard: ModelTier, told: ModelTier) -> None:
+    """Take note of what the provider had to be asked otherwise for."""
+    if told.asks_for_usage and not heard.asks_for_usage:
+        care.note_no_stream_usage()
+    if heard.output_caps != told.output_caps:
+        care.note_output_caps(heard.output_caps)
+
+
+def _in_other_words(job: Job, *, asks_usage: bool, caps: tuple[str, ...]) -> Job:
+    tier = replace(
+        job.tier,
+        asks_for_usage=job.tier.asks_for_usage and asks_usage,
+        output_caps=caps or job.tier.output_caps,
+    )
     payload = job.wire.payload(
         job.request,
         tier,

@@ -36,6 +36,7 @@ from runtime.model_gateway.strict_json import object_in
 from runtime.model_gateway.wires.wire import Wire
 
 OK = 200
+SERVED = range(200, 204)
 _PROXY_REFUSED = 407
 _NO_RETRY = {"X-Should-Retry": "false"}
 
@@ -60,7 +61,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A whole answer of another status than 200; `retry_after_ms` where it says when to come."""
+    """A whole answer of another status; `retry_after_ms` where it says when to come."""
 
     status: int
     content: bytes
@@ -68,7 +69,7 @@ class Refused:
 
 
 def verdict_on_served(wire: Wire, content: bytes, payload: Payload, tier: ModelTier) -> Verdict:
-    """Return what a whole answer with status 200 means that `payload` was given."""
+    """Return what a whole answer with a status of success means that `payload` was given."""
     served = wire.served(content, payload, keeps_text=is_text_kept(tier))
     if served.fault:
         said = said_in(content)

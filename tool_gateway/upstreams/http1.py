@@ -72,6 +72,17 @@ class Response:
             raise UpstreamFailedError(f"the answer is larger than {bytes_max} bytes")
         return connection.taken()
 
+    async def begins_with(self) -> bytes:
+        """Return the first bytes of the body without taking them, b"" where it is empty.
+
+        Raises:
+            UpstreamFailedError: it broke off before.
+        """
+        connection = self._connection
+        while not connection.unread_bytes and not connection.is_complete:
+            await connection.more()
+        return connection.first
+
     def wait_until(self, deadline: float) -> None:
         """Take the answer for lost that is not complete by `deadline`, a time of the loop's."""
         self._connection.wait_until(deadline)
@@ -196,6 +207,7 @@ class ConnectionPool:
             connection.abort()
             return
         connection.in_flight = False
+        connection.read_on()
         connection.wait_no_more()
         self._kept.append((connection, asyncio.get_running_loop().time()))
         if len(self._kept) > KEPT_MAX:
@@ -363,14 +375,23 @@ class _Connection(asyncio.Protocol):
         """
         if self._failed is not None:
             raise self._failed_as(self._failed)
-        if self._is_paused and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
+        self.read_on()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
+
+    @property
+    def first(self) -> bytes:
+        """Return what came first of what was not taken yet."""
+        return self._unread[0] if self._unread else b""
+
+    def read_on(self) -> None:
+        """Take from the socket again, where too much of an answer was not taken yet."""
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
 
     def taken(self) -> bytes:
         """Return what came and was not taken yet."""

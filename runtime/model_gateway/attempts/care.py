@@ -47,6 +47,7 @@ class ProviderCare:
         self._budget = RetryBudget(terms.retry_budget, now_ms=clock.elapsed_ms())
         self._counts: dict[KeyState, int] = {}
         self._has_stream_usage = True
+        self._output_caps: tuple[str, ...] = ()
         self._show_keys()
 
     @property
@@ -120,6 +121,8 @@ class ProviderCare:
 
     def known(self, tier: ModelTier) -> ModelTier:
         """Return one of its tiers with what was learnt of the provider since the start."""
+        if self._output_caps:
+            tier = replace(tier, output_caps=self._output_caps)
         return tier if self._has_stream_usage else replace(tier, asks_for_usage=False)
 
     def note_no_stream_usage(self) -> None:
@@ -128,6 +131,15 @@ class ProviderCare:
         logger.info(
             "model provider %s refuses stream_options: the usage of its streams is counted here",
             self.name,
+        )
+
+    def note_output_caps(self, names: tuple[str, ...]) -> None:
+        """Take note of the fields by which the provider lets its output be bounded."""
+        self._output_caps = names
+        logger.info(
+            "model provider %s refuses the other field: its output is bounded by %s",
+            self.name,
+            " and ".join(names),
         )
 
     def readmit_keys(self) -> None:

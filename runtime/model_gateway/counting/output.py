@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from runtime.model_gateway.counting.tokenizer import Tokenizer
+from runtime.model_gateway.counting.tokenizer import TOKEN_BYTES_MAX, Tokenizer
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import Payload
 
@@ -14,12 +14,11 @@ _HIDDEN_PER_CALL = 64
 # Servers that read the arguments of a tool and write them anew drop breaks and indents, and
 # show in two bytes or four what a model wrote as an escape of six or twelve.
 _ARGUMENTS_FACTOR = 3
-# No vocabulary known has a token of more bytes: the longest are runs of spaces.
-_TOKEN_BYTES_MAX = 256
 # Text is counted in pieces of this many characters while it is written.
 _PIECE_CHARS = 2_048
 # A word that such a cut divides is more tokens than it was.
 _TOKENS_PER_CUT = 8
+NO_END = 2**62
 _STOPS = ("stop", "stop_sequences")
 
 
@@ -36,7 +35,7 @@ def tokens_bound(produced: Produced, payload: Payload) -> int:
 
 def tokens_floor(produced: Produced) -> int:
     """Return what an answer cannot be less than, whatever wrote it."""
-    return -(-produced.text_bytes // _TOKEN_BYTES_MAX)
+    return -(-produced.text_bytes // TOKEN_BYTES_MAX)
 
 
 def tokens_counted(produced: Produced, tokenizer: Tokenizer) -> int:
@@ -45,24 +44,28 @@ def tokens_counted(produced: Produced, tokenizer: Tokenizer) -> int:
     return sum(tokenizer.count("".join(pieces)) for pieces in produced.pieces.values())
 
 
-def tokens_counted_min(produced: Produced, tokenizer: Tokenizer) -> int:
+def tokens_counted_min(produced: Produced, tokenizer: Tokenizer, *, enough: int = NO_END) -> int:
     """Return tokens that were provably written, without counting a long text over and over.
 
-    What was counted is put together, so that a stream costs as much as its text is long.
+    What was counted is put together, so that a stream costs as much as its text is long. Above
+    `enough` nothing more is counted.
     """
     assert produced.pieces is not None, "the text is kept where a tokenizer is to count it"
     found = 0
     for part, pieces in produced.pieces.items():
         tail = "".join(pieces)
+        pieces[:] = [tail]
         counted_chars, counted = produced.counted.get(part, (0, 0))
-        while len(tail) - counted_chars > _PIECE_CHARS:
+        while len(tail) - counted_chars > _PIECE_CHARS and found + counted <= enough:
             piece = tail[counted_chars : counted_chars + _PIECE_CHARS]
-            counted += max(0, tokenizer.count(piece) - _TOKENS_PER_CUT)
+            counted += max(0, tokenizer.count_min(piece) - _TOKENS_PER_CUT)
             counted_chars += _PIECE_CHARS
         produced.counted[part] = (counted_chars, counted)
-        pieces[:] = [tail]
-        rest = tokenizer.count(tail[counted_chars:])
-        found += counted + (max(0, rest - _TOKENS_PER_CUT) if counted_chars else rest)
+        found += counted
+        if found > enough:
+            return found
+        rest = tokenizer.count_min(tail[counted_chars:])
+        found += max(0, rest - _TOKENS_PER_CUT) if counted_chars else rest
     return found
 
 

@@ -7,24 +7,34 @@ few characters longer, and templates that write JSON anew, with spaces, breaks a
 """
 
 import re
+from collections import Counter
 from functools import lru_cache
 from unicodedata import normalize
 
 # Characters that normalise to more are few; each is worked out once.
 _GROWTHS_KEPT = 4_096
-_ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
+_TEXTS_KEPT = 2
+# Of the escapes, the few whose character can be longer than the six bytes that it is written in.
+_GROWING_ESCAPE = re.compile(
+    rb"(?i)\\u(0f7[79]|20(?:3[47]|57)|22(?:2d|30)|2a0c|321[de]|33[0-9a-f]{2}|fdf[0-9a-f])"
+)
 _ESCAPE_BYTES = 6
-_SURROGATES = range(0xD800, 0xE000)
 # Templates write these as \u003c, six bytes for one.
 _ESCAPED_IN_HTML = (b"<", b">", b"&", b"'")
 _ESCAPED_MORE = _ESCAPE_BYTES - 1
 _ASCII = bytes(range(128))
-# Most of what is written in other scripts than the Latin: letters, syllables, ideographs, their
-# punctuation and pictures. It saves looking at each.
-_NEVER_GROWS = re.compile(
-    "[\u00c0-\u012f\u0386-\u0586\u05d0-\u0674\u3000-\u309a\u30a0-\u30fe\u3400-\uf8ff"
-    "\uff00-\ufffd\U0001f300-\U0001faff\U00020000-\U0002f7ff]+"
+# Everything that can grow stands in these few ranges: most texts hold nothing of it.
+_MAY_GROW = (
+    "\u00a8-\u00be\u0130-\u0149\u01c4-\u01c6\u023a-\u023e\u02d8-\u02dd\u0344\u037a-\u0385"
+    "\u0587\u0675-\u0678\u0958-\u095f\u09dc-\u09df\u0a33-\u0a36\u0a59-\u0a5e\u0b5c-\u0b5d"
+    "\u0e33\u0eb3\u0edc-\u0edd\u0f43-\u0f81\u0f93-\u0fb9\u1f80-\u1ffc\u2033-\u2037\u2057"
+    "\u2150-\u2177\u2189\u222c-\u2230\u247d-\u2487\u2a0c\u2adc\u309b-\u309f\u30ff"
+    "\u3200-\u3243\u327c-\u327d\u32c0-\u32cb\u32ff-\u3389\u33a7-\u33af\u33c2-\u33c6"
+    "\u33d8-\u33fe\ufa6c\ufacf-\ufad7\ufb13-\ufb4f\ufbdd-\ufd3d\ufd50-\ufdc7\ufdf0-\ufdfc"
+    "\ufe71-\ufe7f\ufef5-\ufefc\U0001d15e-\U0001d164\U0001d1bb-\U0001d1c0\U0001f12a"
+    "\U0001f200-\U0001f201\U0001f240-\U0001f248"
 )
+_NEVER_GROWS = re.compile(f"[^{_MAY_GROW}]+")
 _SEPARATORS = (b",", b":")
 
 
@@ -38,12 +48,7 @@ def growth(content: bytes) -> int:
     if content.isascii():
         return more
     # Without what is ASCII, the rest is still whole characters: a large image costs nothing here.
-    text = _NEVER_GROWS.sub("", content.translate(None, delete=_ASCII).decode(errors="replace"))
-    for character in set(text):
-        grown = _grown_bytes(character) - len(character.encode())
-        if grown > 0:
-            more += grown * text.count(character)
-    return more
+    return more + _growth_of_text(content.translate(None, delete=_ASCII))
 
 
 def rewritten_more(content: bytes) -> int:
@@ -65,17 +70,21 @@ def indented_more(content: bytes) -> int:
     return (1 if content.isascii() else 2) * len(content)
 
 
+# A request is looked at for one tier after another.
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _growth_of_text(written: bytes) -> int:
+    text = _NEVER_GROWS.sub("", written.decode(errors="replace"))
+    return sum(
+        count * max(0, _grown_bytes(character) - len(character.encode()))
+        for character, count in Counter(text).items()
+    )
+
+
 def _growth_of_escapes(content: bytes) -> int:
-    codes = [int(found, 16) for found in _ESCAPE.findall(content)]
-    more = 0
-    for code in set(codes):
-        # Two escapes of a pair are twelve bytes, which no character outgrows.
-        if code in _SURROGATES:
-            continue
-        grown = _grown_bytes(chr(code)) - _ESCAPE_BYTES
-        if grown > 0:
-            more += grown * codes.count(code)
-    return more
+    return sum(
+        count * max(0, _grown_bytes(chr(int(code, 16))) - _ESCAPE_BYTES)
+        for code, count in Counter(_GROWING_ESCAPE.findall(content)).items()
+    )
 
 
 @lru_cache(maxsize=_GROWTHS_KEPT)

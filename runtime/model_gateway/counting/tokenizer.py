@@ -5,6 +5,7 @@ Their libraries are extras: nothing imports them until a tier names such a file.
 """
 
 import threading
+from asyncio import CancelledError
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,11 @@ from runtime.model_gateway.errors import TokenizerError
 EXTRA = "flyball[tokenizers]"
 # What one call may cost in time here is bounded; a longer text is counted by its bytes.
 COUNTED_CHARS_MAX = 1 << 20
+# No vocabulary known has a token of more bytes: the longest are runs of spaces.
+TOKEN_BYTES_MAX = 256
 _FILE_BYTES_MAX = 64 << 20
+# What no library means where it raises.
+_OURS = (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 _HUGGING_FACE = "tokenizers"
 _TIKTOKEN = "tiktoken"
 
@@ -48,12 +53,24 @@ class Tokenizer:
     by_openai: bool
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text is; a very long one has as many as bytes at the most."""
-        if len(text) > COUNTED_CHARS_MAX:
-            return len(text.encode(errors="surrogatepass"))
+        """Return how many tokens a text is; as many as its bytes where that cannot be told."""
+        counted = None if len(text) > COUNTED_CHARS_MAX else self._counted(text)
+        return _bytes_of(text) if counted is None else counted
+
+    def count_min(self, text: str) -> int:
+        """Return how many tokens a text is; the least that it can be where that cannot be told."""
+        counted = self._counted(text)
+        return -(-_bytes_of(text) // TOKEN_BYTES_MAX) if counted is None else counted
+
+    def _counted(self, text: str) -> int | None:
         # Half of a pair is no text to any tokenizer; what it writes in its place is one character.
         whole = text if text.isascii() else text.encode(errors="replace").decode()
-        return self._encode(whole)
+        try:
+            return self._encode(whole)
+        except _OURS:
+            raise
+        except BaseException:  # noqa: BLE001 - a panic of a compiled part is no Exception
+            return None
 
 
 class Tokenizers:
@@ -119,9 +136,14 @@ def _loaded(path: str) -> Tokenizer:
     file = Path(path)
     try:
         return _of_ranks(file) if _is_of_ranks(file) else _of_hugging_face(file)
-    except Exception as error:
-        # Both libraries raise whatever their compiled parts do, panics included.
+    except _OURS:
+        raise
+    except BaseException as error:
         raise TokenizerError(f"{path}: not a tokenizer that can be read") from error
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def _is_of_ranks(file: Path) -> bool:

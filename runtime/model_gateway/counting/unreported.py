@@ -1,7 +1,8 @@
 """What a call is charged for whose provider reported no usage that can be true.
 
 First what the tier's tokenizer counts, else the bytes, which bound it; where a model may have
-written what nobody is shown, what was held. Never below the true usage.
+written what nobody is shown, what was held. A model is taken to write no more than it was told to,
+until its text proves otherwise.
 """
 
 from governor.tiers import ModelTier
@@ -10,6 +11,7 @@ from runtime.model_gateway.counting.output import (
     tokens_bound,
     tokens_counted,
     tokens_counted_min,
+    tokens_floor,
 )
 from runtime.model_gateway.counting.reasoning import may_reason_hidden
 from runtime.model_gateway.counting.tokenizer import TOKENIZERS, Tokenizer
@@ -40,12 +42,12 @@ def output_counted(
     """Return the output tokens of an answer, and who says so."""
     if payload.output_tokens_max == 0:
         return 0, UsageSource.TOKENIZER if tokenizer is not None else UsageSource.BOUND
+    floor, held = tokens_floor(produced), payload.output_tokens_max
     if may_reason_hidden(produced, payload, tier):
-        return payload.output_tokens_max, UsageSource.HELD
+        return max(held, floor), UsageSource.HELD
     if tokenizer is not None and produced.pieces is not None:
         return tokens_counted(produced, tokenizer), UsageSource.TOKENIZER
-    # It was told to write no more than was held.
-    return min(tokens_bound(produced, payload), payload.output_tokens_max), UsageSource.BOUND
+    return max(min(tokens_bound(produced, payload), held), floor), UsageSource.BOUND
 
 
 def input_counted(
@@ -61,15 +63,19 @@ def input_counted(
 def produced_tokens_min(produced: Produced, tier: ModelTier, *, ceiling: int = 0) -> int:
     """Return how many tokens were provably written: what a ceiling is compared with.
 
-    Below `ceiling` it may be less than that: a token is a byte at the least, so a text that has
-    fewer bytes need not be counted.
+    Events prove nothing: some servers send a character in each. Below `ceiling` it may be less
+    than a tokenizer would say: a token is a byte at the least, so while the bytes cannot be
+    above it, nothing is counted.
     """
+    floor = tokens_floor(produced)
     tokenizer = None if tier.tokenizer is None else TOKENIZERS.ready(tier.tokenizer)
-    if tokenizer is None or produced.pieces is None:
-        return produced.events
-    if produced.text_bytes <= ceiling:
-        return 0
-    return tokens_counted_min(produced, tokenizer)
+    if tokenizer is None or produced.pieces is None or floor > ceiling:
+        return floor
+    if produced.text_bytes <= max(ceiling, produced.looks_above_bytes):
+        return floor
+    counted = max(floor, tokens_counted_min(produced, tokenizer, enough=ceiling))
+    produced.looks_above_bytes = produced.text_bytes + max(0, ceiling - counted)
+    return counted
 
 
 def is_text_kept(tier: ModelTier) -> bool:

@@ -29,19 +29,31 @@ ANSWER_BYTES_MAX = 32 * 1024 * 1024
 _KEY_CHARS_HIDDEN_MIN = 16
 _HIDDEN = b"[redacted]"
 _EVENTS = b"text/event-stream"
+_UNSAID = (b"", b"text/plain")
+_BEGINS_JSON = (b"", b"{", b"[")
 
 
 class Received:
     """A provider's answer, once its head is there."""
 
-    __slots__ = ("_keys", "_response", "is_stream", "status")
+    __slots__ = ("_keys", "_response", "status")
 
     def __init__(self, response: Response, keys: Sequence[bytes]) -> None:
         """Take the answer, and the keys that are hidden wherever one is quoted."""
         self._response = response
         self._keys = keys
         self.status = response.status
-        self.is_stream = response.media_type == _EVENTS
+
+    async def is_stream(self) -> bool:
+        """Tell whether the body is one of events; some servers send those as plain text.
+
+        Raises:
+            UpstreamFailedError: it broke off before its first byte.
+        """
+        media_type = self._response.media_type
+        if media_type not in _UNSAID:
+            return media_type == _EVENTS
+        return (await self._response.begins_with()).lstrip()[:1] not in _BEGINS_JSON
 
     def headers(self) -> dict[str, str]:
         """Return the headers by their names in lower case."""

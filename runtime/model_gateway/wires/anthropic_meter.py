@@ -133,12 +133,9 @@ class MessagesMeter:
         kind = delta.get("type")
         if kind == "text_delta" and isinstance(text := delta.get("text"), str) and text:
             self._produced.note(f"{index}.text", text)
-            self._produced.events += 1
         elif kind == "input_json_delta" and isinstance(part := delta.get("partial_json"), str):
             self._produced.note_arguments(f"{index}.tool", part)
-            self._produced.events += bool(part)
         elif kind == "thinking_delta" and isinstance(shown := delta.get("thinking"), str):
-            # A summary of hidden thinking may have more events than the thinking has tokens.
             self._produced.note(f"{index}.thinking", shown)
 
     def _end(self, value: Mapping[str, object]) -> None:

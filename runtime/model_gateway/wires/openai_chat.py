@@ -19,12 +19,11 @@ from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
 from runtime.model_gateway.wires.openai_chat_written import written_in
 from runtime.model_gateway.wires.openai_errors import openai_error
-from runtime.model_gateway.wires.openai_usage import usage_in
+from runtime.model_gateway.wires.openai_usage import is_nothing, usage_in
+from runtime.model_gateway.wires.output_caps import capped, without_caps
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
-_CAPS = ("max_completion_tokens", "max_tokens")
 _TOOLS = ("tools", "functions")
-_NONE = (b"", b"null")
 _NO_OBJECT = "the provider's answer is not a JSON object"
 _NO_CHOICES = "the provider's answer holds an error in place of choices"
 _NO_BOUND = 2**62
@@ -67,12 +66,10 @@ class OpenAiChat:
             InvalidRequestError: the tier's price does not cover it, or it cannot be written.
         """
         refuse_extras(request, tier)
-        caps = _caps(request, min(tier.output_tokens_max, output_tokens_max or _NO_BOUND))
+        bound = min(tier.output_tokens_max, output_tokens_max or _NO_BOUND)
+        caps = capped(request.fields, tier, bound)
         # The tier's own model and caps stand at their places, whatever the client sent there.
-        fields = {**request.fields, "model": tier.model, **caps}
-        for name in _CAPS:
-            if name not in caps:
-                fields.pop(name, None)
+        fields = {**without_caps(request.fields), "model": tier.model, **caps}
         if note is not None:
             fields["messages"] = with_note(fields["messages"], note)
         asks = request.is_streamed and not request.asks_for_usage and tier.asks_for_usage
@@ -96,6 +93,7 @@ class OpenAiChat:
             input_tokens_max=bounded(tokens, request, tier),
             output_tokens_max=max(caps.values()) * request.choices,
             strips_usage=asks,
+            output_caps=tuple(caps),
         )
 
     def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:
@@ -109,7 +107,7 @@ class OpenAiChat:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return _read_slowly(content)
         reported = usage_in(body.usage)
-        if bytes(body.error) not in _NONE or not bytes(body.choices).startswith(b"["):
+        if not is_nothing(body.error) or not bytes(body.choices).startswith(b"["):
             return Served(reported=reported, fault=_NO_CHOICES)
         output_tokens = None if reported is None else reported.output_tokens
         if is_believable(output_tokens, text_bytes_max=len(body.choices), payload=payload):
@@ -143,20 +141,13 @@ def tools_json(fields: Mapping[str, object]) -> bytes:
     return encoded({"tools": tools}) if tools else b""
 
 
-def _caps(request: ModelRequest, bound: int) -> dict[str, int]:
-    """Return the bounds of the output; servers differ in which of the two fields they know."""
-    asked = {name: request.fields.get(name) for name in _CAPS}
-    caps = {name: min(tokens, bound) for name, tokens in asked.items() if tokens is not None}
-    return caps or {"max_completion_tokens": bound}
-
-
 def _read_slowly(content: bytes) -> Served:
     """Return what an answer means that only a more patient reader reads."""
     try:
         body = object_in(content)
     except ValueError:
         return Served(fault=_NO_OBJECT)
-    is_faulty = body.get("error") is not None or not isinstance(body.get("choices"), list)
+    is_faulty = bool(body.get("error")) or not isinstance(body.get("choices"), list)
     return Served(
         reported=openai_usage(body.get("usage")),
         fault=_NO_CHOICES if is_faulty else "",

@@ -179,7 +179,10 @@ def _asked(fields: Fields) -> int | None:
 
 
 def _choices(fields: Fields) -> int:
-    choices = tokens_in(fields, "n", least=1) or 1
+    # "n_cmpl" is what llama.cpp calls it as well.
+    choices = max(tokens_in(fields, name, least=1) or 1 for name in ("n", "n_cmpl"))
+    if (tokens_in(fields, "best_of", least=1) or 1) > choices:
+        raise fault("best_of", "choices that are written and not shown are not served")
     if choices > CHOICES_MAX:
         raise fault("n", f"at most {CHOICES_MAX} choices are served")
     return choices

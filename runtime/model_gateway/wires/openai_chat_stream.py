@@ -1,22 +1,24 @@
 """A streamed chat completion, heard event by event."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
-from runtime.model_gateway.counting.reports import Reported
+from runtime.model_gateway.counting.reports import Reported, openai_usage
 from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.model_request import Payload
+from runtime.model_gateway.wires.fields import is_whole_number
 from runtime.model_gateway.wires.openai_chat_written import note_call
 from runtime.model_gateway.wires.openai_errors import openai_error_event
-from runtime.model_gateway.wires.openai_usage import usage_in
-from runtime.model_gateway.wires.sse import data_of, object_of
+from runtime.model_gateway.wires.openai_usage import is_nothing, usage_in
+from runtime.model_gateway.wires.sse import data_of, object_of, texts_in
 
 DONE = b"[DONE]"
 _DONE_EVENT = b"data: [DONE]\n\n"
 _MALFORMED = "the provider's stream holds an event that is not JSON of a chat completion"
 _ERROR = "the provider ended the stream with an error"
-_NONE = (b"", b"null")
 
 
 class _Function(msgspec.Struct):
@@ -25,7 +27,7 @@ class _Function(msgspec.Struct):
 
 
 class _ToolCall(msgspec.Struct):
-    index: int = 0
+    index: int | None = 0
     function: _Function | None = None
 
 
@@ -94,45 +96,54 @@ class ChatMeter:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self._hear_unusual(data)
         self._last = data
-        if bytes(chunk.error) not in _NONE:
+        if not is_nothing(chunk.error):
             self.fault = _ERROR
             return True
         choices = chunk.choices or ()
         for choice in choices:
             self._hear_choice(choice)
-        if (usage := bytes(chunk.usage)) not in _NONE:
-            reported = usage_in(usage)
-            assert reported is not None, "something stands there"
-            self.reported = replace(reported, covered_bytes=self.produced.text_bytes)
-            return not (self._payload.strips_usage and not choices)
-        return True
+        return self._hear_usage(usage_in(chunk.usage), is_alone=not choices)
 
     def _hear_unusual(self, data: bytes) -> bool:
-        """Take an event of another shape: all of it counts as written."""
-        if object_of(data) is None:
+        """Take an event of another shape: every text in its choices counts as written."""
+        chunk = object_of(data)
+        if chunk is None:
             self.fault = _MALFORMED
             return False
-        self.produced.note("other", data.decode(errors="replace"))
-        self.produced.events += 1
-        return True
+        if chunk.get("error"):
+            self.fault = _ERROR
+            return True
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            self.produced.note("other", data.decode(errors="replace"))
+            choices = []
+        for text in texts_in(choices):
+            self.produced.note("other", text)
+        self._finished.update(_ended(choices))
+        return self._hear_usage(openai_usage(chunk.get("usage")), is_alone=not choices)
+
+    def _hear_usage(self, reported: Reported | None, *, is_alone: bool) -> bool:
+        """Take what was reported, if anything; False: its event is not to be relayed."""
+        if reported is None:
+            return True
+        self.reported = replace(reported, covered_bytes=self.produced.text_bytes)
+        return not (self._payload.strips_usage and is_alone)
 
     def _hear_choice(self, choice: _Choice) -> None:
-        if choice.finish_reason is not None:
+        # Some servers say "" until there is a reason.
+        if choice.finish_reason:
             self._finished.add(choice.index)
         delta = choice.delta
         if delta is None:
             return
-        before = self.produced.text_bytes
         if delta.content:
             self.produced.note(f"{choice.index}.content", delta.content)
         if delta.refusal or delta.reasoning_content or delta.reasoning:
             self._hear_beside(choice.index, delta)
         for call in delta.tool_calls or ():
-            self._hear_call(f"{choice.index}.tool.{call.index}", call.function)
+            self._hear_call(f"{choice.index}.tool.{call.index or 0}", call.function)
         if delta.function_call is not None:
             self._hear_call(f"{choice.index}.function", delta.function_call)
-        if self.produced.text_bytes > before:
-            self.produced.events += 1
 
     def _hear_beside(self, index: int, delta: _Delta) -> None:
         if delta.refusal:
@@ -179,6 +190,14 @@ class ChatMeter:
             "model": named.model or self._payload.model,
         }
         return {**head, "usage": None} if asks_for_usage else head
+
+
+def _ended(choices: list[Any]) -> Iterator[int]:
+    """Yield the choices of an unusual event that have a reason to end."""
+    for choice in choices:
+        if isinstance(choice, dict) and choice.get("finish_reason"):
+            index = choice.get("index")
+            yield index if is_whole_number(index) else 0
 
 
 def _cut_choice(index: int) -> dict[str, object]:

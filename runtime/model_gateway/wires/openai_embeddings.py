@@ -109,7 +109,7 @@ class OpenAIEmbeddings:
         body = object_of(content)
         if body is None:
             return _fault("the provider's answer is not a JSON object")
-        if body.get("error") is not None or not isinstance(body.get("data"), list):
+        if body.get("error") or not isinstance(body.get("data"), list):
             return _fault("the provider's answer holds an error in place of embeddings")
         return Served(reported=openai_usage(body.get("usage")), produced=Produced())
 

@@ -125,7 +125,7 @@ class OpenAIResponses:
             return _fault("the provider's answer is not a JSON object")
         output = body.get("output")
         reported = openai_usage(body.get("usage"))
-        if body.get("error") is not None or not isinstance(output, list):
+        if body.get("error") or not isinstance(output, list):
             why = "the provider's answer holds an error in place of a response"
             return Served(reported=reported, fault=why)
         if body.get("status") not in _ENDED:

@@ -5,7 +5,14 @@ import msgspec
 from runtime.model_gateway.counting.reports import Reported, openai_usage
 
 _NONE = (b"", b"null")
+_NOTHING = (*_NONE, b'""', b"{}", b"[]", b"false")
+_NOTHING_BYTES_MAX = 16
 _decode = msgspec.json.Decoder().decode
+
+
+def is_nothing(raw: bytes | bytearray | memoryview) -> bool:
+    """Tell whether what stands at a name says nothing: null, "", {} and the like."""
+    return len(raw) <= _NOTHING_BYTES_MAX and bytes(raw).translate(None, b" \t\r\n") in _NOTHING
 
 
 def usage_in(raw: bytes | bytearray | memoryview) -> Reported | None:

@@ -13,7 +13,6 @@ _DELTA = ".delta"
 REASONING = "reasoning"
 _OPENED = "response.output_item.added"
 # A summary of hidden reasoning may have more events than the reasoning has tokens.
-_SUMMARY = "response.reasoning_summary_text.delta"
 _ARGUMENTS = ("arguments", "input", "code", "command")
 
 
@@ -114,7 +113,6 @@ class ResponsesMeter:
         else:
             part = max(_number(value, "content_index"), _number(value, "summary_index"), 0)
             self._produced.note(f"{index}.{part}.{name}", delta)
-        self._produced.events += kind != _SUMMARY
 
     def _end(self, kind: str, response: object) -> None:
         self._is_finished = True

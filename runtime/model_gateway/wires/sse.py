@@ -1,7 +1,7 @@
 """Server-sent events, read and written; how a stream is cut into them is not this module's."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,21 @@ def object_of(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield every text within a value, names aside."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                yield text
+            case list() as items:
+                left.extend(reversed(items))
+            case dict() as members:
+                left.extend(reversed(members.values()))
+            case _:
+                """What is no text is not written."""
 
 
 def event_of(value: Mapping[str, object]) -> bytes:

@@ -80,6 +80,14 @@ def test_a_kind_says_which_wires_are_spoken_unless_the_file_does() -> None:
     assert lab('wires = ["anthropic_messages"]').spoken == ("anthropic_messages",)
 
 
+def test_a_local_server_is_sent_both_bounds_of_the_output_unless_the_file_says_which() -> None:
+    both = ("max_completion_tokens", "max_tokens")
+
+    assert lab('kind = "openai"').output_caps == ()
+    assert lab('kind = "local"').output_caps == lab('output_cap = "both"').output_caps == both
+    assert lab('kind = "local"\noutput_cap = "max_tokens"').output_caps == ("max_tokens",)
+
+
 def test_only_anthropic_keeps_no_prompt_unasked() -> None:
     assert lab("prompt_cache_s = 60").care.cache == PromptCache(life_ms=60_000)
     assert not lab('kind = "anthropic"').care.cache.is_automatic

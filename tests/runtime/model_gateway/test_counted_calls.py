@@ -8,7 +8,7 @@ import pytest
 
 from governor.amounts import Unit
 from governor.pricing import ModelPrice
-from runtime.model_gateway.counting.tokenizer import Tokenizers
+from runtime.model_gateway.counting.tokenizer import TOKENIZERS, Tokenizer, Tokenizers
 from tests.model_upstream.chat_goldens import CHAT as GOLDENS
 from tests.model_upstream.golden import Truth
 from tests.model_upstream.messages_goldens import message
@@ -105,6 +105,57 @@ async def test_a_tokenizer_that_cannot_be_used_leaves_the_bound(tmp_path: Path) 
     assert response.status_code == 200
     assert response.json()["flyball"]["usage_source"] == "bound"
     assert "the tokenizer of tier low cannot be used" in house.record.detail
+
+
+class Panic(BaseException):
+    """What a compiled library raises where its own code fails."""
+
+
+@pytest.mark.requirement("count.failing-tokenizer-ends-no-call")
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_tokenizer_that_panics_costs_no_hold(
+    monkeypatch: pytest.MonkeyPatch, *, is_streamed: bool
+) -> None:
+    def panic(_text: str) -> int:
+        raise Panic
+
+    monkeypatch.setitem(TOKENIZERS._found, "panics", Tokenizer(panic, by_openai=True))
+    tiers = (replace(tier(), tokenizer="panics"),)
+    whole = completion()
+    del whole["usage"]
+    with anyio.fail_after(SECONDS_MAX):
+        async with (
+            an_upstream() as upstream,
+            open_house(base_url=upstream.base_url, tiers=tiers) as house,
+        ):
+            house.budget(cost_microusd=1_000_000_000)
+            upstream.plays(streaming(SILENT.events) if is_streamed else answering(whole))
+            response = await house.client.post(
+                CHAT, json={**SILENT.request, "stream": is_streamed, "max_tokens": 3}
+            )
+            used, held = await house.ledger.spent()
+
+    assert response.status_code == 200
+    assert held == 0
+    assert 0 < used <= house.record.estimate.of(Unit.COST_MICROUSD) + 2 * len(SILENT.text)
+
+
+async def test_what_fails_while_it_is_counted_is_charged_as_it_was_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("runtime.model_gateway.job.heard_of", fail)
+    with anyio.fail_after(SECONDS_MAX):
+        async with an_upstream() as upstream, open_house(base_url=upstream.base_url) as house:
+            house.budget(cost_microusd=1_000_000_000)
+            upstream.plays(streaming(SILENT.events))
+            with pytest.raises(MemoryError):
+                await house.client.post(CHAT, json=SILENT.request)
+            spent = await house.ledger.spent()
+
+    assert spent == (house.record.estimate.of(Unit.COST_MICROUSD), 0)
 
 
 @pytest.mark.requirement("price.cache-writes")

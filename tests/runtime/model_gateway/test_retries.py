@@ -325,3 +325,37 @@ async def test_a_prompt_that_speaks_of_stream_options_teaches_nothing() -> None:
 
     assert (first.status_code, second.status_code) == (400, 200)
     assert ["stream_options" in request.body for request in lab.received] == [True, False, True]
+
+
+LAST_WORDS = [
+    {"error": {"message": "Unsupported parameter: 'max_completion_tokens'. Use 'max_tokens'."}},
+    {"detail": [{"loc": ["body", "max_completion_tokens"], "msg": "Extra inputs not permitted"}]},
+]
+
+
+@pytest.mark.parametrize("said", LAST_WORDS)
+async def test_a_server_that_refuses_one_bound_of_the_output_is_sent_the_other(
+    said: dict[str, object],
+) -> None:
+    with anyio.fail_after(30):
+        async with two_labs(failing(422, said), WELL, WELL, tiers=ALONE) as (house, lab, _):
+            answered = [await house.chat(max_completion_tokens=50) for _ in range(2)]
+            _, held = await house.ledger.spent()
+
+    assert [response.status_code for response in answered] == [200, 200]
+    bounds = [
+        {name: value for name, value in request.body.items() if name.startswith("max_")}
+        for request in lab.received
+    ]
+    assert bounds == [{"max_completion_tokens": 50}, {"max_tokens": 50}, {"max_tokens": 50}]
+    assert held == 0
+
+
+async def test_a_bound_that_is_refused_for_its_value_is_not_sent_by_another_name() -> None:
+    said = {"error": {"message": "max_completion_tokens is too large: 50"}}
+    with anyio.fail_after(30):
+        async with two_labs(failing(400, said), WELL, tiers=ALONE) as (house, lab, _):
+            response = await house.chat(max_completion_tokens=50)
+
+    assert response.status_code == 400
+    assert len(lab.received) == 1

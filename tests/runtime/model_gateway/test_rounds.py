@@ -15,11 +15,12 @@ from governor.effort import Effort, EffortStyle, Mode
 from governor.ids import TierName
 from governor.learning.averages import UsualTokens
 from governor.tiers import ModelTier
+from runtime.model_gateway.kept_answers import Keeping, KeptPolicy
 from runtime.router.preparing import TierPreparer
 from runtime.router.strategist import Strategist
 from runtime.router.strategy_terms import StrategyTerms
 from runtime.strategies import Strategies
-from tests.runtime.model_gateway.bench import House, completion, open_house, price
+from tests.runtime.model_gateway.bench import KEPT_NOTHING, House, completion, open_house, price
 
 pytestmark = pytest.mark.anyio
 
@@ -50,6 +51,7 @@ async def rounds_house(
     terms: StrategyTerms | None = None,
     says: Says | None = None,
     budget: int = 10_000_000,
+    answers: KeptPolicy = KEPT_NOTHING,
     **more: Any,
 ) -> AsyncIterator[House]:
     """Yield a house whose provider answers by the body that it gets."""
@@ -65,6 +67,7 @@ async def rounds_house(
         async with open_house(
             tiers=tiers(**more),
             strategies=Strategies(preparer=preparer, strategist=strategist),
+            answers=answers,
         ) as house:
             house.budget(cost_microusd=budget)
             speak = says or (lambda _: "eight")
@@ -257,3 +260,14 @@ async def test_a_tier_is_asked_as_it_is_set_and_says_what_could_not_be_sent() ->
     assert "mode: reasoning" in response.json()["flyball"]["why"]
     assert "has no effort_style, nothing is sent" in response.json()["flyball"]["why"]
     assert "reasoning_effort" not in house.sent
+
+
+async def test_an_answer_that_was_kept_at_one_effort_is_not_given_for_another() -> None:
+    kept = KeptPolicy(keeping=Keeping.ALWAYS)
+    async with rounds_house(answers=kept, effort_style=EffortStyle.OPENAI) as house:
+        for effort in ("0.3", "2", "0.3"):
+            response = await house.chat(headers={"Flyball-Effort": effort})
+            assert response.status_code == 200
+
+    told = [json.loads(request.content).get("reasoning_effort") for request in house.requests]
+    assert len(told) == len(set(told)) == 2

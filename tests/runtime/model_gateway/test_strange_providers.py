@@ -13,6 +13,7 @@ from governor.amounts import Unit
 from governor.call import CallStatus
 from runtime.model_gateway.providers.spec import Timeouts
 from tests.runtime.model_gateway.bench import completion, open_house
+from tool_gateway.upstreams.http1 import UNREAD_BYTES_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -131,6 +132,20 @@ async def test_a_connection_that_is_kept_is_used_again() -> None:
             statuses = [(await house.chat()).status_code for _ in range(3)]
 
     assert statuses == [200, 200, 200]
+    assert (raw.requests, raw.connections) == (3, 1)
+
+
+async def test_answers_longer_than_what_is_read_ahead_follow_each_other_on_one_connection() -> None:
+    message = {"role": "assistant", "content": "x" * 2 * UNREAD_BYTES_MAX}
+    large = completion(choices=[{"index": 0, "message": message}])
+    raw = Raw(answers=[answer(json.dumps(large).encode())], hangs_up=lambda _: False)
+    with anyio.fail_after(60):
+        async with serving(raw) as base_url, open_house(base_url=base_url) as house:
+            house.budget(cost_microusd=10_000_000)
+            answered = [await house.chat() for _ in range(3)]
+
+    assert [response.status_code for response in answered] == [200, 200, 200]
+    assert all(response.json()["choices"] == large["choices"] for response in answered)
     assert (raw.requests, raw.connections) == (3, 1)
 
 

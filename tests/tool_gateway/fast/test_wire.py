@@ -145,6 +145,17 @@ async def test_connections_are_kept_for_the_next_request() -> None:
     assert server.connections == 1
 
 
+async def test_a_connection_is_read_on_after_an_answer_that_had_to_wait_for_its_reader() -> None:
+    large = {"content": [{"type": "text", "text": "x" * 2 * http1.UNREAD_BYTES_MAX}]}
+    scripts = [[answer({**result(number), "result": large})] for number in (1, 2, 3)]
+    async with serving(*scripts) as (server, out):
+        calls = ToolCalls(out, [entry()])
+        for _ in scripts:
+            assert await calls.sent({"name": "tool", "arguments": {}}) == large
+
+    assert server.connections == 1
+
+
 @pytest.mark.parametrize(
     "first",
     [

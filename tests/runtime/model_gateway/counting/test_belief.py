@@ -24,7 +24,7 @@ WROTE = 400
 def settled(
     usage: Any, *, tier: ModelTier = OPEN, wrote: int | None = WROTE, payload: Payload | None = None
 ) -> Measured:
-    produced = None if wrote is None else Produced(text_bytes=wrote, events=wrote // 4)
+    produced = None if wrote is None else Produced(text_bytes=wrote)
     found: Metered = believed(openai_usage(usage), produced, payload or a_payload(held=HELD), tier)
     assert isinstance(found, Measured)
     return found
@@ -71,6 +71,16 @@ def test_no_report_at_all_is_settled_by_the_bytes() -> None:
 
     assert found.source is UsageSource.BOUND
     assert WROTE <= found.output_tokens <= HELD
+
+
+@pytest.mark.requirement("count.never-below-what-is-proven")
+@pytest.mark.parametrize("tier", [OPEN, UNSAID, HIDING])
+def test_a_text_that_proves_more_than_was_held_is_charged_for_what_it_proves(
+    tier: ModelTier,
+) -> None:
+    found = settled(None, tier=tier, wrote=1_000_000)
+
+    assert found.output_tokens == tokens_floor(Produced(text_bytes=1_000_000)) > HELD
 
 
 @pytest.mark.parametrize("lie", [0, 10_000_000])
@@ -217,7 +227,7 @@ def test_whatever_is_reported_what_is_settled_can_be_charged_and_is_never_too_li
     report: Any, text_bytes: int, *, hides: bool, by_anthropic: bool
 ) -> None:
     read = (anthropic_usage if by_anthropic else openai_usage)(report)
-    produced = Produced(text_bytes=text_bytes, events=text_bytes // 5)
+    produced = Produced(text_bytes=text_bytes)
     payload = a_payload(a_request(), held=HELD)
     found = believed(read, produced, payload, a_tier(hidden_reasoning=hides))
 

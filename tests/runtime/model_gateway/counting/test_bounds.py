@@ -212,3 +212,30 @@ def test_no_more_is_held_for_a_long_prompt_than_its_model_can_read() -> None:
 
     assert open_ended.input_tokens_max > 2_000_000
     assert stated.input_tokens_max == 128_000
+
+
+def test_no_escape_of_six_bytes_outgrows_them_unseen() -> None:
+    longer = [
+        code for code in range(0x80, 0x10000)
+        if code not in range(0xD800, 0xE000) and _grown_bytes(chr(code)) > 6
+    ]  # fmt: skip
+
+    for code in longer:
+        written = (f"\\u{code:04x}", f"\\u{code:04X}")
+        assert [growth(one.encode()) for one in written] == [_grown_bytes(chr(code)) - 6] * 2
+
+
+def test_a_text_of_every_character_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def grown_bytes(character: str) -> int:
+        looked_at.append(character)
+        return _grown_bytes(character)
+
+    monkeypatch.setattr("runtime.model_gateway.counting.texts._grown_bytes", grown_bytes)
+    many = "".join(map(chr, [*range(0x80, 0xD800), *range(0xE000, 0x20000)]))
+    once, twice = growth(many.encode()), growth((many * 2).encode())
+
+    assert (once > 0, twice) == (True, 2 * once)
+    # Of a hundred thousand, no more than may grow, and none of them twice for a text.
+    assert len(looked_at) < 2 * 1_300

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from asyncio import CancelledError
 from functools import cache
 from pathlib import Path
 
@@ -160,8 +161,57 @@ def test_a_ceiling_needs_no_count_until_the_bytes_could_reach_it(file: str) -> N
     TOKENIZERS.load(file)
     produced = wrote(content="four score and seven")
 
-    assert produced_tokens_min(produced, tier_of(file), ceiling=50) == 0
+    assert produced_tokens_min(produced, tier_of(file), ceiling=50) == 1
     assert 0 < produced_tokens_min(produced, tier_of(file), ceiling=5) <= 20
+
+
+def test_a_long_stream_is_counted_a_few_times_and_not_at_each_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, looked_at = byte_level(), []
+
+    def encode(text: str) -> int:
+        looked_at.append(len(text))
+        return len(made.encode(text).ids)
+
+    tokenizer = Tokenizer(encode, by_openai=False)
+    monkeypatch.setitem(TOKENIZERS._found, "counting", tokenizer)
+    tier, produced, written = tier_of("counting"), Produced(pieces={}), 0
+    words = [f" word{number % 100}" for number in range(20_000)]
+    ceiling = len(made.encode("".join(words)).ids)
+    for word in words:
+        produced.note("0.content", word)
+        written += len(word)
+        assert produced_tokens_min(produced, tier, ceiling=ceiling) <= ceiling
+
+    assert sum(looked_at) < 4 * written
+
+
+class Panic(BaseException):
+    """What a compiled library raises where its own code fails."""
+
+
+@pytest.mark.requirement("count.failing-tokenizer-ends-no-call")
+def test_a_tokenizer_that_panics_leaves_the_bytes() -> None:
+    def panic(_text: str) -> int:
+        raise Panic
+
+    tokenizer = Tokenizer(panic, by_openai=False)
+
+    assert tokenizer.count(" " * 1_000) == 1_000
+    assert tokenizer.count_min(" " * 1_000) == 4
+    assert tokens_counted_min(wrote(content=" " * 5_000), tokenizer) <= 20
+
+
+@pytest.mark.parametrize("ours", [KeyboardInterrupt, SystemExit, CancelledError])
+def test_what_ends_the_process_or_the_call_is_no_failure_of_a_tokenizer(
+    ours: type[BaseException],
+) -> None:
+    def end(_text: str) -> int:
+        raise ours
+
+    with pytest.raises(ours):
+        Tokenizer(end, by_openai=False).count("hello")
 
 
 def test_a_very_long_text_is_counted_by_its_bytes(file: str) -> None:
