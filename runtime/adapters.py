@@ -8,7 +8,7 @@ from governor.amounts import Amounts
 from governor.approval import Approval, Asked
 from governor.call import CallRecord
 from governor.denial import Denied
-from governor.errors import InvalidBudgetError, InvalidScopeError, InvalidTransitionError
+from governor.errors import InvalidBudgetError, InvalidScopeError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.flow.labels import Label
 from governor.ids import (
@@ -39,10 +39,8 @@ from memory_store.errors import (
     NotFoundError,
     SessionEndedError,
     SessionOwnerError,
-    StoreError,
     StoreOverloadedError,
     StoreUnavailableError,
-    UnknownReservationError,
     UnstorableError,
     VersionConflictError,
 )
@@ -51,15 +49,13 @@ from memory_store.ledger import SqlLedger
 from memory_store.manifests import ApprovedManifest, ManifestBook
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
+from runtime.ledger_words import ledger_words
 from runtime.sub_sessions import SubSessions
 from tool_gateway.discovery.answers import found_in, query_in
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
     ArchiveUnavailableError,
-    HoldEndedError,
-    LedgerOverloadedError,
-    LedgerUnavailableError,
     SubSessionRefusedError,
 )
 from tool_gateway.ports import (
@@ -73,19 +69,6 @@ from tool_gateway.ports import (
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
-
-
-@contextmanager
-def ledger_words() -> Iterator[None]:
-    """Say the store's failures in the gateway's words."""
-    try:
-        yield
-    except StoreOverloadedError as error:
-        raise LedgerOverloadedError from error
-    except (InvalidTransitionError, UnknownReservationError) as error:
-        raise HoldEndedError from error
-    except StoreError as error:
-        raise LedgerUnavailableError from error
 
 
 class StoreLedger:
