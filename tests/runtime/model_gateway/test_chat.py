@@ -1,6 +1,7 @@
 """Chats that are served: what goes out, what comes back, what is charged and kept."""
 
 import json
+from dataclasses import replace
 
 import anyio
 import httpx
@@ -303,6 +304,20 @@ async def test_a_closed_session_is_denied(house: House) -> None:
 
     assert response.status_code == 429
     assert response.json()["error"]["code"] == "session_closed"
+
+
+async def test_a_key_of_a_count_is_none_of_the_message_that_was_counted() -> None:
+    body = {"model": "low", "max_tokens": 20, "messages": [{"role": "user", "content": "hi"}]}
+    tiers = (replace(tier(), wires=("anthropic_messages",)),)
+    async with open_house(tiers=tiers) as house:
+        house.provider_answers(json={"input_tokens": 3})
+        key = {"Idempotency-Key": "k1"}
+        counted = await house.client.post("/v1/messages/count_tokens", json=body, headers=key)
+        asked = await house.client.post("/v1/messages", json=body, headers=key)
+
+    assert counted.status_code == 200
+    assert asked.status_code == 409
+    assert "used before with another request" in asked.json()["error"]["message"]
 
 
 async def test_the_same_key_and_request_are_not_run_twice(house: House) -> None:
