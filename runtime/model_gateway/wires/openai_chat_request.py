@@ -44,6 +44,7 @@ _COSTLY = {
 _SERVICE_TIERS = ("auto", "default", "flex")
 _OWN_TOOLS = ("function", "custom")
 _TEXTS = {"text": "text", "refusal": "refusal"}
+_SOUNDS = ("input_audio", "audio_url")
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -143,6 +144,8 @@ class _Heard:
             elif isinstance(kind, str) and kind in _TEXTS:
                 yield str(part.get(_TEXTS[kind]) or "")
             else:
+                if kind in _SOUNDS:
+                    self.extras.append(Asked(extra=Extra.AUDIO, param=where))
                 self.uncounted.append(Uncounted(param=where, what=f"a part of type {kind!r:.40}"))
 
 

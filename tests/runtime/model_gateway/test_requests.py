@@ -1,6 +1,7 @@
 """Requests that cannot be served: each answer names the field and the way out."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.amounts import AMOUNT_MAX, Unit
+from governor.ids import TierName
+from governor.tiers import Extra
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.metering import estimate_of
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
@@ -17,7 +20,7 @@ from runtime.model_gateway.wires.openai_chat_request import (
     TOOLS_MAX,
     parse_chat,
 )
-from tests.runtime.model_gateway.bench import CHAT, House, price, tier
+from tests.runtime.model_gateway.bench import CHAT, House, open_house, price, tier
 
 USER = {"role": "user", "content": "hi"}
 SOUND = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
@@ -42,7 +45,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
         ({"messages": [{**USER, "role": "r" * 33}]}, "messages.0.role", "short"),
         ({"messages": [{**USER, "content": 7}]}, "messages.0.content", "string"),
         ({"messages": [{**USER, "content": ["hi"]}]}, "messages.0.content", "object"),
-        ({"messages": [{**USER, "content": [SOUND]}]}, "messages.0.content", "input_audio"),
+        ({"messages": [{**USER, "content": [SOUND]}]}, "messages.0.content", "sound has a price"),
         ({"messages": [{**USER, "content": [FILE]}]}, "messages.0.content", "bounded"),
         ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "messages.0.content", "url"),
         ({"tools": {}}, "tools", "list"),
@@ -77,6 +80,18 @@ async def test_a_field_that_cannot_be_served_is_named(
     assert says in error["message"]
     assert house.requests == []
     assert house.ledger.records == []
+
+
+@pytest.mark.anyio
+async def test_sound_is_served_where_the_tier_says_so_and_not_where_its_window_is_known() -> None:
+    silent = replace(tier(), context_tokens_max=1_000)
+    hearing = replace(silent, name=TierName("ear"), extras=frozenset({Extra.AUDIO}))
+    async with open_house(tiers=(silent, hearing)) as house:
+        body = {"messages": [{**USER, "content": [SOUND]}]}
+        refused, served = await house.chat(**body), await house.chat(model="ear", **body)
+
+    assert (refused.status_code, served.status_code) == (400, 200)
+    assert "sound has a price" in refused.json()["error"]["message"]
 
 
 @pytest.mark.anyio
