@@ -17,7 +17,9 @@ from governor.scope import ScopeChain
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer, json_answer
 from runtime.model_gateway.answers import (
+    Problem,
     invalid_answer,
+    problem_answer,
     unknown_session_answer,
     unserved_answer,
 )
@@ -40,6 +42,7 @@ from tool_gateway.identity import CallContext, Caller, read_context
 
 logger = logging.getLogger(__name__)
 
+ProblemOf = Callable[[Exception], Problem]
 Overhear = Callable[[ScopeChain, str], Awaitable[None]]
 SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
@@ -90,10 +93,11 @@ class ModelFront:
         session_of: SessionOf,
         overhear: Overhear | None = None,
         wires: Sequence[Wire] = WIRES,
+        problem_of: ProblemOf | None = None,
     ) -> None:
         """Take the gateway, how a caller's session is found, and who hears what users say.
 
-        `running` must be entered before a request. The first of `wires` speaks where a request
+        `problem_of` says what a caller is told of an error that nobody here expects. `running` must be entered before a request. The first of `wires` speaks where a request
         is of none.
         """
         self._gateway = gateway
@@ -101,6 +105,7 @@ class ModelFront:
         self._overhear = overhear
         self._wires = {f"{PREFIX}{wire.path}": wire for wire in wires}
         self._plain = wires[0]
+        self._problem_of = problem_of
         self._served = {**dict.fromkeys(self._wires, "POST"), _MODELS: ", ".join(_READS)}
         self._tasks: TaskGroup | None = None
 
@@ -143,9 +148,23 @@ class ModelFront:
                 ATTEND_AFTER_SECONDS, self._tasks.start_soon, _attend, receive, cancelling
             )
             try:
-                await outlet.end(await self._answer(scope, wire, body, outlet))
+                await outlet.end(await self._answered(scope, wire, body, outlet))
             finally:
                 attending.cancel()
+
+    async def _answered(
+        self, scope: Scope, wire: Wire, body: bytes, outlet: ClientOutlet
+    ) -> Answer | None:
+        """Return the answer, whatever goes wrong: a client reads errors in its wire's words."""
+        try:
+            return await self._answer(scope, wire, body, outlet)
+        except Exception as error:
+            if outlet.has_begun:
+                # Its reader learns from the end of the connection that this is no whole answer.
+                raise
+            logger.exception("a model call failed in the sidecar itself")
+            problem = None if self._problem_of is None else self._problem_of(error)
+            return problem_answer(wire, problem)
 
     async def _answer(
         self, scope: Scope, wire: Wire, body: bytes, outlet: ClientOutlet

@@ -37,17 +37,22 @@ _EFFORTS = ((16_384, "high"), (4_096, "medium"), (0, "low"))
 Fields = dict[str, Any]
 
 
-def chat_request(messages: Mapping[str, Any], *, asks_for_usage: bool = True) -> Fields:
+def chat_request(
+    messages: Mapping[str, Any], *, output_tokens_max: int, asks_for_usage: bool = True
+) -> Fields:
     """Return the request in chat's fields; a stream of it is asked for its usage, or is not.
+
+    `output_tokens_max` is for a request that names none.
 
     Raises:
         InvalidRequestError: a field cannot be said there.
     """
     refuse_untold(messages, told=_TOLD, neutral=_NEUTRAL)
+    asked = messages.get("max_tokens")
     fields: Fields = {
         "model": messages["model"],
         "messages": [*_instructions(messages.get("system")), *_conversation(messages["messages"])],
-        "max_completion_tokens": messages["max_tokens"],
+        "max_completion_tokens": output_tokens_max if asked is None else asked,
     }
     for name in ("temperature", "top_p"):
         if messages.get(name) is not None:

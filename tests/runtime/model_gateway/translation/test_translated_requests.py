@@ -25,17 +25,18 @@ def to_messages(**fields: Any) -> Fields:
 
 
 def to_chat(**fields: Any) -> Fields:
-    return chat_request({"model": "m", "max_tokens": 7, "messages": HI, **fields})
+    asked = {"model": "m", "max_tokens": 7, "messages": HI, **fields}
+    return chat_request(asked, output_tokens_max=100)
 
 
 @pytest.mark.requirement("model.translation-keeps-what-both-say")
 @given(messages_requests())
 def test_what_both_wires_can_say_survives_the_way_there_and_back(asked: Fields) -> None:
-    once = chat_request(asked)
+    once = chat_request(asked, output_tokens_max=1)
     back = messages_request(once, output_tokens_max=1)
 
     assert back == asked
-    assert chat_request(back) == once
+    assert chat_request(back, output_tokens_max=1) == once
 
 
 def test_instructions_before_the_conversation_are_its_system_and_later_ones_keep_their_place() -> (
@@ -100,13 +101,19 @@ def test_arguments_that_are_no_object_are_told_as_they_are_and_come_back_so() ->
     told = to_messages(messages=asked)
 
     assert told["messages"][1]["content"][0]["input"] == {"unparsed_arguments": '{"at": '}
-    assert chat_request(told)["messages"] == asked
+    assert chat_request(told, output_tokens_max=1)["messages"] == asked
 
 
 def test_a_cap_that_chat_leaves_open_is_the_tiers_own() -> None:
     assert to_messages()["max_tokens"] == 100
     assert to_messages(max_tokens=5)["max_tokens"] == 5
     assert to_messages(max_completion_tokens=6, max_tokens=5)["max_tokens"] == 6
+
+
+def test_a_cap_that_messages_leaves_open_is_the_tiers_own() -> None:
+    assert to_chat(max_tokens=None)["max_completion_tokens"] == 100
+    open_ended = chat_request({"model": "m", "messages": HI}, output_tokens_max=100)
+    assert open_ended["max_completion_tokens"] == 100
 
 
 def test_a_failed_tool_is_told_to_chat_in_words() -> None:
