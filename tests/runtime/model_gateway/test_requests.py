@@ -55,7 +55,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
         ({"n": CHOICES_MAX + 1}, "n", f"at most {CHOICES_MAX}"),
         ({"n": True}, "n", "whole number"),
         ({"max_tokens": 1.0}, "max_tokens", "whole number"),
-        ({"max_completion_tokens": -1}, "max_completion_tokens", "from 1"),
+        ({"max_completion_tokens": -2}, "max_completion_tokens", "from 1"),
         ({"audio": {"voice": "x"}}, "audio", "price"),
         ({"prediction": {"type": "content"}}, "prediction", "billed besides"),
         ({"web_search_options": {}}, "web_search_options", "bills"),
@@ -80,6 +80,23 @@ async def test_a_field_that_cannot_be_served_is_named(
     assert says in error["message"]
     assert house.requests == []
     assert house.ledger.records == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+async def test_no_limit_of_the_clients_leaves_the_tiers_own(house: House, name: str) -> None:
+    response = await house.chat(**{name: -1})
+
+    assert response.status_code == 200
+    assert house.sent["max_completion_tokens"] == 100
+    assert "max_tokens" not in house.sent
+
+
+@pytest.mark.anyio
+async def test_what_is_turned_off_costs_nothing_more(house: House) -> None:
+    response = await house.chat(enable_search=False, plugins=[], models=[], mcp_servers=[])
+
+    assert response.status_code == 200
 
 
 @pytest.mark.anyio
