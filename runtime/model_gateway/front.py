@@ -20,12 +20,13 @@ from runtime.model_gateway.answers import (
     Problem,
     invalid_answer,
     problem_answer,
+    unknown_model_answer,
     unknown_session_answer,
     unserved_answer,
 )
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
-from runtime.model_gateway.models import models_served
+from runtime.model_gateway.models import model_served, models_served
 from runtime.model_gateway.outlet import ClientOutlet
 from runtime.model_gateway.ports import Wishes
 from runtime.model_gateway.replaying import NamedOutlet
@@ -55,6 +56,7 @@ WIRES: tuple[Wire, ...] = (
     AnthropicTokenCount(),
 )
 _MODELS = f"{PREFIX}/models"
+_MODEL = f"{_MODELS}/"
 _READS = ("GET", "HEAD")
 # Most calls are over before anybody could have gone away: only the others are attended to.
 ATTEND_AFTER_SECONDS = 0.25
@@ -97,8 +99,8 @@ class ModelFront:
     ) -> None:
         """Take the gateway, how a caller's session is found, and who hears what users say.
 
-        `problem_of` says what a caller is told of an error that nobody here expects. `running` must be entered before a request. The first of `wires` speaks where a request
-        is of none.
+        `problem_of` says what a caller is told of an error that nobody here expects. `running`
+        must be entered before a request. The first of `wires` speaks where a request is of none.
         """
         self._gateway = gateway
         self._session_of = session_of
@@ -129,9 +131,16 @@ class ModelFront:
                 await self._attended(scope, wire, body, receive, outlet)
         elif path == _MODELS and method in _READS:
             await outlet.end(json_answer(200, models_served(self._gateway.tiers)))
+        elif path.startswith(_MODEL) and method in _READS:
+            await outlet.end(self._model(path.removeprefix(_MODEL)))
         else:
             answer = unserved_answer(self._nearest(path), method, path, served=self._served)
             await outlet.end(answer)
+
+    def _model(self, name: str) -> Answer:
+        """Return what is known of one name, as official clients ask for it."""
+        model = model_served(self._gateway.tiers, name)
+        return unknown_model_answer(self._plain, name) if model is None else json_answer(200, model)
 
     def _nearest(self, path: str) -> Wire:
         """Return the wire whose clients would ask for a path: in its words they read errors."""

@@ -249,6 +249,17 @@ async def test_the_models_are_the_tiers_auto_and_what_stands_behind_them() -> No
     assert listed["large-1"]["tier"] == "high"
 
 
+async def test_each_of_the_models_is_told_of_alone() -> None:
+    tiers = (tier(), tier("high", model="makers/large-1"))
+    async with open_house(tiers=tiers) as house:
+        listed = (await house.client.get("/v1/models")).json()["data"]
+        names = [entry["id"] for entry in listed]
+        alone = [(await house.client.get(f"/v1/models/{name}")).json() for name in names]
+
+    assert "makers/large-1" in names
+    assert alone == listed
+
+
 async def test_without_tiers_nothing_is_listed_and_nothing_is_served() -> None:
     async with open_house(tiers=()) as house:
         assert (await house.client.get("/v1/models")).json()["data"] == []
@@ -359,7 +370,7 @@ async def test_an_unknown_model_is_a_404_in_the_clients_own_words(house: House) 
         ("POST", "/v1/batches", 404, "not_found"),
         ("POST", "/v1/responses/resp_1/cancel", 404, "not_found"),
         ("GET", "/v1/embeddings", 405, "method_not_allowed"),
-        ("GET", "/v1/models/gpt-9", 404, "not_found"),
+        ("GET", "/v1/models/gpt-9", 404, "model_not_found"),
         ("DELETE", "/v1/files/f", 404, "not_found"),
     ],
 )
