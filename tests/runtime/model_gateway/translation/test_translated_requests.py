@@ -144,7 +144,7 @@ def test_what_tools_show_follows_in_a_message_of_the_user() -> None:
         ("tool", "b"),
         ("user", None),
     ]
-    assert [part["text"] for part in told[0]["content"]][0] == "a cat"
+    assert told[0]["content"][0] == _text("a cat")
     assert told[1]["content"] == "nothing"
     assert told[2]["content"] == [
         _text("Shown by the tool call a:"),
