@@ -57,6 +57,14 @@ def test_what_is_no_effort_is_refused_and_says_what_is_one(stated: str) -> None:
         parse_config(MODELS + f"effort = {stated}", source="flyball.toml")
 
 
+def test_the_least_output_of_a_tier_is_read_and_no_more_than_the_most() -> None:
+    [tier] = tiers_of(parse_config(MODELS + "output_tokens_min = 64", source="flyball.toml"))
+
+    assert tier.output_tokens_min == 64
+    with pytest.raises(ConfigError, match="output_tokens_min: 9000 is more than"):
+        parse_config(MODELS + "output_tokens_min = 9000", source="flyball.toml")
+
+
 def test_a_judge_has_to_be_a_tier() -> None:
     with pytest.raises(ConfigError, match=r"strategy\.cascade\.judge: no \[\[tier\]\]"):
         parse_config(MODELS + '[strategy]\ncascade = { judge = "no" }', source="flyball.toml")
