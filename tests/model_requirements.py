@@ -19,6 +19,16 @@ MODELS: dict[str, str] = {
     "model.stream-cut-at-ceiling": (
         "A stream ends where what is held for it ends, as an answer that reached its length."
     ),
+    "model.reader-stands-still": (
+        "A client that stops reading a stream keeps neither hold nor slot beyond the call's time."
+    ),
+    "model.refused-prompt-keeps-the-key": (
+        "A provider that refuses a prompt, and says nothing of the key, costs nobody the key."
+    ),
+    "model.own-faults-in-the-clients-words": (
+        "What nobody foresaw is answered in the envelope of the client's wire, tells nothing of "
+        "the inside, and settles the hold."
+    ),
     "model.nothing-beside-the-budget": (
         "No request under /v1 is passed on that is not counted: what is not known is not served."
     ),

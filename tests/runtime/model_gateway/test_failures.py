@@ -240,6 +240,7 @@ async def test_our_own_bad_credentials_are_not_blamed_on_the_client(
     assert await house.ledger.spent() == (0, 0)
 
 
+@pytest.mark.requirement("model.refused-prompt-keeps-the-key")
 @pytest.mark.parametrize(
     "said",
     [

@@ -41,6 +41,7 @@ async def test_without_the_ledger_nothing_is_started(
     assert house.requests == []
 
 
+@pytest.mark.requirement("model.own-faults-in-the-clients-words")
 @pytest.mark.parametrize(
     ("path", "kind"), [("chat/completions", "server_error"), ("messages", "api_error")]
 )

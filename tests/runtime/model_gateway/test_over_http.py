@@ -132,6 +132,7 @@ async def test_an_answer_that_is_cut_off_is_charged_as_held() -> None:
     assert (used, reserved) == (house.record.estimate.of(Unit.COST_MICROUSD), 0)
 
 
+@pytest.mark.requirement("model.reader-stands-still")
 async def test_a_client_that_stops_reading_keeps_nothing_beyond_the_calls_time() -> None:
     settled = anyio.Event()
     event = b'data: {"choices": [{"index": 0, "delta": {"content": "%b"}}]}\n\n' % (b"x" * 20_000)
