@@ -54,6 +54,7 @@ class ModelTier:
     `effort` and `mode` are what the tier is set to, `effort_style` and `effort_levels` how its
     model is told. `tools` are the only ones it is offered, None all of them; `examples` is the
     most worked examples that it is shown, None leaves the number to what they are worth.
+    Where a budget pays for fewer than `output_tokens_min`, a call is denied; None is the usual.
     """
 
     name: TierName
@@ -74,6 +75,7 @@ class ModelTier:
     mode: Mode | None = None
     tools: tuple[str, ...] | None = None
     examples: int | None = None
+    output_tokens_min: int | None = None
     fallback: tuple[TierName, ...] = ()
     times: TierTimes = TierTimes()
     asks_for_usage: bool = True

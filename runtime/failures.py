@@ -161,6 +161,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidTransitionError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     governor.InvalidPolicyError: _INVALID,
     governor.InvalidPriceError: _INVALID,
+    governor.InvalidEffortError: _INVALID,
     governor.InvalidVectorsError: _INTERNAL,
     governor.TooFewOutcomesError: _INVALID,
     runtime.RuntimeFaultError: _INTERNAL,

@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 
 from runtime.configuration.translate import providers_of, tier_rules_of, tiers_of
+from runtime.failures import problem_for
 from runtime.ground import Ground
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
@@ -57,6 +58,8 @@ async def model_front(
         preparer=strategies.preparer,
     )
     around = strategies.around(models, fresh=ground.clock.fresh)
-    front = ModelFront(around, session_of=session_of, overhear=ground.flow.overhear)
+    front = ModelFront(
+        around, session_of=session_of, overhear=ground.flow.overhear, problem_of=problem_for
+    )
     await stack.enter_async_context(front.running())
     return front

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from runtime.configuration.care import BreakerTable
 from runtime.configuration.model import Config
-from runtime.configuration.models import Provider
+from runtime.configuration.models import Provider, Tier
 from runtime.doubts import Doubt
 from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.providers.spec import ProviderSpec
@@ -43,6 +43,7 @@ def doubts_about_providers(config: Config, specs: Sequence[ProviderSpec]) -> Ite
     for provider, spec in zip(config.provider, specs, strict=True):
         yield from _keys(provider, spec)
     yield from _fallbacks(config)
+    yield from _cache_prices(config)
 
 
 def _stated(words: str, value_ms: int | None) -> list[str]:
@@ -65,6 +66,26 @@ def _is_local(provider: Provider) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _cache_prices(config: Config) -> Iterator[Doubt]:
+    """Yield the tiers whose writes to a cache are charged below what their provider bills."""
+    spoken = {provider.name: provider.spoken for provider in config.provider}
+    for tier in config.tier:
+        price = tier.price()
+        is_told = price is None or price.cache_write_microusd_per_mtok is not None
+        if WireName.ANTHROPIC_MESSAGES in spoken[tier.provider] and not is_told:
+            told = (
+                "what is written to its cache is charged at the price of input, and Anthropic "
+                f"bills 1.25 times that: {_stated_write(tier)}"
+            )
+            yield Doubt(f"tier {tier.name} cache_write_usd_per_mtok", told)
+
+
+def _stated_write(tier: Tier) -> str:
+    assert tier.input_usd_per_mtok is not None, "a tier with a price states its input's"
+    usd = (tier.input_usd_per_mtok * 5 / 4).normalize()
+    return f'state cache_write_usd_per_mtok = "{usd:f}" in the tier, or what your contract says'
 
 
 def _fallbacks(config: Config) -> Iterator[Doubt]:

@@ -75,7 +75,7 @@ def strategies_of(
     Raises:
         ConfigError: the file of examples cannot be used.
     """
-    terms, usual = strategy_terms_of(config.strategy), UsualTokens()
+    terms, usual = strategy_terms_of(config.strategy, config.router), UsualTokens()
     mark = marker(secrets.token_bytes(_SECRET_BYTES))
     strategist = Strategist(terms, usual=usual, mark=mark, foretell=foretell)
     preparer = TierPreparer(

@@ -39,6 +39,16 @@ MODELS: dict[str, str] = {
         "A tokenizer that fails in any way, panics of its library included, leaves a bound in its "
         "place: the hold of the call is ended."
     ),
+    "model.reader-stands-still": (
+        "A client that stops reading a stream keeps neither hold nor slot beyond the call's time."
+    ),
+    "model.refused-prompt-keeps-the-key": (
+        "A provider that refuses a prompt, and says nothing of the key, costs nobody the key."
+    ),
+    "model.own-faults-in-the-clients-words": (
+        "What nobody foresaw is answered in the envelope of the client's wire, tells nothing of "
+        "the inside, and settles the hold."
+    ),
     "model.nothing-beside-the-budget": (
         "No request under /v1 is passed on that is not counted: what is not known is not served."
     ),

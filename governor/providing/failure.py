@@ -191,7 +191,6 @@ _BY_STATUS = MappingProxyType(
     {
         401: Cause.KEY_REFUSED,
         402: Cause.UNPAID,
-        403: Cause.KEY_REFUSED,
         404: Cause.NOT_SERVED,
         407: Cause.UNREACHED,  # a proxy on the way refused us: the provider never heard of it
         408: Cause.TIMED_OUT,
@@ -216,6 +215,14 @@ _KINDS = MappingProxyType(
 # not about who asks, must not cost us the key.
 _UNPAID = ("insufficient_quota", "billing_hard_limit_reached", "billing_error")
 _CONTENT = ("content_filter", "content_policy_violation", "moderation", "moderation_blocked")
+# A 403 is about the key only where it says so: more often it is a moderation, or a firewall on
+# the way, and whoever writes such a prompt must not take the key from everybody else.
+_KEY = (
+    *("permission_error", "authentication_error", "invalid_api_key", "invalid_authentication"),
+    *("permission_denied", "PERMISSION_DENIED", "insufficient_permissions", "api_key_invalid"),
+    *("account_deactivated", "account_suspended", "organization_suspended", "access_terminated"),
+    *("unsupported_country_region_territory", "ip_not_authorized"),
+)
 _OTHER_MODEL = ("model_not_found", "model_not_available")
 _LOADED = ("overloaded_error", "overloaded", "engine_overloaded_error", "slow_down")
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size_error")
@@ -223,7 +230,9 @@ _BY_WORD: Mapping[tuple[int, str], Cause] = MappingProxyType(
     {
         **{(429, word): Cause.UNPAID for word in _UNPAID},
         **{(403, word): Cause.MISTAKEN for word in (*_CONTENT, "invalid_request_error")},
+        **{(403, word): Cause.KEY_REFUSED for word in _KEY},
         **{(403, word): Cause.NOT_SERVED for word in _OTHER_MODEL},
+        **{(403, word): Cause.UNPAID for word in _UNPAID},
         **{(_UNAVAILABLE, word): Cause.OVERLOADED for word in _LOADED},
         **{(status, word): Cause.TOO_LONG for status in (400, 413, 422) for word in _TOO_LONG},
     }

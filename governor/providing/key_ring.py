@@ -1,9 +1,9 @@
 """The keys of one provider: which is used next, which rest, which are out.
 
 A key that answers 429 rests for its own time while the others go on. One that is refused is
-out until the configuration is read again; only when no other is left is it tried now and then,
-because a provider's mistake must not end with ours. Time is an argument, any monotonic reading
-in milliseconds.
+out until the configuration is read again, or a trial goes well: because a provider's mistake
+must not end with ours, it is tried once in a while, and sooner when no other is left. Time is an
+argument, any monotonic reading in milliseconds.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,6 +18,8 @@ REST_LONG_MS = 60_000
 REST_MS_MAX = 60 * 60 * 1000
 # How often a ring without a key left tries one that was refused.
 TRIAL_MS = 30_000
+# How often a refused key is tried while others are left, which answer the call it fails.
+OUT_TRIAL_MS = 10 * 60_000
 _MINUTE_MS = 60_000
 
 
@@ -100,6 +102,7 @@ class _Key:
     lent_number: int = 0
     rests_until_ms: int = 0
     is_out: bool = False
+    trial_at_ms: int = 0
 
     def wait_ms(self, tokens: int, now_ms: int) -> int:
         """Return how long until the key may be used for a call of so many tokens."""
@@ -149,6 +152,9 @@ class KeyRing:
         )
         if not ready:
             return self._trial(now_ms, tokens) or self._none_ready(now_ms, tokens)
+        overdue = self._overdue(now_ms, tokens, without=without)
+        if overdue is not None:
+            return overdue
         is_wished = wished is not None and wished in ready
         position = wished if is_wished else min(ready, key=self._load)
         assert position is not None, "one of several is the least"
@@ -188,7 +194,7 @@ class KeyRing:
             case KeyFate.RESTS_LONG:
                 self._rest(key, now_ms + _bounded(rest_ms, otherwise=REST_LONG_MS))
             case KeyFate.TAKEN_OUT:
-                key.is_out = True
+                key.is_out, key.trial_at_ms = True, now_ms + OUT_TRIAL_MS
 
     def return_unused(self, lent: Lent, now_ms: int) -> None:
         """Take back a use of which nothing was sent."""
@@ -232,6 +238,17 @@ class KeyRing:
         self._tried_ms = now_ms
         oldest = min(range(len(self._keys)), key=lambda one: self._keys[one].lent_number)
         return self._lend(oldest, now_ms, tokens, is_trial=True)
+
+    def _overdue(self, now_ms: int, tokens: int, *, without: Collection[int]) -> Lent | None:
+        """Return the use of a key that was refused long ago, before a call that has others."""
+        if without:
+            return None
+        for position, key in enumerate(self._keys):
+            if key.is_out and key.trial_at_ms <= now_ms and key.wait_ms(tokens, now_ms) <= 0:
+                # Whatever becomes of it: no other call tries it before its time.
+                key.trial_at_ms = now_ms + OUT_TRIAL_MS
+                return self._lend(position, now_ms, tokens, is_trial=True)
+        return None
 
     def _is_trial_due(self, now_ms: int) -> bool:
         return self._tried_ms is None or now_ms - self._tried_ms >= TRIAL_MS

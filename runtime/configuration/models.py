@@ -35,6 +35,18 @@ class Tier(TierSetTable, TierCareTable, TierCountingTable, TierReachTable):
     provider: Name
     model: Name
     output_tokens_max: Positive = 4096
+    # Where a budget pays for less, a call is denied rather than cut so short.
+    output_tokens_min: Positive | None = None
+
+    @model_validator(mode="after")
+    def _is_some_output(self) -> Self:
+        least = self.output_tokens_min
+        if least is not None and least > self.output_tokens_max:
+            raise ValueError(
+                f"output_tokens_min: {least} is more than output_tokens_max, "
+                f"{self.output_tokens_max}; state less"
+            )
+        return self
 
 
 _Price = Annotated[int, Field(strict=True, ge=0, le=PRICE_MAX)]

@@ -10,6 +10,7 @@ from runtime.configuration.table import Flag, Name, Table
 from runtime.router.terms import RouterMode, RouterTerms
 
 _MICRO = 1_000_000
+_ANSWER_USD = 1.0
 _DAY_MS = 86_400_000
 _Dollars = Annotated[float, Field(strict=True, gt=0, le=1_000_000)]
 _Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
@@ -20,8 +21,9 @@ class RouterTable(Table):
 
     mode: Literal["off", "rules", "learned"] = "rules"
     objective: Literal["value", "target", "rate"] = "value"
-    # What a perfect answer is worth: a tier that costs so much more must be that much better.
-    answer_usd: _Dollars = 1.0
+    # What a perfect answer is worth: a tier that costs so much more must be that much better, and
+    # so must another round. Left out, rounds take it from the tiers' prices.
+    answer_usd: _Dollars | None = None
     target: _Fraction = 0.8
     rate_usd_per_hour: _Dollars | None = None
     explore_percent: Annotated[float, Field(strict=True, ge=0, le=50)] = 5.0
@@ -48,7 +50,7 @@ def router_terms_of(table: RouterTable) -> RouterTerms:
     return RouterTerms(
         mode=RouterMode(table.mode),
         objective=Objective(table.objective),
-        answer_microusd=table.answer_usd * _MICRO,
+        answer_microusd=(_ANSWER_USD if table.answer_usd is None else table.answer_usd) * _MICRO,
         target=table.target,
         rate_microusd_per_hour=None if rate is None else rate * _MICRO,
         explore_share=table.explore_percent / 100,

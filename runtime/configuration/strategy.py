@@ -1,6 +1,5 @@
 """In how many rounds `auto` is answered, as `flyball.toml` says it."""
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -27,10 +26,9 @@ class ExamplesTable(Table):
 
 
 class StrategyTable(Table):
-    """In how many rounds `auto` is answered, and what a good answer is worth."""
+    """In how many rounds `auto` is answered."""
 
     usual: Strategy = Strategy.SINGLE
-    answer_value_usd: Annotated[Decimal, Field(gt=0, le=1_000_000)] | None = None
     # Sessions whose run looks like one that fails go on at the next tier.
     move_up: Flag = False
     cascade: CascadeTable = CascadeTable()

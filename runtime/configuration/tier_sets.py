@@ -6,6 +6,7 @@ from governor.effort import Effort, EffortLevel
 from governor.ids import TierName
 from governor.tiers import ModelTier
 from runtime.configuration.models import Provider
+from runtime.configuration.router import RouterTable
 from runtime.configuration.strategy import StrategyTable
 from runtime.configuration.tier_set import TierSetTable
 from runtime.router.strategy_terms import StrategyTerms
@@ -30,9 +31,9 @@ def with_sets(tier: ModelTier, table: TierSetTable, provider: Provider) -> Model
     )
 
 
-def strategy_terms_of(table: StrategyTable) -> StrategyTerms:
-    """Return in how many rounds `auto` is answered."""
-    worth = table.answer_value_usd
+def strategy_terms_of(table: StrategyTable, router: RouterTable) -> StrategyTerms:
+    """Return in how many rounds `auto` is answered; `router` says what a good answer is worth."""
+    worth = router.answer_usd
     judge = table.cascade.judge
     return StrategyTerms(
         strategy=table.usual,

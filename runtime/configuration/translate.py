@@ -483,6 +483,7 @@ def _tier(table: Tier, provider: Provider, version: str) -> ModelTier:
             model=table.model,
             price=price,
             output_tokens_max=table.output_tokens_max,
+            output_tokens_min=table.output_tokens_min,
             price_version="" if price is None else version,
             wires=provider.spoken,
             context_tokens_max=table.context_tokens_max,

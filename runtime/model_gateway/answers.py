@@ -1,6 +1,7 @@
 """Answers of the gateway's own, in the envelope of the wire that they are given on."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from governor.denial import Denied, RemedyAction
 from governor.events import Replayed
@@ -17,12 +18,37 @@ NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
 CONFLICT = 409
 TOO_MANY_REQUESTS = 429
+INTERNAL_ERROR = 500
 BAD_GATEWAY = 502
 GATEWAY_TIMEOUT = 504
 
 # The official clients retry 409 and 429 by themselves; this header tells them not to.
 _NO_RETRY = {"X-Should-Retry": "false"}
 _INVALID = "invalid_request_error"
+
+
+class Problem(Protocol):
+    """How an error of Flyball's own ends, as whoever has the table of them says."""
+
+    @property
+    def status(self) -> int:
+        """Return the status over HTTP."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Return what kind of error it is."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """Return what a caller may be told of it."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return what goes with it."""
+        ...
 
 
 def invalid_answer(wire: Wire, error: InvalidRequestError) -> Answer:
@@ -75,6 +101,27 @@ def unknown_session_answer(wire: Wire, error: UnknownSessionError) -> Answer:
         f"There is no session {error}.",
         kind=_INVALID,
         code="session_not_found",
+    )
+
+
+def problem_answer(wire: Wire, problem: Problem | None) -> Answer:
+    """Return what a client gets where Flyball itself failed; nothing unforeseen is told."""
+    if problem is None:
+        return wire.error(
+            INTERNAL_ERROR,
+            "Flyball failed at this request; its log says why.",
+            kind="server_error",
+            code="internal_error",
+            headers=_NO_RETRY,
+        )
+    # What was not foreseen fails again, and may have been paid for.
+    headers = _NO_RETRY if problem.status == INTERNAL_ERROR else problem.headers
+    return wire.error(
+        int(problem.status),
+        problem.detail,
+        kind="server_error",
+        code=problem.title.lower().replace(" ", "_"),
+        headers=headers,
     )
 
 

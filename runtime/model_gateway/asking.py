@@ -35,10 +35,13 @@ from runtime.model_gateway.wires.wire import StreamMeter
 
 # How long a client may take for the last words of a stream that was ended from outside.
 FAREWELL_SECONDS_MAX = 2.0
+# How long past the call's time a reader may still take, so that a late provider is told as one.
+_READER_SECONDS_MORE = 0.25
 _USAGE_OPTION = "stream_options"
 _FAILED = failure_of(Cause.FAILED)
 _UNREPORTED = "the provider reported no usage"
 _CUT = "the stream was cut where what was held for it ends"
+_NOT_READ = "the client did not read on until the call's time was over"
 _BROKE_OFF = "the provider's stream broke off"
 _STREAM_ERROR = "the provider ended the stream with an error"
 
@@ -169,15 +172,23 @@ async def _relay(
         said = said_in(data_of(event))
         failure = failure_in_answer(said.complaint, status=said.status)
 
-    end = await relayed(
-        received,
-        meter,
-        outlet,
-        patience=patience,
-        is_beyond=is_beyond,
-        note_error=note_error,
-    )
+    end = StreamEnd.NOT_READ
+    # A reader that stands still holds up the call, not what the provider has to answer for.
+    with anyio.CancelScope(deadline=patience.ends_at + _READER_SECONDS_MORE):
+        end = await relayed(
+            received,
+            meter,
+            outlet,
+            patience=patience,
+            is_beyond=is_beyond,
+            note_error=note_error,
+        )
+    if end is StreamEnd.FINISHED:
+        # Whoever leaves from here on has had the whole answer.
+        progress.status, progress.detail = CallStatus.OK, ""
     await _end(job, progress, meter, outlet, end, failure=failure)
+    if end is StreamEnd.FINISHED:
+        await received.drain()
 
 
 async def _end(
@@ -195,10 +206,13 @@ async def _end(
         case StreamEnd.FINISHED:
             progress.note_stream(CallStatus.OK, doubt_of(tokens), tokens)
             if isinstance(outlet, TranslatingOutlet):
-                await outlet.finish()
+                with anyio.move_on_after(FAREWELL_SECONDS_MAX):
+                    await outlet.finish()
+        case StreamEnd.NOT_READ:
+            progress.note_stream(CallStatus.CANCELLED, _NOT_READ, tokens)
         case StreamEnd.AT_CEILING:
             progress.note_stream(CallStatus.LIMIT_HIT, _CUT, tokens)
-            await outlet.relay(meter.cut(tokens if isinstance(tokens, Measured) else None))
+            await say_last(outlet, meter.cut(tokens if isinstance(tokens, Measured) else None))
         case StreamEnd.TOLD_OF_ERROR | StreamEnd.MALFORMED | StreamEnd.BROKE_OFF:
             is_told = end is StreamEnd.TOLD_OF_ERROR
             detail = meter.fault or (_STREAM_ERROR if is_told else _BROKE_OFF)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from governor.amounts import Unit
 from governor.ids import CallId, TierName
+from governor.learning.strategy import Strategy
 from governor.pricing import PriceList
 from governor.providing.fallbacks import next_fallback
 from governor.scope import ScopeChain
@@ -98,7 +99,8 @@ class Choosing:
                 )
         if choice is None:
             return None
-        return replace(choice, tier=choice.tier.priced_by(self.prices()))
+        why = choice.why + _said_of(wishes.strategy, request)
+        return replace(choice, tier=choice.tier.priced_by(self.prices()), why=why)
 
     def able(self, request: ModelRequest, wire: Wire) -> tuple[ModelTier, ...]:
         """Return the tiers that can serve a request now, at their present prices."""
@@ -231,3 +233,15 @@ def purse_of(lines: tuple[BudgetLine, ...], *, now_ms: int) -> Purse | None:
         window_ms=None if starts is None or resets is None else resets - starts,
         window_left_ms=None if resets is None else max(0, resets - now_ms),
     )
+
+
+def _said_of(strategy: Strategy | None, request: ModelRequest) -> str:
+    """Return why a request is one call though its client asked for several rounds, if it did."""
+    if strategy in (None, Strategy.SINGLE):
+        return ""
+    reason = (
+        "the request cannot be answered in rounds"
+        if request.model == AUTO
+        else f"only {AUTO} is answered in rounds"
+    )
+    return f"; no {strategy.value}: {reason}"

@@ -17,13 +17,16 @@ from governor.scope import ScopeChain
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer, json_answer
 from runtime.model_gateway.answers import (
+    Problem,
     invalid_answer,
+    problem_answer,
+    unknown_model_answer,
     unknown_session_answer,
     unserved_answer,
 )
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.model_request import ModelRequest
-from runtime.model_gateway.models import models_served
+from runtime.model_gateway.models import model_served, models_served
 from runtime.model_gateway.outlet import ClientOutlet
 from runtime.model_gateway.ports import Wishes
 from runtime.model_gateway.replaying import NamedOutlet
@@ -40,6 +43,7 @@ from tool_gateway.identity import CallContext, Caller, read_context
 
 logger = logging.getLogger(__name__)
 
+ProblemOf = Callable[[Exception], Problem]
 Overhear = Callable[[ScopeChain, str], Awaitable[None]]
 SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
@@ -52,6 +56,7 @@ WIRES: tuple[Wire, ...] = (
     AnthropicTokenCount(),
 )
 _MODELS = f"{PREFIX}/models"
+_MODEL = f"{_MODELS}/"
 _READS = ("GET", "HEAD")
 # Most calls are over before anybody could have gone away: only the others are attended to.
 ATTEND_AFTER_SECONDS = 0.25
@@ -90,17 +95,19 @@ class ModelFront:
         session_of: SessionOf,
         overhear: Overhear | None = None,
         wires: Sequence[Wire] = WIRES,
+        problem_of: ProblemOf | None = None,
     ) -> None:
         """Take the gateway, how a caller's session is found, and who hears what users say.
 
-        `running` must be entered before a request. The first of `wires` speaks where a request
-        is of none.
+        `problem_of` says what a caller is told of an error that nobody here expects. `running`
+        must be entered before a request. The first of `wires` speaks where a request is of none.
         """
         self._gateway = gateway
         self._session_of = session_of
         self._overhear = overhear
         self._wires = {f"{PREFIX}{wire.path}": wire for wire in wires}
         self._plain = wires[0]
+        self._problem_of = problem_of
         self._served = {**dict.fromkeys(self._wires, "POST"), _MODELS: ", ".join(_READS)}
         self._tasks: TaskGroup | None = None
 
@@ -124,9 +131,16 @@ class ModelFront:
                 await self._attended(scope, wire, body, receive, outlet)
         elif path == _MODELS and method in _READS:
             await outlet.end(json_answer(200, models_served(self._gateway.tiers)))
+        elif path.startswith(_MODEL) and method in _READS:
+            await outlet.end(self._model(path.removeprefix(_MODEL)))
         else:
             answer = unserved_answer(self._nearest(path), method, path, served=self._served)
             await outlet.end(answer)
+
+    def _model(self, name: str) -> Answer:
+        """Return what is known of one name, as official clients ask for it."""
+        model = model_served(self._gateway.tiers, name)
+        return unknown_model_answer(self._plain, name) if model is None else json_answer(200, model)
 
     def _nearest(self, path: str) -> Wire:
         """Return the wire whose clients would ask for a path: in its words they read errors."""
@@ -143,9 +157,23 @@ class ModelFront:
                 ATTEND_AFTER_SECONDS, self._tasks.start_soon, _attend, receive, cancelling
             )
             try:
-                await outlet.end(await self._answer(scope, wire, body, outlet))
+                await outlet.end(await self._answered(scope, wire, body, outlet))
             finally:
                 attending.cancel()
+
+    async def _answered(
+        self, scope: Scope, wire: Wire, body: bytes, outlet: ClientOutlet
+    ) -> Answer | None:
+        """Return the answer, whatever goes wrong: a client reads errors in its wire's words."""
+        try:
+            return await self._answer(scope, wire, body, outlet)
+        except Exception as error:
+            if outlet.has_begun:
+                # Its reader learns from the end of the connection that this is no whole answer.
+                raise
+            logger.exception("a model call failed in the sidecar itself")
+            problem = None if self._problem_of is None else self._problem_of(error)
+            return problem_answer(wire, problem)
 
     async def _answer(
         self, scope: Scope, wire: Wire, body: bytes, outlet: ClientOutlet

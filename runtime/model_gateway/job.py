@@ -90,7 +90,8 @@ class Job:
     def clamped(self, denied: Denied, *, output_tokens_min: int) -> "Job | None":
         """Return the job with as much output as the budgets of a denial still pay for.
 
-        None where that is nothing, or too little to be an answer: then the denial stands.
+        None where that is nothing, or too little to be an answer: then the denial stands. The
+        tier says how little that is, `output_tokens_min` where it does not.
         """
         choices = self.request.choices
         output_tokens_max = affordable_output(
@@ -102,7 +103,8 @@ class Job:
         asked = self.payload.output_tokens_max // choices
         if output_tokens_max is None or not output_tokens_max < asked:
             return None
-        if output_tokens_max < min(output_tokens_min, asked):
+        least = self.tier.output_tokens_min or output_tokens_min
+        if output_tokens_max < min(least, asked):
             return None
         # What is thought has to fit below the output that can be paid for.
         prepared = self.refitted(replace(self.tier, output_tokens_max=output_tokens_max))

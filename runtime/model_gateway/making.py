@@ -86,8 +86,7 @@ class Making:
             turn=TurnId(call_id) if context.turn is None else context.turn,
             idempotency=None
             if key is None
-            # Hashed as it was asked, so that a tier that `auto` chose anew is no other payload.
-            else Idempotency(key=key, payload_hash=payload_hash(request.model, request.fields)),
+            else Idempotency(key=key, payload_hash=_asked_hash(request, wire)),
             urgency=context.urgency,
         )
         wanted = Preparing(
@@ -208,3 +207,11 @@ class Making:
                 return tier
             case _:
                 return None
+
+
+def _asked_hash(request: ModelRequest, wire: Wire) -> str:
+    """Return a hash of what was asked, and where: a count of tokens is no message.
+
+    The name is the client's, so that a tier that `auto` chose anew is no other payload.
+    """
+    return payload_hash(f"{wire.path} {request.model}", request.fields)

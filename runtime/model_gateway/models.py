@@ -8,14 +8,7 @@ OWNER = "flyball"
 
 def models_served(tiers: tuple[ModelTier, ...]) -> dict[str, object]:
     """Return every name that chooses a tier: the tiers, `auto`, and the models behind them."""
-    listed: dict[str, dict[str, object]] = {
-        tier.name: _model(tier.name, kind="tier", tier=tier) for tier in tiers
-    }
-    if tiers:
-        # `auto` wins over a tier of that name, here as in the choice itself.
-        listed[AUTO] = _model(AUTO, kind="auto", tier=None)
-    for tier in tiers:
-        listed.setdefault(tier.model, _model(tier.model, kind="model", tier=tier))
+    listed = _listed(tiers)
     names = list(listed)
     return {
         "object": "list",
@@ -25,6 +18,23 @@ def models_served(tiers: tuple[ModelTier, ...]) -> dict[str, object]:
         "first_id": names[0] if names else None,
         "last_id": names[-1] if names else None,
     }
+
+
+def model_served(tiers: tuple[ModelTier, ...], name: str) -> dict[str, object] | None:
+    """Return what the list says of one name; None where it is not in it."""
+    return _listed(tiers).get(name)
+
+
+def _listed(tiers: tuple[ModelTier, ...]) -> dict[str, dict[str, object]]:
+    listed: dict[str, dict[str, object]] = {
+        tier.name: _model(tier.name, kind="tier", tier=tier) for tier in tiers
+    }
+    if tiers:
+        # `auto` wins over a tier of that name, here as in the choice itself.
+        listed[AUTO] = _model(AUTO, kind="auto", tier=None)
+    for tier in tiers:
+        listed.setdefault(tier.model, _model(tier.model, kind="model", tier=tier))
+    return listed
 
 
 def _model(name: str, *, kind: str, tier: ModelTier | None) -> dict[str, object]:

@@ -18,13 +18,14 @@ _EVENTS = (
 class ClientOutlet:
     """Sends one answer."""
 
-    __slots__ = ("_headers", "_send", "has_begun")
+    __slots__ = ("_headers", "_is_broken", "_send", "has_begun")
 
     def __init__(self, send: Send) -> None:
         """Take the client's channel; nothing is sent."""
         self._send = send
         self._headers: list[tuple[bytes, bytes]] = []
         self.has_begun = False
+        self._is_broken = False
 
     def name(self, headers: Mapping[str, str]) -> None:
         """Take the headers of a stream, before anything is relayed."""
@@ -36,10 +37,18 @@ class ClientOutlet:
             self.has_begun = True
             headers = [*_EVENTS, *self._headers]
             await self._send({"type": "http.response.start", "status": _OK, "headers": headers})
+        # Until all of it has left: what was given up in the middle is no stream that can go on.
+        self._is_broken = True
         await self._send({"type": "http.response.body", "body": events, "more_body": True})
+        self._is_broken = False
 
     async def end(self, answer: Answer | None) -> None:
-        """Send the answer, or the end of the stream that was relayed in its place."""
+        """Send the answer, or the end of the stream that was relayed in its place.
+
+        A stream that broke has no end: its connection closes, and no reader takes it for whole.
+        """
+        if self._is_broken:
+            return
         if answer is None:
             await self._send({"type": "http.response.body", "body": b""})
             return

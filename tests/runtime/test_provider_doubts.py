@@ -53,6 +53,27 @@ def test_how_a_provider_is_treated_is_told_without_its_keys() -> None:
     )
 
 
+def test_a_cache_whose_writes_cost_more_than_is_charged_is_doubted() -> None:
+    dear = 'input_usd_per_mtok = "3"\noutput_usd_per_mtok = "15"\n'
+    stated = dear + 'cache_write_usd_per_mtok = "3.75"\n'
+
+    def told(kind: str, price: str) -> list[Doubt]:
+        rival = f'kind = "{kind}"'
+        return doubts(
+            parse_config(
+                f'[[provider]]\nname = "rival"\nbase_url = "https://rival.test"\n{rival}\n'
+                f'[[tier]]\nname = "big"\nprovider = "rival"\nmodel = "m"\n{price}',
+                source="flyball.toml",
+            )
+        )
+
+    [doubt] = told("anthropic", dear)
+    assert doubt.what == "tier big cache_write_usd_per_mtok"
+    assert 'cache_write_usd_per_mtok = "3.75"' in doubt.told
+    assert not doubt.is_bad
+    assert told("anthropic", stated) == told("anthropic", "") == told("openai", dear) == []
+
+
 def test_what_is_sound_is_not_doubted() -> None:
     assert doubts(read("https://lab.test/v1", 'api_keys_from = ["KEY_A", "KEY_C"]')) == []
     assert doubts(read("http://127.0.0.1:8080/v1", 'api_key_from = "KEY_A"')) == []

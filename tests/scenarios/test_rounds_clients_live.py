@@ -36,8 +36,10 @@ CONFIG = """
 agents = "127.0.0.1:0"
 admin = "127.0.0.1:0"
 
+[router]
+answer_usd = 10
+
 [strategy]
-answer_value_usd = "10"
 cascade = {{ samples = 0 }}
 
 [[provider]]

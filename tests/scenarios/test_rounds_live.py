@@ -47,8 +47,10 @@ scope = "tenant"
 limits = {{ cost_microusd = 1000000 }}
 """
 STRATEGY = """
+[router]
+answer_usd = 1
+
 [strategy]
-answer_value_usd = "1"
 cascade = { samples = 0 }
 examples = { file = "worked.jsonl" }
 """
@@ -140,7 +142,7 @@ async def test_a_sidecar_answers_in_two_rounds_that_are_both_on_its_books(
 
 async def test_samples_are_asked_for_anew_though_answers_are_kept(tmp_path: Path) -> None:
     kept = '[kept_answers]\nkeep = "always"\n'
-    sampling = '[strategy]\nanswer_value_usd = "0.2"\ncascade = { samples = 2 }\n'
+    sampling = "[router]\nanswer_usd = 0.2\n[strategy]\ncascade = { samples = 2 }\n"
     with anyio.fail_after(120):
         async with a_sidecar(tmp_path, strategy=kept + sampling) as sidecar:
             sidecar.upstream.always = says("eight")

@@ -87,7 +87,7 @@ class ProviderCare:
             variable = self.terms.keys[lent.position].name
             logger.warning(
                 "model provider %s refused %s; it is left out until the configuration is read "
-                "again, and tried now and then where no other is left",
+                "again, and tried now and then",
                 self.name,
                 f"the key that {variable} holds" if variable else "a request without a key",
             )

@@ -32,6 +32,7 @@ class StreamEnd(Enum):
     TOLD_OF_ERROR = auto()
     MALFORMED = auto()
     BROKE_OFF = auto()
+    NOT_READ = auto()
 
 
 class Patience:
@@ -87,8 +88,6 @@ async def relayed(
                 is_beyond=is_beyond,
                 note_error=note_error,
             )
-            if end is StreamEnd.FINISHED:
-                await received.drain()
             if end is not None:
                 return end
             received.wait_until(patience.next(loop.time()))

@@ -29,6 +29,9 @@ _TOLD_OF_OUTPUT = frozenset({"format", "effort"})
 # Thoughts are signed for the provider that thought them, and nobody else can read them.
 _UNSAID = frozenset({"thinking", "redacted_thinking"})
 _FAILED = "The tool failed: "
+_SHOWN = "(What the tool shows follows in the next message of the user.)"
+_SHOWN_BY = "Shown by the tool call"
+_FOUND = "Found the tool"
 _SCHEMA_NAME = "answer"
 _USER_CHARS_MAX = 64
 # From how many tokens of thinking on an effort is meant.
@@ -37,17 +40,22 @@ _EFFORTS = ((16_384, "high"), (4_096, "medium"), (0, "low"))
 Fields = dict[str, Any]
 
 
-def chat_request(messages: Mapping[str, Any], *, asks_for_usage: bool = True) -> Fields:
+def chat_request(
+    messages: Mapping[str, Any], *, output_tokens_max: int, asks_for_usage: bool = True
+) -> Fields:
     """Return the request in chat's fields; a stream of it is asked for its usage, or is not.
+
+    `output_tokens_max` is for a request that names none.
 
     Raises:
         InvalidRequestError: a field cannot be said there.
     """
     refuse_untold(messages, told=_TOLD, neutral=_NEUTRAL)
+    asked = messages.get("max_tokens")
     fields: Fields = {
         "model": messages["model"],
         "messages": [*_instructions(messages.get("system")), *_conversation(messages["messages"])],
-        "max_completion_tokens": messages["max_tokens"],
+        "max_completion_tokens": output_tokens_max if asked is None else asked,
     }
     for name in ("temperature", "top_p"):
         if messages.get(name) is not None:
@@ -125,17 +133,40 @@ def _conversation(messages: object) -> list[Fields]:
 def _user(content: object, where: str) -> list[Fields]:
     """Return what tools answer, which chat has first, and what the user says to it."""
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    results = [_result(block, where) for block in blocks if _kind(block) == "tool_result"]
-    said = parts_of([block for block in blocks if _kind(block) != "tool_result"], where=where)
+    results: list[Fields] = []
+    said: list[Block] = []
+    for block in blocks:
+        if _kind(block) == "tool_result":
+            result, shown = _result(block, where)
+            results.append(result)
+            said += shown
+    said += parts_of([block for block in blocks if _kind(block) != "tool_result"], where=where)
     return [*results, {"role": "user", "content": plain(said)}] if said else results
 
 
-def _result(block: Block, where: str) -> Fields:
-    said = text_of(block.get("content"), where=where)
+def _result(block: Block, where: str) -> tuple[Fields, list[Block]]:
+    """Return what a tool says, and what it shows: chat has tools say texts alone."""
+    parts = parts_of(_without_references(block.get("content")), where=where)
+    said = [part for part in parts if part["type"] == "text"]
+    shown = [part for part in parts if part["type"] != "text"]
+    if shown:
+        said.append(_text(_SHOWN))
+        shown.insert(0, _text(f"{_SHOWN_BY} {block.get('tool_use_id')}:"))
+    told = plain(said)
     if block.get("is_error"):
         # Chat has no mark for it, and a model must not take a failure for a result.
-        said = f"{_FAILED}{said}" if isinstance(said, str) else [_text(_FAILED), *said]
-    return {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": said}
+        told = f"{_FAILED}{told}" if isinstance(told, str) else [_text(_FAILED), *told]
+    return {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": told}, shown
+
+
+def _without_references(content: object) -> object:
+    """Return what a tool answered; the tools that it found are all told to chat already."""
+    if not isinstance(content, list):
+        return content
+    return [
+        _text(f"{_FOUND} {block.get('tool_name')}") if _kind(block) == "tool_reference" else block
+        for block in content
+    ]
 
 
 def _text(text: str) -> Block:

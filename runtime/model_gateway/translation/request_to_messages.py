@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.translation.content import Block, blocks_of
 from runtime.model_gateway.translation.refusing import refuse_untold, rows, untold
 from runtime.model_gateway.translation.tools import called, messages_choice, messages_tools
@@ -28,12 +29,22 @@ _NEUTRAL: Mapping[str, Sequence[object]] = {
     "verbosity": ("medium",),
     "service_tier": ("auto", "default"),
     "functions": ([],),
+    "enable_search": (False,),
+    "models": ([],),
+    "plugins": ([],),
+    "mcp_servers": ([],),
 }
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _INSTRUCTING = frozenset({"system", "developer"})
 _TOLD_OF_MESSAGE = frozenset({"role", "content", "tool_calls", "tool_call_id", "refusal"})
 # What providers put into answers, and clients send back with the conversation.
 _FROM_ANSWERS = frozenset({"annotations", "reasoning_content", "reasoning"})
+# The call that a tool answers names the function already.
+_TOLD_BY_THE_CALL = frozenset({"name"})
+_NOBODY_SPEAKS = (
+    "messages: at least one of them has to say something to the model; an empty text is nothing "
+    "to the provider that serves this tier."
+)
 _TEMPERATURE_MAX = 1
 
 Fields = dict[str, Any]
@@ -47,6 +58,8 @@ def messages_request(chat: Mapping[str, Any], *, output_tokens_max: int) -> Fiel
     """
     refuse_untold(chat, told=_TOLD, neutral=_NEUTRAL)
     system, turns = _conversation(chat["messages"])
+    if not turns:
+        raise InvalidRequestError(_NOBODY_SPEAKS, param="messages")
     fields: Fields = {
         "model": chat["model"],
         "max_tokens": chat.get("max_completion_tokens")
@@ -119,14 +132,13 @@ def _conversation(messages: object) -> tuple[list[Block], list[Fields]]:
     system: list[Block] = []
     turns: list[Fields] = []
     for at, message in enumerate(rows(messages, where="messages")):
-        where = f"messages.{at}"
+        where, role = f"messages.{at}", str(message.get("role"))
         refuse_untold(
             message,
-            told=_TOLD_OF_MESSAGE | _FROM_ANSWERS,
+            told=_told_of(role),
             neutral={"tool_calls": ([],)},
             within=f"{where}.",
         )
-        role = str(message.get("role"))
         if role in _INSTRUCTING:
             told = blocks_of(message.get("content"), where=f"{where}.content", is_text_alone=True)
             if turns:
@@ -138,6 +150,11 @@ def _conversation(messages: object) -> tuple[list[Block], list[Fields]]:
     if turns and turns[-1]["role"] == "assistant":
         raise untold("messages", "that end with the assistant's own words cannot be said")
     return system, turns
+
+
+def _told_of(role: str) -> frozenset[str]:
+    told = _TOLD_OF_MESSAGE | _FROM_ANSWERS
+    return told | _TOLD_BY_THE_CALL if role == "tool" else told
 
 
 def _speaker(role: str, where: str) -> str:

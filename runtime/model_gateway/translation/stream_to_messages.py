@@ -5,10 +5,12 @@ from typing import Any
 
 from runtime.model_gateway.translation.answers import listed, messages_error
 from runtime.model_gateway.translation.events import is_done, object_of, written
+from runtime.model_gateway.translation.stream_calls import StreamCalls
 from runtime.model_gateway.translation.words import messages_usage, stop_reason
 
 _BAD_GATEWAY = 502
-_BACK_AGAIN = "The provider went back to a call of a tool after it had begun another."
+_BACK_AGAIN = "The provider went back to a call of a tool after it had ended."
+_CALL = "tool_use"
 
 Told = dict[str, Any]
 
@@ -21,9 +23,9 @@ class MessagesStream:
         self._has_begun = False
         self._has_failed = self._has_ended = False
         self._blocks = 0
-        # What the open block is: a text, or the call with that number; None where none is open.
-        self._open: str | int | None = None
-        self._calls_ended: set[int] = set()
+        # What the open block is: a text or a call; None where none is open.
+        self._open: str | None = None
+        self._calls = StreamCalls()
         self._stop_reason: str | None = None
         self._usage: Mapping[str, Any] = {}
 
@@ -63,26 +65,28 @@ class MessagesStream:
             self._stop_reason = "refusal"
         for text in (delta.get("content"), delta.get("refusal")):
             if text and isinstance(text, str):
+                yield from self._called(is_end=True)
                 yield from self._opened("text", {"type": "text", "text": ""})
                 yield self._more({"type": "text_delta", "text": text})
         for call in listed(delta.get("tool_calls")):
-            if isinstance(call, Mapping) and not self._has_failed:
-                yield from self._called(call)
+            if isinstance(call, Mapping) and not self._calls.hear(call):
+                yield self._failed({"error": {"message": _BACK_AGAIN}})
+                return
+        yield from self._called(is_end=False)
 
-    def _called(self, call: Mapping[str, Any]) -> Iterator[bytes]:
-        number = call.get("index")
-        number = number if isinstance(number, int) else 0
-        if number in self._calls_ended:
-            yield self._failed({"error": {"message": _BACK_AGAIN}})
-            return
-        function = call.get("function")
-        function = function if isinstance(function, Mapping) else {}
-        told = {"id": call.get("id") or "", "name": function.get("name") or ""}
-        yield from self._opened(number, {"type": "tool_use", **told, "input": {}})
-        if function.get("arguments"):
-            yield self._more({"type": "input_json_delta", "partial_json": function["arguments"]})
+    def _called(self, *, is_end: bool) -> Iterator[bytes]:
+        """Return what can be told of the calls: all that is left of them at the end."""
+        for told in self._calls.told(is_end=is_end):
+            if told.begins:
+                yield from self._closed()
+                block = {"type": "tool_use", "id": told.call_id, "name": told.name, "input": {}}
+                yield from self._opened(_CALL, block)
+            if told.arguments:
+                yield self._more({"type": "input_json_delta", "partial_json": told.arguments})
+            if told.ends:
+                yield from self._closed()
 
-    def _opened(self, what: str | int, block: Told) -> Iterator[bytes]:
+    def _opened(self, what: str, block: Told) -> Iterator[bytes]:
         """Open a block, unless it is open; blocks follow each other."""
         if self._open == what:
             return
@@ -94,8 +98,6 @@ class MessagesStream:
     def _closed(self) -> Iterator[bytes]:
         if self._open is None:
             return
-        if isinstance(self._open, int):
-            self._calls_ended.add(self._open)
         self._open = None
         yield _event({"type": "content_block_stop", "index": self._blocks})
         self._blocks += 1
@@ -107,6 +109,7 @@ class MessagesStream:
         if not self._has_begun or self._has_ended or self._has_failed:
             return
         self._has_ended = True
+        yield from self._called(is_end=True)
         yield from self._closed()
         delta = {"stop_reason": self._stop_reason or "end_turn", "stop_sequence": None}
         usage = messages_usage(self._usage)

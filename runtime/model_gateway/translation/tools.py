@@ -14,8 +14,9 @@ _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _CHOSEN = {theirs: ours for ours, theirs in _CHOICES.items()}
 _TOLD_OF_FUNCTION = ("name", "description", "parameters", "strict")
 _TOLD_OF_TOOL = ("name", "description", "input_schema", "strict", "type")
-# How a tool is cached, streamed or shown by example changes neither what it is nor its price.
-_HINTS = ("cache_control", "eager_input_streaming", "input_examples")
+# How a tool is cached, streamed or shown by example changes neither what it is nor its price;
+# one that a model would first have to search for is told from the start.
+_HINTS = ("cache_control", "eager_input_streaming", "input_examples", "defer_loading")
 
 Tool = dict[str, Any]
 
@@ -58,7 +59,7 @@ def _chat_tool(tool: Mapping[str, Any], *, where: str) -> Tool:
     refuse_untold(
         tool,
         told=(*_TOLD_OF_TOOL, *_HINTS),
-        neutral={"defer_loading": (False,), "allowed_callers": (["direct"],)},
+        neutral={"allowed_callers": (["direct"],)},
         within=f"{where}.",
     )
     function: Tool = {"name": tool.get("name"), "parameters": tool.get("input_schema")}

@@ -54,7 +54,11 @@ class Translation:
         if self.provider is WireName.ANTHROPIC_MESSAGES:
             fields = messages_request(request.fields, output_tokens_max=output_tokens_max)
         else:
-            fields = chat_request(request.fields, asks_for_usage=asks_for_usage)
+            fields = chat_request(
+                request.fields,
+                output_tokens_max=output_tokens_max,
+                asks_for_usage=asks_for_usage,
+            )
         # Escaped to ASCII; it is read and written once more by the provider's own wire.
         return json.dumps(fields).encode()
 

@@ -41,9 +41,14 @@ _COSTLY = {
     "audio": Extra.AUDIO,
     "prediction": Extra.PREDICTION,
 }
+_CAPS = ("max_completion_tokens", "max_tokens")
+# What servers of one's own take for no limit at all.
+_NO_CAP = -1
+_NOT_ASKED: tuple[object, ...] = (None, False, [])
 _SERVICE_TIERS = ("auto", "default", "flex")
 _OWN_TOOLS = ("function", "custom")
 _TEXTS = {"text": "text", "refusal": "refusal"}
+_SOUNDS = ("input_audio", "audio_url")
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -54,6 +59,9 @@ def parse_chat(content: bytes) -> ModelRequest:
         InvalidRequestError: it is no chat completion that can be served.
     """
     fields = body_in(content)
+    for name in _CAPS:
+        if fields.get(name) == _NO_CAP:
+            del fields[name]
     messages = objects_in(fields, "messages", count_max=MESSAGES_MAX)
     if not messages:
         raise fault("messages", "at least one message is needed")
@@ -143,13 +151,15 @@ class _Heard:
             elif isinstance(kind, str) and kind in _TEXTS:
                 yield str(part.get(_TEXTS[kind]) or "")
             else:
+                if kind in _SOUNDS:
+                    self.extras.append(Asked(extra=Extra.AUDIO, param=where))
                 self.uncounted.append(Uncounted(param=where, what=f"a part of type {kind!r:.40}"))
 
 
 def _extras(fields: Fields) -> Iterator[Asked]:
     """Yield what costs extra of the fields that are not messages or tools."""
     for name, extra in _COSTLY.items():
-        if name in fields and fields[name] is not None:
+        if fields.get(name) not in _NOT_ASKED:
             yield Asked(extra=extra, param=name)
     if fields.get("modalities") not in (None, ["text"]):
         yield Asked(extra=Extra.AUDIO, param="modalities")
@@ -173,8 +183,7 @@ def _image(where: str, value: object) -> ImagePart:
 
 def _asked(fields: Fields) -> int | None:
     """Return the output that the client allows: the larger of its two words for it."""
-    names = ("max_completion_tokens", "max_tokens")
-    asked = [tokens_in(fields, name, least=1) for name in names]
+    asked = [tokens_in(fields, name, least=1) for name in _CAPS]
     return max((tokens for tokens in asked if tokens is not None), default=None)
 
 

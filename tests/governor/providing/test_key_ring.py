@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from governor.providing.failure import KeyFate
 from governor.providing.key_ring import (
+    OUT_TRIAL_MS,
     REST_MS_MAX,
     TRIAL_MS,
     KeyRing,
@@ -99,8 +100,32 @@ def test_a_refused_key_stays_out_while_another_is_left() -> None:
     keys = ring("A", "B")
     keys.give_back(lent(keys), 0, fate=KeyFate.TAKEN_OUT)
 
-    assert {lent(keys, 10**9).position for _ in range(5)} == {1}
+    assert {lent(keys, OUT_TRIAL_MS - 1).position for _ in range(5)} == {1}
     assert [key.state for key in keys.shown(0)] == [KeyState.OUT, KeyState.READY]
+
+
+def test_a_refused_key_is_tried_again_in_time_by_a_call_that_has_another() -> None:
+    keys = ring("A", "B")
+    keys.give_back(lent(keys), 0, fate=KeyFate.TAKEN_OUT)
+
+    trial = lent(keys, OUT_TRIAL_MS)
+    assert (trial.position, trial.is_trial) == (0, True)
+    assert lent(keys, OUT_TRIAL_MS + 1).position == 1
+    keys.give_back(trial, OUT_TRIAL_MS + 2, fate=KeyFate.TAKEN_OUT)
+
+    again = lent(keys, 2 * OUT_TRIAL_MS + 2)
+    assert again.is_trial
+    keys.give_back(again, 2 * OUT_TRIAL_MS + 3, fate=KeyFate.KEPT)
+    assert keys.shown(2 * OUT_TRIAL_MS + 3)[0].state is KeyState.READY
+
+
+def test_a_call_that_failed_with_one_key_is_no_trial_of_another() -> None:
+    keys = ring("A", "B", "C")
+    keys.give_back(lent(keys), 0, fate=KeyFate.TAKEN_OUT)
+
+    use = keys.lend(OUT_TRIAL_MS, tokens=1, without={1})
+    assert isinstance(use, Lent)
+    assert use.position == 2
 
 
 def test_a_ring_whose_keys_are_all_refused_tries_one_now_and_then() -> None:

@@ -74,7 +74,7 @@ def test_nothing_is_done_once_the_client_has_a_part_of_an_answer() -> None:
 def test_another_key_is_asked_at_once_and_costs_the_budget_nothing() -> None:
     attempts = Attempts(made=1, left_ms=60_000, has_another_key=True)
 
-    for status in (401, 402, 403, 429):
+    for status in (401, 402, 429):
         failure = failure_of_status(status, retry_after_ms=30_000)
         assert after(failure, attempts, budget=0, draw=50) == SameHold(pause_ms=0)
 

@@ -5,6 +5,7 @@ import pytest
 from governor.effort import Effort, EffortLevel, EffortStyle, Mode
 from governor.learning.strategy import Strategy
 from runtime.configuration.load import load_config, parse_config
+from runtime.configuration.router import router_terms_of
 from runtime.configuration.tier_sets import strategy_terms_of
 from runtime.configuration.translate import tiers_of
 from runtime.errors import ConfigError
@@ -56,6 +57,14 @@ def test_what_is_no_effort_is_refused_and_says_what_is_one(stated: str) -> None:
         parse_config(MODELS + f"effort = {stated}", source="flyball.toml")
 
 
+def test_the_least_output_of_a_tier_is_read_and_no_more_than_the_most() -> None:
+    [tier] = tiers_of(parse_config(MODELS + "output_tokens_min = 64", source="flyball.toml"))
+
+    assert tier.output_tokens_min == 64
+    with pytest.raises(ConfigError, match="output_tokens_min: 9000 is more than"):
+        parse_config(MODELS + "output_tokens_min = 9000", source="flyball.toml")
+
+
 def test_a_judge_has_to_be_a_tier() -> None:
     with pytest.raises(ConfigError, match=r"strategy\.cascade\.judge: no \[\[tier\]\]"):
         parse_config(MODELS + '[strategy]\ncascade = { judge = "no" }', source="flyball.toml")
@@ -65,14 +74,24 @@ def test_a_strategy_and_what_an_answer_is_worth_are_read(tmp_path: Path) -> None
     file = tmp_path / "flyball.toml"
     file.write_text(
         MODELS
-        + '[strategy]\nusual = "cascade"\nanswer_value_usd = "0.25"\n'
-        + 'cascade = { samples = 3, judge = "low" }\nexamples = { file = "worked.jsonl" }\n',
+        + '[strategy]\nusual = "cascade"\n'
+        + 'cascade = { samples = 3, judge = "low" }\nexamples = { file = "worked.jsonl" }\n'
+        + "[router]\nanswer_usd = 0.25\n",
         encoding="utf-8",
     )
 
-    table = load_config(file).strategy
+    config = load_config(file)
+    table = config.strategy
 
-    terms = strategy_terms_of(table)
+    terms = strategy_terms_of(table, config.router)
     assert (terms.strategy, terms.value_microusd) == (Strategy.CASCADE, 250_000)
     assert (terms.samples, terms.judge) == (3, "low")
     assert table.examples.file == str(tmp_path / "worked.jsonl")
+    assert router_terms_of(config.router).answer_microusd == 250_000
+
+
+def test_a_worth_that_nobody_states_is_a_dollar_and_for_rounds_what_the_tiers_cost() -> None:
+    config = parse_config(MODELS, source="flyball.toml")
+
+    assert router_terms_of(config.router).answer_microusd == 1_000_000
+    assert strategy_terms_of(config.strategy, config.router).value_microusd is None

@@ -1,6 +1,7 @@
 """Chats that are served: what goes out, what comes back, what is charged and kept."""
 
 import json
+from dataclasses import replace
 
 import anyio
 import httpx
@@ -248,6 +249,21 @@ async def test_the_models_are_the_tiers_auto_and_what_stands_behind_them() -> No
     assert listed["large-1"]["tier"] == "high"
 
 
+async def test_each_of_the_models_is_told_of_alone() -> None:
+    tiers = (tier(), tier("high", model="makers/large-1"))
+    async with open_house(tiers=tiers) as house:
+        listed = (await house.client.get("/v1/models")).json()["data"]
+        names = [entry["id"] for entry in listed]
+        alone = [(await house.client.get(f"/v1/models/{name}")).json() for name in names]
+
+        unknown = await house.client.get("/v1/models/gpt-9")
+
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["code"] == "model_not_found"
+    assert "makers/large-1" in names
+    assert alone == listed
+
+
 async def test_without_tiers_nothing_is_listed_and_nothing_is_served() -> None:
     async with open_house(tiers=()) as house:
         assert (await house.client.get("/v1/models")).json()["data"] == []
@@ -305,6 +321,20 @@ async def test_a_closed_session_is_denied(house: House) -> None:
     assert response.json()["error"]["code"] == "session_closed"
 
 
+async def test_a_key_of_a_count_is_none_of_the_message_that_was_counted() -> None:
+    body = {"model": "low", "max_tokens": 20, "messages": [{"role": "user", "content": "hi"}]}
+    tiers = (replace(tier(), wires=("anthropic_messages",)),)
+    async with open_house(tiers=tiers) as house:
+        house.provider_answers(json={"input_tokens": 3})
+        key = {"Idempotency-Key": "k1"}
+        counted = await house.client.post("/v1/messages/count_tokens", json=body, headers=key)
+        asked = await house.client.post("/v1/messages", json=body, headers=key)
+
+    assert counted.status_code == 200
+    assert asked.status_code == 409
+    assert "used before with another request" in asked.json()["error"]["message"]
+
+
 async def test_the_same_key_and_request_are_not_run_twice(house: House) -> None:
     first = await house.chat("a", headers={"Idempotency-Key": "k1"})
     again = await house.chat("a", headers={"Idempotency-Key": "k1"})
@@ -344,7 +374,6 @@ async def test_an_unknown_model_is_a_404_in_the_clients_own_words(house: House) 
         ("POST", "/v1/batches", 404, "not_found"),
         ("POST", "/v1/responses/resp_1/cancel", 404, "not_found"),
         ("GET", "/v1/embeddings", 405, "method_not_allowed"),
-        ("GET", "/v1/models/gpt-9", 404, "not_found"),
         ("DELETE", "/v1/files/f", 404, "not_found"),
     ],
 )

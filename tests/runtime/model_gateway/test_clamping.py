@@ -1,12 +1,14 @@
 """Output that a budget does not pay for: less of it where that helps, a denial where not."""
 
+from dataclasses import replace
+
 import anyio
 import httpx
 import pytest
 
 from governor.amounts import Unit
 from governor.call import CallStatus
-from tests.runtime.model_gateway.bench import House, completion, open_house
+from tests.runtime.model_gateway.bench import House, completion, open_house, tier
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +50,20 @@ async def test_the_clients_own_word_for_the_cap_is_clamped_and_each_choice_has_i
         assert 16 <= house.sent["max_tokens"] < 30
         assert house.sent["max_tokens"] * 2 == estimate.of(Unit.OUTPUT_TOKENS)
         assert estimate.of(COST) <= held + 100
+
+
+async def test_a_tier_says_itself_below_which_output_a_chat_is_denied() -> None:
+    wordy = replace(tier(), output_tokens_min=31)
+    terse = replace(tier("terse"), output_tokens_min=2)
+    async with open_house(tiers=(wordy, terse)) as house:
+        held = await held_for_input(house)
+        house.budget(cost_microusd=held + 61)
+        denied = await house.chat()
+        house.budget(cost_microusd=held + 11)
+        short = await house.chat(model="terse")
+
+    assert (denied.status_code, short.status_code) == (429, 200)
+    assert short.json()["flyball"]["clamped"]["output_tokens_max"] < 16
 
 
 async def test_a_budget_of_output_tokens_clamps_as_well() -> None:

@@ -1,6 +1,7 @@
 """Chats that go wrong: what is charged, what is kept, what the client is told."""
 
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import httpx
@@ -228,7 +229,8 @@ async def test_no_client_is_sent_away_for_longer_than_an_hour(
 async def test_our_own_bad_credentials_are_not_blamed_on_the_client(
     house: House, status: int
 ) -> None:
-    house.provider_answers(status, json={"error": {"message": "Incorrect API key"}})
+    error = {"message": "Incorrect API key", "code": "invalid_api_key"}
+    house.provider_answers(status, json={"error": error})
 
     response = await house.chat()
 
@@ -236,6 +238,28 @@ async def test_our_own_bad_credentials_are_not_blamed_on_the_client(
     assert response.json()["error"]["code"] == "provider_refused_credentials"
     assert "Incorrect" not in response.text
     assert await house.ledger.spent() == (0, 0)
+
+
+@pytest.mark.requirement("model.refused-prompt-keeps-the-key")
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"json": {"error": {"code": 403, "message": 'Your input was flagged for "violence".'}}},
+        {"json": {"code": "no permission", "error": "Content violates usage guidelines."}},
+        {"content": b"<!DOCTYPE html><title>Attention Required!</title>"},
+    ],
+)
+async def test_a_prompt_that_is_refused_takes_the_key_from_nobody(
+    house: House, said: dict[str, Any]
+) -> None:
+    house.provider_answers(403, **said)
+    flagged = await house.chat("something else")
+    house.handler = answer_well
+
+    assert flagged.status_code == 403
+    assert ("json" in said) == ("provider_refused" not in flagged.text)
+    assert (await house.chat()).status_code == 200
+    assert house.record.detail == ""
 
 
 @pytest.mark.parametrize("status", [204, 301, 307, 408, 499, 500, 503])
@@ -422,9 +446,10 @@ async def test_a_fault_of_the_sidecars_own_is_recorded_as_one_and_charged_as_hel
         raise ZeroDivisionError
 
     monkeypatch.setattr(persisting, "ask", fail)
-    with pytest.raises(ZeroDivisionError):
-        await house.chat()
+    response = await house.chat()
 
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "internal_error"
     assert house.record.status is CallStatus.UPSTREAM_FAILED
     assert house.record.detail == "the sidecar failed: ZeroDivisionError"
     await expect_charged_as_held(house, why="before it was measured")

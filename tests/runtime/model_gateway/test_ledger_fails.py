@@ -7,6 +7,7 @@ from governor.admission import AdmissionRequest
 from governor.amounts import Unit
 from governor.denial import DenialReason
 from governor.reservation import ReservationState
+from runtime.model_gateway import asking
 from tests.runtime.model_gateway.bench import House, answer_well
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.pipeline import EXPIRY_GRACE_MS
@@ -38,6 +39,30 @@ async def test_without_the_ledger_nothing_is_started(
     # It passes by itself, so clients may try again.
     assert "x-should-retry" not in response.headers
     assert house.requests == []
+
+
+@pytest.mark.requirement("model.own-faults-in-the-clients-words")
+@pytest.mark.parametrize(
+    ("path", "kind"), [("chat/completions", "server_error"), ("messages", "api_error")]
+)
+async def test_what_nobody_foresaw_is_told_in_the_clients_own_envelope(
+    house: House, path: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(asking, "verdict_on_served", broken)
+    body = {"model": "low", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    response = await house.client.post(f"/v1/{path}", json=body)
+
+    assert response.status_code == 500
+    assert response.json()["error"]["type"] == kind
+    assert "its log says why" in response.json()["error"]["message"]
+    assert "secret" not in response.text
+    # It was sent, so that what was held for it is charged.
+    used, held = await house.ledger.spent()
+    assert (used, held) == (house.record.estimate.of(COST), 0)
+    assert house.record.detail == "the sidecar failed: KeyError"
 
 
 async def test_a_chat_is_marked_as_forwarded_before_its_first_byte_leaves(house: House) -> None:

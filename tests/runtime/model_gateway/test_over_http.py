@@ -4,7 +4,7 @@ import json
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
@@ -130,6 +130,59 @@ async def test_an_answer_that_is_cut_off_is_charged_as_held() -> None:
     assert response.status_code == 502
     assert house.record.status is CallStatus.UPSTREAM_FAILED
     assert (used, reserved) == (house.record.estimate.of(Unit.COST_MICROUSD), 0)
+
+
+@pytest.mark.requirement("model.reader-stands-still")
+async def test_a_client_that_stops_reading_keeps_nothing_beyond_the_calls_time() -> None:
+    settled = anyio.Event()
+    event = b'data: {"choices": [{"index": 0, "delta": {"content": "%b"}}]}\n\n' % (b"x" * 20_000)
+
+    async def provider(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for _ in range(4_000):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+    with anyio.fail_after(30):
+        async with (
+            served(provider) as provider_port,
+            open_house(
+                base_url=address(provider_port),
+                timeout_ms=500,
+                tiers=(tier(output_tokens_max=50_000_000),),
+            ) as house,
+            served(house.app) as port,
+        ):
+            house.budget(cost_microusd=1_000_000_000)
+            settle = house.ledger.settle
+
+            async def noted(
+                reservation_id: ReservationId, usage: Usage, record: CallRecord
+            ) -> Settled:
+                result = await settle(reservation_id, usage, record)
+                settled.set()
+                return result
+
+            house.ledger.settle = noted  # type: ignore[method-assign]  # so that it can be awaited
+            message = {"role": "user", "content": "hi"}
+            body = json.dumps({"model": "low", "stream": True, "messages": [message]})
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            async with await anyio.connect_tcp("127.0.0.1", port) as client:
+                await client.send((head + body).encode())
+                await settled.wait()
+                assert len(house.running) == 0
+                got = b""
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    while True:
+                        got = (got + await client.receive())[-100:]
+            _, held = await house.ledger.spent()
+
+    assert house.record.status is CallStatus.CANCELLED
+    assert "did not read on" in house.record.detail
+    assert held == 0
+    # It is no stream that has ended well.
+    assert not got.endswith(b"0\r\n\r\n")
 
 
 async def test_a_client_that_hangs_up_stops_the_provider_and_is_charged_what_was_held() -> None:

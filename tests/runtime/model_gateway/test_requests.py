@@ -1,6 +1,7 @@
 """Requests that cannot be served: each answer names the field and the way out."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.amounts import AMOUNT_MAX, Unit
+from governor.ids import TierName
+from governor.tiers import Extra
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.metering import estimate_of
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
@@ -17,7 +20,7 @@ from runtime.model_gateway.wires.openai_chat_request import (
     TOOLS_MAX,
     parse_chat,
 )
-from tests.runtime.model_gateway.bench import CHAT, House, price, tier
+from tests.runtime.model_gateway.bench import CHAT, House, open_house, price, tier
 
 USER = {"role": "user", "content": "hi"}
 SOUND = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
@@ -42,7 +45,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
         ({"messages": [{**USER, "role": "r" * 33}]}, "messages.0.role", "short"),
         ({"messages": [{**USER, "content": 7}]}, "messages.0.content", "string"),
         ({"messages": [{**USER, "content": ["hi"]}]}, "messages.0.content", "object"),
-        ({"messages": [{**USER, "content": [SOUND]}]}, "messages.0.content", "input_audio"),
+        ({"messages": [{**USER, "content": [SOUND]}]}, "messages.0.content", "sound has a price"),
         ({"messages": [{**USER, "content": [FILE]}]}, "messages.0.content", "bounded"),
         ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "messages.0.content", "url"),
         ({"tools": {}}, "tools", "list"),
@@ -52,7 +55,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
         ({"n": CHOICES_MAX + 1}, "n", f"at most {CHOICES_MAX}"),
         ({"n": True}, "n", "whole number"),
         ({"max_tokens": 1.0}, "max_tokens", "whole number"),
-        ({"max_completion_tokens": -1}, "max_completion_tokens", "from 1"),
+        ({"max_completion_tokens": -2}, "max_completion_tokens", "from 1"),
         ({"audio": {"voice": "x"}}, "audio", "price"),
         ({"prediction": {"type": "content"}}, "prediction", "billed besides"),
         ({"web_search_options": {}}, "web_search_options", "bills"),
@@ -77,6 +80,35 @@ async def test_a_field_that_cannot_be_served_is_named(
     assert says in error["message"]
     assert house.requests == []
     assert house.ledger.records == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+async def test_no_limit_of_the_clients_leaves_the_tiers_own(house: House, name: str) -> None:
+    response = await house.chat(**{name: -1})
+
+    assert response.status_code == 200
+    assert house.sent["max_completion_tokens"] == 100
+    assert "max_tokens" not in house.sent
+
+
+@pytest.mark.anyio
+async def test_what_is_turned_off_costs_nothing_more(house: House) -> None:
+    response = await house.chat(enable_search=False, plugins=[], models=[], mcp_servers=[])
+
+    assert response.status_code == 200
+
+
+@pytest.mark.anyio
+async def test_sound_is_served_where_the_tier_says_so_and_not_where_its_window_is_known() -> None:
+    silent = replace(tier(), context_tokens_max=1_000)
+    hearing = replace(silent, name=TierName("ear"), extras=frozenset({Extra.AUDIO}))
+    async with open_house(tiers=(silent, hearing)) as house:
+        body = {"messages": [{**USER, "content": [SOUND]}]}
+        refused, served = await house.chat(**body), await house.chat(model="ear", **body)
+
+    assert (refused.status_code, served.status_code) == (400, 200)
+    assert "sound has a price" in refused.json()["error"]["message"]
 
 
 @pytest.mark.anyio

@@ -214,6 +214,20 @@ async def test_a_strategy_that_there_is_not_is_refused_with_those_there_are() ->
     assert "single, cascade, auction" in response.json()["error"]["message"]
 
 
+async def test_a_named_model_is_one_call_and_says_why_it_is_no_cascade() -> None:
+    async with rounds_house() as house:
+        named = await house.chat(model="low", headers=CASCADE)
+        rule = house.record.rule
+        single = await house.chat(model="low", headers={"Flyball-Strategy": "single"})
+        many = await house.chat(model="auto", headers=CASCADE, n=2)
+
+    assert (named.status_code, single.status_code, many.status_code) == (200, 200, 200)
+    assert named.json()["flyball"]["why"].endswith("; no cascade: only auto is answered in rounds")
+    assert "no cascade" in rule
+    assert "no cascade" not in single.json()["flyball"]["why"]
+    assert "no cascade: the request cannot be answered in rounds" in many.json()["flyball"]["why"]
+
+
 async def test_a_key_that_makes_a_request_repeatable_is_answered_in_one_call() -> None:
     async with rounds_house() as house:
         headers = {**CASCADE, "Idempotency-Key": "k1"}

@@ -31,6 +31,7 @@ from tests.model_upstream.upstream import (
     streaming,
 )
 from tests.runtime.model_gateway.bench import CHAT, TENANT, House, completion, open_house, tier
+from tool_gateway.upstreams import http1
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +187,25 @@ async def test_a_client_that_leaves_after_any_event_stops_the_provider_and_is_ch
         assert TEXT.truth.input_tokens + 2 * written < used <= house.record.estimate.of(COST)
     assert house.record.status is CallStatus.CANCELLED
     assert len(house.running) == 0
+
+
+async def test_a_client_that_leaves_with_the_whole_answer_has_had_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(front, "ATTEND_AFTER_SECONDS", 0)
+    monkeypatch.setattr(http1, "DRAIN_SECONDS_MAX", 30)
+    never = anyio.Event()
+    with anyio.fail_after(30):
+        async with house_and_upstream() as (house, upstream):
+            upstream.plays(streaming(TEXT.events, Stall(until=never)))
+            async with client(house, TEXT) as reader:
+                for event in TEXT.events:
+                    assert await reader.event() == event
+            await upstream.left.wait()
+            used, held = await house.ledger.spent()
+
+    assert (used, held) == (cost_of(TEXT.truth), 0)
+    assert house.record.status is CallStatus.OK
 
 
 @pytest.mark.requirement("model.stream-cut-at-ceiling")

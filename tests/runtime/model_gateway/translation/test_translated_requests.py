@@ -20,22 +20,27 @@ from tests.runtime.model_gateway.translation.conversations import (
 HI = [{"role": "user", "content": "hi"}]
 
 
+def _text(text: str) -> Fields:
+    return {"type": "text", "text": text}
+
+
 def to_messages(**fields: Any) -> Fields:
     return messages_request({"model": "m", "messages": HI, **fields}, output_tokens_max=100)
 
 
 def to_chat(**fields: Any) -> Fields:
-    return chat_request({"model": "m", "max_tokens": 7, "messages": HI, **fields})
+    asked = {"model": "m", "max_tokens": 7, "messages": HI, **fields}
+    return chat_request(asked, output_tokens_max=100)
 
 
 @pytest.mark.requirement("model.translation-keeps-what-both-say")
 @given(messages_requests())
 def test_what_both_wires_can_say_survives_the_way_there_and_back(asked: Fields) -> None:
-    once = chat_request(asked)
+    once = chat_request(asked, output_tokens_max=1)
     back = messages_request(once, output_tokens_max=1)
 
     assert back == asked
-    assert chat_request(back) == once
+    assert chat_request(back, output_tokens_max=1) == once
 
 
 def test_instructions_before_the_conversation_are_its_system_and_later_ones_keep_their_place() -> (
@@ -100,13 +105,19 @@ def test_arguments_that_are_no_object_are_told_as_they_are_and_come_back_so() ->
     told = to_messages(messages=asked)
 
     assert told["messages"][1]["content"][0]["input"] == {"unparsed_arguments": '{"at": '}
-    assert chat_request(told)["messages"] == asked
+    assert chat_request(told, output_tokens_max=1)["messages"] == asked
 
 
 def test_a_cap_that_chat_leaves_open_is_the_tiers_own() -> None:
     assert to_messages()["max_tokens"] == 100
     assert to_messages(max_tokens=5)["max_tokens"] == 5
     assert to_messages(max_completion_tokens=6, max_tokens=5)["max_tokens"] == 6
+
+
+def test_a_cap_that_messages_leaves_open_is_the_tiers_own() -> None:
+    assert to_chat(max_tokens=None)["max_completion_tokens"] == 100
+    open_ended = chat_request({"model": "m", "messages": HI}, output_tokens_max=100)
+    assert open_ended["max_completion_tokens"] == 100
 
 
 def test_a_failed_tool_is_told_to_chat_in_words() -> None:
@@ -117,6 +128,71 @@ def test_a_failed_tool_is_told_to_chat_in_words() -> None:
     assert told["messages"] == [
         {"role": "tool", "tool_call_id": "a", "content": "The tool failed: no such file"}
     ]
+
+
+def test_what_tools_show_follows_in_a_message_of_the_user() -> None:
+    url = "https://example.org/cat.png"
+    image = {"type": "image", "source": {"type": "url", "url": url}}
+    results = [
+        {"type": "tool_result", "tool_use_id": "a", "content": [_text("a cat"), image]},
+        {"type": "tool_result", "tool_use_id": "b", "content": "nothing"},
+    ]
+    told = to_chat(messages=[{"role": "user", "content": [*results, _text("and?")]}])["messages"]
+
+    assert [(one["role"], one.get("tool_call_id")) for one in told] == [
+        ("tool", "a"),
+        ("tool", "b"),
+        ("user", None),
+    ]
+    assert told[0]["content"][0] == _text("a cat")
+    assert told[1]["content"] == "nothing"
+    assert told[2]["content"] == [
+        _text("Shown by the tool call a:"),
+        {"type": "image_url", "image_url": {"url": url}},
+        _text("and?"),
+    ]
+
+
+def test_tools_that_would_be_searched_for_are_told_from_the_start() -> None:
+    found = {"type": "tool_reference", "tool_name": "look"}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [found]}
+    told = to_chat(
+        tools=[{"name": "look", "input_schema": {}, "defer_loading": True}],
+        messages=[{"role": "user", "content": [result]}],
+    )
+
+    assert [tool["function"]["name"] for tool in told["tools"]] == ["look"]
+    assert told["messages"][0]["content"] == "Found the tool look"
+
+
+def test_a_tool_that_names_itself_is_told_without_its_name() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": ""}}
+    told = to_messages(
+        messages=[
+            *HI,
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "name": "look", "tool_call_id": "a", "content": "one"},
+        ]
+    )
+
+    assert told["messages"][-1]["content"][0] == {
+        "type": "tool_result",
+        "tool_use_id": "a",
+        "content": [_text("one")],
+    }
+
+
+def test_a_conversation_in_which_nobody_says_anything_is_refused_for_that() -> None:
+    with pytest.raises(InvalidRequestError, match=r"say something") as refused:
+        to_messages(messages=[{"role": "user", "content": ""}])
+
+    assert refused.value.param == "messages"
+
+
+def test_what_is_turned_off_is_not_asked_for() -> None:
+    off = {"enable_search": False, "plugins": [], "models": [], "mcp_servers": []}
+
+    assert to_messages(**off) == to_messages()
 
 
 def test_thoughts_are_not_told_to_another_provider() -> None:
@@ -193,11 +269,6 @@ def test_what_messages_cannot_be_told_is_refused_by_name(param: str, fields: Fie
     assert str(refused.value).startswith(f"{param}: ")
 
 
-def image_result(where: str) -> Fields:
-    image = {"type": "image", "source": {"type": "url", "url": "https://example.org/cat.png"}}
-    return {where: [{"role": USER, "content": [{"type": "tool_result", "content": [image]}]}]}
-
-
 @pytest.mark.requirement("model.translation-refuses-by-name")
 @pytest.mark.parametrize(
     ("param", "fields"),
@@ -209,9 +280,7 @@ def image_result(where: str) -> Fields:
         ("context_management", {"context_management": {"edits": [{"type": "clear_tool_uses"}]}}),
         ("output_config.task_budget", {"output_config": {"task_budget": {}}}),
         ("tools.0", {"tools": [{"type": "web_search_20260209", "name": "web_search"}]}),
-        ("tools.0.defer_loading", {"tools": [{"name": "x", "defer_loading": True}]}),
         ("tool_choice", {"tools": [{"name": "x"}], "tool_choice": {"type": "some"}}),
-        ("messages.0.content", image_result("messages")),
         ("messages.0.content", {"messages": [{"role": USER, "content": [{"type": "odd"}]}]}),
         ("messages", {"messages": [*HI, {"role": "assistant", "content": "The answer is"}]}),
     ],

@@ -136,7 +136,7 @@ def test_a_refusal_in_a_stream_of_chat_ends_as_one() -> None:
 
 def test_a_call_that_is_gone_back_to_ends_the_stream_with_an_error() -> None:
     stream = MessagesStream()
-    stream.hear(chunk(call(0, "{", id="a", name="look")))
+    stream.hear(chunk(call(0, "{}", id="a", name="look")))
     stream.hear(chunk(call(1, "{", id="b", name="look")))
 
     back = stream.hear(chunk(call(0, "}")))
@@ -144,6 +144,56 @@ def test_a_call_that_is_gone_back_to_ends_the_stream_with_an_error() -> None:
     assert back.startswith(b"event: error\n")
     assert stream.hear(chunk({"content": "more"})) == b""
     assert stream.hear(b"data: [DONE]\n\n") == b""
+
+
+def calls_of(*deltas: dict[str, Any]) -> list[tuple[str, str, object]]:
+    """Return the calls that a client reads of a stream of chat, after looking at its order."""
+    events = heard(
+        MessagesStream(),
+        [*(chunk(delta) for delta in deltas), chunk({}, "tool_calls"), b"data: [DONE]\n\n"],
+    )
+    is_open = None
+    for event in events:
+        if event["type"] == "content_block_start":
+            assert is_open is None
+            is_open = event["index"]
+        elif event["type"].startswith("content_block"):
+            assert event["index"] == is_open
+            is_open = None if event["type"].endswith("stop") else is_open
+    content = message_from(events)["content"]
+    return [(block["id"], block["name"], block["input"]) for block in content]
+
+
+def unnumbered(delta: dict[str, Any]) -> dict[str, Any]:
+    [told] = delta["tool_calls"]
+    return {"tool_calls": [{name: value for name, value in told.items() if name != "index"}]}
+
+
+def test_calls_that_are_written_by_turns_follow_each_other() -> None:
+    begun = [call(0, "", id="a", name="look"), call(1, "", id="b", name="find")]
+    by_turns = [call(0, '{"x"'), call(1, '{"y":'), call(0, ":1}"), call(1, "2}")]
+
+    told = calls_of(*begun, *by_turns)
+
+    assert told == [("a", "look", {"x": 1}), ("b", "find", {"y": 2})]
+
+
+def test_calls_without_numbers_are_told_apart_by_their_ids() -> None:
+    first, second = call(0, '{"x":', id="a", name="look"), call(0, "{}", id="b", name="find")
+
+    told = calls_of(unnumbered(first), unnumbered(call(0, "1}")), unnumbered(second))
+
+    assert told == [("a", "look", {"x": 1}), ("b", "find", {})]
+
+
+def test_calls_that_all_have_one_number_are_told_apart_by_their_ids() -> None:
+    first, second = call(0, "{}", id="a", name="look"), call(0, '{"y":2}', id="b", name="look")
+
+    assert calls_of(first, second) == [("a", "look", {}), ("b", "look", {"y": 2})]
+
+
+def test_a_call_whose_name_comes_late_waits_for_it() -> None:
+    assert calls_of(call(0, "{}"), call(0, "", id="a", name="look")) == [("a", "look", {})]
 
 
 def test_an_error_in_a_stream_keeps_its_words() -> None:
