@@ -112,6 +112,30 @@ def test_what_the_dear_run_shows_is_never_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("eval.router")
+@pytest.mark.parametrize("renamed", [{}, {"calls": "callz"}, {"calls": "aaa", "cost": "bbb"}])
+def test_what_a_run_shows_goes_by_its_name_in_another_file(
+    tmp_path: Path, renamed: dict[str, str]
+) -> None:
+    other = told_by_the_run(150, seed=1)
+    for line in other:
+        run = line["features"]["low"]
+        line["features"] = {
+            "low": {"before": 7.0} | {renamed.get(key, key): run[key] for key in run}
+        }
+    tested = recorded(tmp_path, other, "test.jsonl")
+    train = table_of(recorded(tmp_path, told_by_the_run(200)), None)
+
+    test = table_of(tested, None, like=train)
+    foretold = stretch_of(train, test, seed=0).test
+
+    assert test.keys == train.keys == ("calls", "cost")
+    assert list(np.isfinite(test.seen[0])) == [key not in renamed for key in train.keys]
+    assert foretold.later_quality is not None
+    assert np.isfinite(foretold.later_quality).all()
+    if not renamed:
+        assert test.seen[0, 0] == other[0]["features"]["low"]["calls"]
+
+
 def test_the_same_file_is_measured_the_same_twice(tmp_path: Path) -> None:
     first = evaluated(tmp_path, told_by_text(90), labels=60, ablation=True)
     again = evaluated(tmp_path, told_by_text(90), labels=60, ablation=True)
