@@ -62,7 +62,7 @@ def routing_of(in_force: InForce, store: Store, *, seat: Seat, clock: Clock) -> 
     models = ModelsInForce(
         store.router_shelf,
         unpack=_unpack(),
-        terms=terms().online,
+        terms=lambda: terms().online,
         has_shadow=lambda: terms().has_shadow,
     )
     recorder = Recorder(store.router_log, signs=sessions.taken_signs)
