@@ -33,9 +33,11 @@ class FixedModel(KnownModel):
         return SimpleNamespace(tiers=self._forecasts)
 
 
-@pytest.mark.parametrize(("mode", "is_asked"), [("learned", True), ("rules", False), ("off", False)])
+@pytest.mark.parametrize(
+    ("mode", "is_asked"), [("learned", True), ("rules", False), ("off", False)]
+)
 async def test_a_model_foretells_only_where_it_also_chooses(
-    tmp_path: Path, mode: Any, is_asked: bool
+    tmp_path: Path, mode: Any, *, is_asked: bool
 ) -> None:
     config = Config().model_copy(update={"router": RouterTable(mode=mode)})
     async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
