@@ -12,7 +12,9 @@ from runtime.errors import RuntimeFaultError
 from runtime.evaluate.router.bandit_run import bandit_run
 from runtime.evaluate.router.evaluation import Wish, evaluate_router
 from runtime.evaluate.router.foretelling import stretch_of, table_of
-from runtime.evaluate.router.rows_file import OutcomesFileError, Recorded, read_outcomes
+from runtime.evaluate.router.rows_file import Recorded, read_outcomes
+from runtime.router.outcome_lines import OutcomesFileError
+from runtime.router.training import file_rows
 from runtime.settings import Settings
 from tests.runtime.evaluate.router_makers import told_by_nothing, told_by_text, told_by_the_run
 from tests.runtime.evaluate.test_eval_command import arguments_of
@@ -216,6 +218,8 @@ def test_any_outcomes_are_measured(tmp_path: Path, lines: list[dict[str, Any]]) 
         ({**LINE, "tiers": {"low": {"score": 2, "cost": 1}}}, "tiers.low.score: expected a number"),
         ({**LINE, "tiers": {"low": {"score": "1", "cost": 1}}}, "tiers.low.score: expected"),
         ({**LINE, "tiers": {"low": {"score": 1, "cost": -1}}}, "tiers.low.cost: expected dollars"),
+        ({**LINE, "tiers": {"low": {"score": 1, "cost": 1e300}}}, "tiers.low.cost: expected doll"),
+        ({**LINE, "tiers": {"low": {"score": 1, "cost": 5e-310}}}, "line 3: tiers.low.cost: exp"),
         ({**LINE, "tiers": {"low": {"score": 1}}}, "tiers.low.cost: expected dollars"),
         ('{"prompt": "x", "tiers": {"low": {"score": NaN, "cost": 1}}}', "tiers.low.score"),
         ('{"prompt": "x", "tiers": {"low": {"score": 1, "cost": 1e999}}}', "tiers.low.cost"),
@@ -228,8 +232,9 @@ def test_any_outcomes_are_measured(tmp_path: Path, lines: list[dict[str, Any]]) 
 def test_a_line_that_is_not_usable_is_named(tmp_path: Path, line: object, says: str) -> None:
     path = lines_of(tmp_path, LINE, LINE, line)
 
-    with pytest.raises(OutcomesFileError, match=says.replace(".", r"\.")):
-        read_outcomes(path)
+    for read in (read_outcomes, file_rows):
+        with pytest.raises(OutcomesFileError, match=says.replace(".", r"\.")):
+            read(path)
 
 
 def test_prompts_without_an_outcome_in_every_tier_are_left_out_and_counted(tmp_path: Path) -> None:
