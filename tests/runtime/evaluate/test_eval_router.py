@@ -12,6 +12,7 @@ from runtime.errors import RuntimeFaultError
 from runtime.evaluate.router.bandit_run import bandit_run
 from runtime.evaluate.router.evaluation import Wish, evaluate_router
 from runtime.evaluate.router.foretelling import stretch_of, table_of
+from runtime.evaluate.router.matched import Judged, matched_spend
 from runtime.evaluate.router.rows_file import Recorded, read_outcomes
 from runtime.router.outcome_lines import OutcomesFileError
 from runtime.router.training import file_rows
@@ -63,6 +64,28 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, name: str) -> None:
     assert all(
         entry["spend_ratio"] > 0.95 or entry["score"] > 0.9 for entry in shape["matched_spend"]
     )
+
+
+def test_of_few_prompts_a_budget_is_used_by_parts_of_calls_too(tmp_path: Path) -> None:
+    table = table_of(recorded(tmp_path, told_by_nothing(100)), None)
+    stretch = stretch_of(
+        table.of(np.arange(50)), table.of(np.arange(50, 100)), seed=0, sees_runs=False
+    )
+    judged = Judged(
+        stretches=(stretch,),
+        trials=(stretch.trials(),),
+        places=np.arange(50),
+        scores=stretch.test_scores,
+        costs=stretch.test_costs,
+    )
+    budgets = np.linspace(0.0015, 0.0075, 9).tolist()
+
+    found = matched_spend([judged], budgets, ablation=False, seed=0)["matched_spend"]
+
+    ratios = [entry["spend_ratio"] for entry in found]
+    assert min(ratios) > 0.98
+    assert max(ratios) < 1.005
+    assert stretch.step() == pytest.approx(0.009)
 
 
 @pytest.mark.requirement("eval.router-does-no-harm")
