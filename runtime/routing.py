@@ -42,7 +42,9 @@ class Routing:
     terms: Callable[[], RouterTerms]
 
     def foretell(self, text: str) -> Mapping[str, TierForecast] | None:
-        """Return what the incumbent expects of the tiers for a text; None without one."""
+        """Return what the incumbent expects of the tiers for a text; None where none chooses."""
+        if self.terms().mode is not RouterMode.LEARNED:
+            return None
         incumbent = self.models.now.incumbent
         return None if incumbent is None else incumbent.model.predict(text).tiers
 
@@ -60,7 +62,7 @@ def routing_of(in_force: InForce, store: Store, *, seat: Seat, clock: Clock) -> 
     models = ModelsInForce(
         store.router_shelf,
         unpack=_unpack(),
-        terms=terms().online,
+        terms=lambda: terms().online,
         has_shadow=lambda: terms().has_shadow,
     )
     recorder = Recorder(store.router_log, signs=sessions.taken_signs)

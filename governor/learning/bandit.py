@@ -141,23 +141,36 @@ class Bandit:
 
     def forget(self, arm: str, *, keep: float) -> None:
         """Leave only a part of what was learned of an arm, as when it is no longer true."""
-        at = self._place(arm)
-        self._age(at, keep)
+        at = self._names.get(arm)
+        if at is not None:
+            self._age(at, keep)
 
     def expected(self, context: Vector, arms: Sequence[str]) -> Expected:
-        """Return what `arms` are expected to earn; one that is not known is as the prior says."""
-        at = [self._place(arm) for arm in arms]
-        mean = self._theta[at] @ context
-        squares = (self._inverse[at] @ context) @ context
+        """Return what `arms` are expected to earn; one that is not known is as the prior says.
+
+        To be asked of an arm makes it no better known, and takes no place.
+        """
+        mean = np.full(len(arms), float(self._prior @ context) / self.terms.ridge)
+        squares = np.full(len(arms), float(context @ context) / self.terms.ridge)
+        known = [place for place, arm in enumerate(arms) if arm in self._names]
+        at = [self._names[arms[place]] for place in known]
+        if known:
+            mean[known] = self._theta[at] @ context
+            squares[known] = (self._inverse[at] @ context) @ context
         spread = self.terms.scatter * np.sqrt(np.maximum(squares, 0.0))
         return Expected(mean=mean, spread=spread)
 
     def _place(self, arm: str) -> int:
-        """Return where an arm is kept; it begins with nothing known."""
+        """Return where an arm is kept; it begins with nothing known.
+
+        Of as many as there can be, the one that was last heard of longest ago gives way: it goes
+        by a name that no tier has any more.
+        """
         found = self._names.get(arm)
         if found is not None:
             return found
-        assert len(self._names) < ARMS_MAX, "tiers are few"
+        if len(self._names) >= ARMS_MAX:
+            return self._replaced(arm)
         size = self.terms.dimensions
         self._names[arm] = len(self._names)
         inverse = np.eye(size) / self.terms.ridge
@@ -168,6 +181,17 @@ class Bandit:
         self._evidence.append(0.0)
         self._periods.append(0)
         return self._names[arm]
+
+    def _replaced(self, arm: str) -> int:
+        def standing(name: str) -> tuple[int, float]:
+            return self._periods[self._names[name]], self._evidence[self._names[name]]
+
+        at = self._names.pop(min(self._names, key=standing))
+        self._names[arm] = at
+        self._seen[at], self._earned[at] = 0.0, 0.0
+        self._evidence[at], self._periods[at] = 0.0, 0
+        self._invert(at)
+        return at
 
     def _age(self, at: int, keep: float) -> None:
         if keep < 1.0:

@@ -1,6 +1,7 @@
 """What money counts while it burns: more, the faster a budget is used up than its time passes."""
 
 _MULTIPLE_MAX = 64.0
+_STEERED_MAX = 1e6
 # With no window to keep pace with, money counts more from the last part of the budget on.
 _LAST_PART = 0.5
 
@@ -28,7 +29,8 @@ def multiple_of_burn(*, used: int, limit: int, window_ms: int | None, left_ms: i
 def paced(multiple: float, *, spent_per_hour: float, rate_per_hour: float, step: float) -> float:
     """Return the multiple that steers spending to a rate, one call after `multiple`.
 
-    Above the rate money counts more with each call, below it less.
+    Above the rate money counts more with each call; below it less again, but never less than
+    usual: what was not spent in a quiet hour is no reason to spend it in the next two minutes.
     """
     strayed = max(-1.0, min(1.0, spent_per_hour / rate_per_hour - 1.0))
-    return float(min(1e6, max(1e-6, multiple * (1.0 + step * strayed))))
+    return float(min(_STEERED_MAX, max(1.0, multiple * (1.0 + step * strayed))))

@@ -11,6 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from governor.amounts import AMOUNT_MAX, Unit
 from governor.budget import BudgetKind, Mode, Overdraft
 from governor.gate import When
+from governor.learning.bandit import ARMS_MAX
 from governor.loops import BREAKER, COUNT_MAX
 from governor.manifest import Pin
 from governor.puzzle import HOPS_MAX
@@ -427,7 +428,7 @@ class Config(Table):
             upstreams=[LOCAL, *(entry.name for entry in self.upstream)],
             providers=list(providers),
         )
-        tiers = {entry.name for entry in self.tier}
+        tiers = _tier_names(self.tier)
         for entry in self.tier:
             if entry.provider not in providers:
                 raise ValueError(f"tier {entry.name}: no [[provider]] is called {entry.provider!r}")
@@ -473,6 +474,14 @@ def _check_unique(**named: Sequence[str]) -> None:
         for number, name in enumerate(names)
         if name in names[:number]
     )
+
+
+def _tier_names(tiers: Sequence[Tier]) -> set[str]:
+    if len(tiers) > ARMS_MAX:
+        raise ValueError(
+            f"tier: {len(tiers)} are too many; `auto` chooses between at most {ARMS_MAX}"
+        )
+    return {entry.name for entry in tiers}
 
 
 def _refuse(faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:

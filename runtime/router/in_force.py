@@ -77,7 +77,12 @@ class ModelsInForce:
     """Follows what is put in force, in whichever process of whichever sidecar."""
 
     def __init__(
-        self, shelf: Shelf, *, unpack: Unpack, terms: OnlineTerms, has_shadow: Callable[[], bool]
+        self,
+        shelf: Shelf,
+        *,
+        unpack: Unpack,
+        terms: Callable[[], OnlineTerms],
+        has_shadow: Callable[[], bool],
     ) -> None:
         """Take where models are kept and how they are read; at first nothing is in force."""
         self._shelf = shelf
@@ -103,15 +108,17 @@ class ModelsInForce:
             known = self._now
             standing = await self._shelf.standing(known_learned=known.standing.learned_revision)
             if standing == known.standing:
-                return known
+                self._now = replace(known, learned=self._by_terms(known))
+                return self._now
             incumbent = await self._loaded(standing.incumbent, known)
             wanted = standing.candidate if self._has_shadow() else None
-            self._now = RouterInForce(
+            after = RouterInForce(
                 standing=replace(standing, learned=None),
                 incumbent=incumbent,
                 shadow=await self._loaded(wanted, known),
                 learned=self._learned(incumbent, standing),
             )
+            self._now = replace(after, learned=self._by_terms(after))
             return self._now
 
     async def loaded(self, version: str) -> Versioned | None:
@@ -144,11 +151,20 @@ class ModelsInForce:
         if is_same and standing.revision == self._now.standing.revision and not standing.learned:
             return before
         if standing.learned is None:
-            return nothing_learned(incumbent, self._terms)
+            return nothing_learned(incumbent, self._terms())
         try:
-            terms = bandit_terms(incumbent.model, self._terms)
+            terms = bandit_terms(incumbent.model, self._terms())
             return unpacked(standing.learned, terms=terms, model=incumbent.version)
         except LearnedFileError as error:
             telemetry.count_failure("router_learned")
             logger.warning("%s", error)
-            return nothing_learned(incumbent, self._terms)
+            return nothing_learned(incumbent, self._terms())
+
+    def _by_terms(self, known: RouterInForce) -> Learned | None:
+        """Return what was learned, forgotten from now on as the terms in force say."""
+        if known.incumbent is None or known.learned is None:
+            return known.learned
+        terms, bandit = bandit_terms(known.incumbent.model, self._terms()), known.learned.bandit
+        if terms == bandit.terms:
+            return known.learned
+        return replace(known.learned, bandit=Bandit(terms, bandit.arms))

@@ -1,5 +1,6 @@
 """A model gateway that answers in as many rounds as pay, each a call of the gateway below it."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,7 @@ from governor.ids import TurnId
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
-from runtime.model_gateway.answers import invalid_answer
+from runtime.model_gateway.answers import BAD_GATEWAY, invalid_answer, provider_answer
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.model_request import ModelRequest
@@ -19,8 +20,10 @@ from runtime.model_gateway.replaying import NamedOutlet
 from runtime.model_gateway.wires.wire import Wire
 from runtime.router.retelling import events_of
 from runtime.router.strategist import Query, Strategist
+from tool_gateway import telemetry
 from tool_gateway.identity import CallContext
 
+logger = logging.getLogger(__name__)
 ROUNDS_HEADER = "Flyball-Rounds"
 _OK = 200
 _NOT_KEPT = "no-store"
@@ -119,7 +122,7 @@ class InRounds:
             )
             answer = await self._strategist.answer(query, asker)
             if answer is not None:
-                return await _given(request, answer, outlet)
+                return await _given(request, wire, answer, outlet)
             context = asker.context
         return await self._gateway.run(
             request,
@@ -132,14 +135,29 @@ class InRounds:
         )
 
 
-async def _given(request: ModelRequest, answer: Answer, outlet: NamedOutlet) -> Answer | None:
+async def _given(
+    request: ModelRequest, wire: Wire, answer: Answer, outlet: NamedOutlet
+) -> Answer | None:
     """Return an answer, or relay it to a client that asked for a stream."""
     told = answer.flyball.get("strategy")
     count = len(told["rounds"]) if isinstance(told, dict) else 1
     named = answer.with_flyball({}, headers={ROUNDS_HEADER: str(count)})
     if not request.is_streamed or answer.status != _OK:
         return named
+    try:
+        # All of them before the first is sent: half a stream could not be taken back.
+        events = list(events_of(request, answer.content))
+    except Exception:
+        telemetry.count_failure("retelling")
+        logger.exception("an answer in rounds cannot be told as a stream")
+        fault = provider_answer(
+            wire,
+            BAD_GATEWAY,
+            "The provider's answer is none that can be streamed.",
+            code="provider_failed",
+        )
+        return fault.with_flyball(named.flyball, headers=named.headers)
     outlet.name(named.headers)
-    for event in events_of(request, answer.content):
+    for event in events:
         await outlet.relay(event)
     return None

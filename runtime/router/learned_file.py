@@ -115,7 +115,7 @@ def unpacked(content: bytes, *, terms: BanditTerms, model: str) -> Learned:
     if (file.form, file.model, file.dimensions) != (_FORM, model, terms.dimensions):
         raise LearnedFileError("what a bandit has learned is of another model; it begins anew")
     if len(file.arms) > ARMS_MAX:
-        raise LearnedFileError
+        raise LearnedFileError(f"a bandit has learned of more than {ARMS_MAX} tiers")
     arms = {arm.name: _sums(arm, terms.dimensions) for arm in file.arms}
     return Learned(
         model=model,

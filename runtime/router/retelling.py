@@ -40,7 +40,7 @@ def _chat(answer: Mapping[str, Any], *, with_usage: bool) -> Iterator[bytes]:
         return _data({**about, "choices": [choice], **usage})
 
     for choice in _objects(answer.get("choices")):
-        index, message = choice.get("index", 0), choice.get("message") or {}
+        index, message = choice.get("index", 0), _object(choice.get("message"))
         rest = {
             name: value
             for name, value in message.items()
@@ -59,7 +59,7 @@ def _chat(answer: Mapping[str, Any], *, with_usage: bool) -> Iterator[bytes]:
 
 
 def _messages(answer: Mapping[str, Any]) -> Iterator[bytes]:
-    usage = answer.get("usage") or {}
+    usage = _object(answer.get("usage"))
     begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
     begun["usage"] = {**usage, "output_tokens": 1 if usage.get("output_tokens") else 0}
     yield _event("message_start", {"message": begun})
@@ -141,6 +141,10 @@ def _data(value: Mapping[str, Any]) -> bytes:
 def _event(kind: str, said: Mapping[str, Any]) -> bytes:
     body = msgspec.json.encode({"type": kind, **said})
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -131,14 +131,16 @@ class Router:
             self._sessions.mark(ask.chain.session)
         features = self._reader.read(ask.text or ask.opening, state)
         now = self._in_force()
+        # Once for each call: to look at what was spent is what steers spending.
+        choice = self._choice_terms(ask, terms)
         chosen = (
             self._by_rules(ask, terms)
             if terms.mode is RouterMode.RULES or now.incumbent is None
-            else self._learned(ask, terms, now, now.incumbent, features)
+            else self._learned(ask, terms, choice, now, now.incumbent, features=features)
         )
         self._chosen += 1
         if now.shadow is not None and self._chosen % _SHADOWED_EACH == 1:
-            chosen = replace(chosen, shadow=self._shadow(ask, chosen, now.shadow, features, terms))
+            chosen = replace(chosen, shadow=self._shadow(ask, chosen, now.shadow, features, choice))
         self._keep(ask, chosen, features)
         return Routed(
             tier=ask.candidates[chosen.at].tier.name,
@@ -206,8 +208,10 @@ class Router:
         self,
         ask: RouteAsk,
         terms: RouterTerms,
+        choice: ChoiceTerms,
         now: RouterInForce,
         incumbent: Versioned,
+        *,
         features: Rows,
     ) -> _Chosen:
         forecast = incumbent.model.forecast(features)
@@ -225,7 +229,6 @@ class Router:
                 )
                 for one, mean, spread in zip(options, beyond.mean, beyond.spread, strict=True)
             )
-        choice = self._choice_terms(ask, terms)
         best = self._best(ask, options, choice)
         return self._drawn(
             ask,
@@ -298,11 +301,11 @@ class Router:
         chosen: _Chosen,
         shadow: Versioned,
         features: Rows,
-        terms: RouterTerms,
+        choice: ChoiceTerms,
     ) -> tuple[str, str]:
         """Return what a candidate would have taken, which changes nothing."""
         options = _options(ask, shadow.model.forecast(features))
-        best = self._best(ask, options, self._choice_terms(ask, terms))
+        best = self._best(ask, options, choice)
         would = options[best].tier
         telemetry.count_shadow(is_agreed=would == chosen.options[chosen.best].tier)
         return shadow.version, would

@@ -4,8 +4,10 @@ It stands above the gateway: each round is a call of the gateway's own, admitted
 recorded like any other. A request that a single call answers best is left to the gateway.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from governor.ids import CallId, TierName
 from governor.learning.averages import UsualTokens
@@ -29,6 +31,11 @@ from runtime.router.forecast import (
 from runtime.router.learned import Learned, Waiting
 from runtime.router.rounds import Asker, Round
 from runtime.router.strategy_terms import StrategyTerms
+from tool_gateway import telemetry
+
+logger = logging.getLogger(__name__)
+# Answers in rounds, as planned.
+_Answering = Callable[[], Awaitable[Answer | None]]
 
 AUTO = "auto"
 # Who lists a dear tier takes it to be worth its price on a usual query, and somewhat more.
@@ -71,6 +78,7 @@ class Strategist:
         self._forecaster: Forecaster = self._classes
         if foretell is not None:
             self._forecaster = FittedForecaster(foretell, self._classes)
+        self._is_failing = False
         self.learned = Learned()
 
     def may_take(self, wished: Strategy | None) -> bool:
@@ -82,11 +90,17 @@ class Strategist:
         strategy = query.wished or self._terms.strategy
         if strategy is Strategy.SINGLE or not _can_be_in_rounds(query):
             return None
-        found = self._forecaster.forecast(query.request, query.tiers, task_class=query.task_class)
-        value = self._value(found)
-        if strategy is Strategy.CASCADE:
-            return await self._cascade(query, asker, found, value)
-        return await self._auction(query, asker, found, value)
+        try:
+            answering = self._planned(strategy, query, asker)
+        except Exception:
+            # Whatever is wrong with what was learned, a call is answered as without it.
+            telemetry.count_failure("strategist")
+            if not self._is_failing:
+                logger.exception("rounds cannot be planned; single calls answer")
+            self._is_failing = True
+            return None
+        self._is_failing = False
+        return None if answering is None else await answering()
 
     def scored(self, call_id: CallId, score: float) -> None:
         """Learn the outcome of an answer; one that is not waited for tells nothing."""
@@ -94,9 +108,16 @@ class Strategist:
         if waiting is not None:
             self._classes.scored(waiting.tier_class, score)
 
-    async def _cascade(
+    def _planned(self, strategy: Strategy, query: Query, asker: Asker) -> _Answering | None:
+        found = self._forecaster.forecast(query.request, query.tiers, task_class=query.task_class)
+        value = self._value(found)
+        if strategy is Strategy.CASCADE:
+            return self._cascade(query, asker, found, value)
+        return self._auction(query, asker, found, value)
+
+    def _cascade(
         self, query: Query, asker: Asker, found: Sequence[Forecast], value: int
-    ) -> Answer | None:
+    ) -> _Answering | None:
         rungs = tuple(found[: self._terms.rungs_max])
         key = _class(query)
         plan = plan_for(
@@ -109,19 +130,25 @@ class Strategist:
         if query.wished is None and plan.strategy is Strategy.SINGLE:
             return None
         judge = next((one for one in found if one.tier.name == self._terms.judge), None)
-        climbed = await Cascade(
+        cascade = Cascade(
             asker,
             value_microusd=value,
             samples=self._terms.samples,
             judge=judge,
             mark=self._mark,
-        ).run(query.request, rungs)
+        )
+        return partial(self._climbed, cascade, query, rungs)
+
+    async def _climbed(
+        self, cascade: Cascade, query: Query, rungs: Sequence[Forecast]
+    ) -> Answer | None:
+        climbed = await cascade.run(query.request, rungs)
         self._note_cascade(query, climbed)
         return _told(Strategy.CASCADE, climbed.best, climbed.rounds, climbed.why)
 
-    async def _auction(
+    def _auction(
         self, query: Query, asker: Asker, found: Sequence[Forecast], value: int
-    ) -> Answer | None:
+    ) -> _Answering | None:
         auction = Auction(
             asker,
             self.learned,
@@ -133,12 +160,17 @@ class Strategist:
         calling = auction.is_called(query.request, found)
         if query.wished is None and not calling.is_worth_it:
             return None
+        return partial(self._sold, auction, query, found, calling.why)
+
+    async def _sold(
+        self, auction: Auction, query: Query, found: Sequence[Forecast], why: str
+    ) -> Answer | None:
         sold = await auction.run(query.request, found, task_class=query.task_class)
         if sold.best is None:
             # What was bid is charged and recorded; a single call answers, or is denied itself.
             return None
         self._note_auction(query, sold)
-        return _told(Strategy.AUCTION, sold.best, sold.rounds, f"{calling.why}; {sold.why}")
+        return _told(Strategy.AUCTION, sold.best, sold.rounds, f"{why}; {sold.why}")
 
     def _note_cascade(self, query: Query, climbed: Climbed) -> None:
         best = climbed.best

@@ -8,12 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from governor.learning.offpolicy import Estimate, Logged, on_policy
 from runtime.errors import RuntimeFaultError
 from runtime.router.off_policy import WEIGHT_MIN
+from runtime.router.outcome_lines import Line, read_lines
 from runtime.router.predictor import OutcomeRow, RouterModel
 from runtime.router.written import WrittenError, unpacked
 
@@ -22,27 +22,12 @@ HELD_OUT_SHARE = 0.3
 # An outcome of a tier that was taken seldom counts for those that were not tried, up to this.
 _INVERSE_MAX = 10.0
 _MICRO = 1_000_000
-_LINE_BYTES_MAX = 4 * 1024 * 1024
 _LINES_MAX = 1_000_000
 _HUNDRED = 100
 
 
 class TrainingError(RuntimeFaultError):
     """There is too little to train a router from."""
-
-
-class _FileTier(msgspec.Struct, frozen=True):
-    score: float
-    cost: float
-
-
-class _FileLine(msgspec.Struct, frozen=True):
-    id: str | int
-    prompt: str
-    tiers: dict[str, _FileTier]
-
-
-_decode = msgspec.json.Decoder(_FileLine).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,39 +85,25 @@ def file_rows(path: Path) -> FileRows:
     """Return what the outcomes in a file teach.
 
     Raises:
-        TrainingError: it cannot be read; the line is named.
+        OutcomesFileError: it cannot be read; the line is named.
     """
     rows: list[OutcomeRow] = []
     held_out: list[OutcomeRow] = []
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                if number > _LINES_MAX or len(line) > _LINE_BYTES_MAX:
-                    raise TrainingError(f"{path}:{number}: more than a file of outcomes may hold")
-                row, is_held_out = _file_row(line, place=f"{path}:{number}")
-                (held_out if is_held_out else rows).append(row)
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from error
+    for line in read_lines(path, lines_max=_LINES_MAX):
+        (held_out if _is_held_out(line) else rows).append(
+            OutcomeRow(
+                text=line.prompt,
+                scores=line.scores,
+                costs_microusd={name: cost * _MICRO for name, cost in line.costs.items()},
+            )
+        )
     return FileRows(rows=tuple(rows), held_out=tuple(held_out))
 
 
-def _file_row(line: bytes, *, place: str) -> tuple[OutcomeRow, bool]:
-    try:
-        read = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TrainingError(
-            f"{place}: {error}; expected "
-            '{"id", "prompt", "tiers": {NAME: {"score", "cost" in dollars}}}'
-        ) from error
-    digest = int.from_bytes(sha256(str(read.id).encode()).digest()[:4], "big")
-    row = OutcomeRow(
-        text=read.prompt,
-        scores={name: tier.score for name, tier in read.tiers.items()},
-        costs_microusd={name: tier.cost * _MICRO for name, tier in read.tiers.items()},
-    )
-    return row, digest % _HUNDRED < _HUNDRED * HELD_OUT_SHARE
+def _is_held_out(line: Line) -> bool:
+    """Tell by the id of a prompt, so that it is the same each time."""
+    digest = int.from_bytes(sha256(line.name.encode()).digest()[:4], "big")
+    return digest % _HUNDRED < _HUNDRED * HELD_OUT_SHARE
 
 
 def gain_on_file(

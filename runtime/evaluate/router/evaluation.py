@@ -166,7 +166,7 @@ class _Bench:
             prompts = [line.prompt for line in self.recorded.lines]
             train = train.of(labelled(prompts, self.wish.labels, seed=self.wish.seed).train)
         self.begun("learning")
-        test = table_of(tested, self.vectors, tiers=self.table.tiers)
+        test = table_of(tested, self.vectors, like=self.table)
         stretch = stretch_of(train, test, seed=self.wish.seed, shares=shares)
         return _judged([stretch], np.arange(len(test.rows)))
 

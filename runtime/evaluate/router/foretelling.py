@@ -1,6 +1,6 @@
 """What models foretell of rows: before a tier has run, and after the cheapest one has."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from governor.learning.linear import Matrix
 from governor.learning.tier_model import SHARES, Forecasts, Outcomes, learned_from
 from governor.retrieval.vectors import StaticVectors
 from runtime.evaluate.router.plans import View
-from runtime.evaluate.router.rows_file import Line, Recorded
+from runtime.evaluate.router.rows_file import Recorded
 from runtime.evaluate.router.spending import Stretch
 from runtime.evaluate.router.splits import Places
 from runtime.router.features import PromptReader
@@ -35,12 +35,14 @@ class Table:
     """Recorded outcomes as numbers, the tiers in the order of their mean cost.
 
     `seen` is what was seen of the cheapest tier's run, NaN where nothing was. It is kept apart
-    from `rows`, so that nothing that chooses before that run can look at it.
+    from `rows`, so that nothing that chooses before that run can look at it. `keys` say what its
+    columns are.
     """
 
     tiers: tuple[str, ...]
     rows: Rows
     widths: Widths
+    keys: tuple[str, ...]
     seen: Matrix
     scores: Matrix
     costs: Matrix
@@ -57,20 +59,23 @@ class Table:
 
 
 def table_of(
-    recorded: Recorded, vectors: StaticVectors | None, *, tiers: Sequence[str] | None = None
+    recorded: Recorded, vectors: StaticVectors | None, *, like: Table | None = None
 ) -> Table:
-    """Return the table of recorded outcomes, in the order of `tiers` where that is given."""
+    """Return the table of recorded outcomes, its columns those of `like` where that is given."""
     scores, costs = recorded.scores(), recorded.costs()
     order = np.lexsort((-scores.mean(axis=0), costs.mean(axis=0)))
-    if tiers is not None:
-        order = np.array([recorded.tiers.index(tier) for tier in tiers])
+    if like is not None:
+        order = np.array([recorded.tiers.index(tier) for tier in like.tiers])
     reader = PromptReader(vectors)
     tiers = tuple(recorded.tiers[at] for at in order)
+    runs = [line.features.get(tiers[0], {}) for line in recorded.lines]
+    keys = _keys(runs) if like is None else like.keys
     return Table(
         tiers=tiers,
         rows=np.stack([reader.read(line.prompt) for line in recorded.lines]),
         widths=reader.widths,
-        seen=_seen(recorded.lines, tiers[0]),
+        keys=keys,
+        seen=_seen(runs, keys),
         scores=scores[:, order],
         costs=costs[:, order],
     )
@@ -149,9 +154,11 @@ def _outcomes(table: Table) -> Outcomes:
     return Outcomes(scores=table.scores, costs=table.costs, weights=np.ones_like(table.scores))
 
 
-def _seen(lines: Sequence[Line], tier: str) -> Matrix:
-    """Return what was seen of a tier's run, a column for each thing that was."""
-    runs = [line.features.get(tier, {}) for line in lines]
-    keys = sorted({key for run in runs for key in run})[:_SEEN_MAX]
+def _keys(runs: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    return tuple(sorted({key for run in runs for key in run})[:_SEEN_MAX])
+
+
+def _seen(runs: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Matrix:
+    """Return what was seen of runs, a column for each key; NaN where it was not."""
     found = [[run.get(key, float("nan")) for key in keys] for run in runs]
-    return np.array(found).reshape(len(lines), len(keys))
+    return np.array(found).reshape(len(runs), len(keys))

@@ -100,11 +100,14 @@ def _of_each_plan(
 def _runs(judged: Sequence[Judged], budget: float, *, seed: int) -> list[Streamed]:
     rows = sum(len(one.scores) for one in judged)
     times = max(1, min(_STREAMS_MAX, _STREAMED_ROWS // rows))
-    found = []
+    count = times * len(judged)
+    found: list[Streamed] = []
     for one in judged:
         parts = list(zip(one.stretches, one.trials, strict=True))
         for time in range(times):
-            run = streamed(parts, budget, seed=seed + 1_000 * time)
+            # Evenly spread lots: few streams spend as much as many would on average.
+            lot = (len(found) + 0.5) / count
+            run = streamed(parts, budget, seed=seed + 1_000 * time, lot=lot)
             scores, costs = one.in_order(run.scores), one.in_order(run.costs)
             found.append(Streamed(scores=scores, costs=costs, plans=run.plans))
     return found

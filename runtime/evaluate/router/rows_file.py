@@ -1,39 +1,16 @@
-"""Reading recorded outcomes from JSON lines, with errors that name the line."""
+"""Recorded outcomes that are to be compared: prompts of which every tier's is known."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from governor.learning.linear import Matrix
-from runtime.errors import RuntimeFaultError
+from runtime.router.outcome_lines import Line, OutcomesFileError, read_lines
 
 LINES_MAX = 50_000
 TIERS_MAX = 32
-PROMPT_CHARS_MAX = 4_000_000
-_FEATURES_MAX = 64
-_SHOWN_CHARS = 60
-
-
-class OutcomesFileError(RuntimeFaultError):
-    """A file of outcomes is not usable; the message names the line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One prompt: what each tier made of it, and what could be seen of a tier once it had run."""
-
-    number: int
-    name: str
-    group: str
-    prompt: str
-    scores: Mapping[str, float]
-    costs: Mapping[str, float]
-    features: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +38,7 @@ def read_outcomes(path: Path, *, tiers: Sequence[str] | None = None) -> Recorded
     Raises:
         OutcomesFileError: the file cannot be read, or a line of it is not usable.
     """
-    lines = _lines(path)
+    lines = read_lines(path, lines_max=LINES_MAX)
     names = tiers or list(dict.fromkeys(name for line in lines for name in line.scores))
     if len(names) > TIERS_MAX:
         raise OutcomesFileError(f"{path}: {len(names)} tiers; at most {TIERS_MAX} are compared")
@@ -71,120 +48,3 @@ def read_outcomes(path: Path, *, tiers: Sequence[str] | None = None) -> Recorded
             f"{path}: no line has an outcome for all of the tiers {', '.join(names)}"[:500]
         )
     return Recorded(tiers=tuple(names), lines=whole, left_out=len(lines) - len(whole))
-
-
-def _lines(path: Path) -> list[Line]:
-    found: list[Line] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, text in enumerate(file, start=1):
-                if number > LINES_MAX:
-                    raise OutcomesFileError(
-                        f"{path}: more than {LINES_MAX} lines; evaluate a sample"
-                    )
-                if text.strip():
-                    found.append(_line(text, number, f"{path}, line {number}"))
-    except OSError as error:
-        raise OutcomesFileError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise OutcomesFileError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    if not found:
-        raise OutcomesFileError(f"{path}: is empty")
-    return found
-
-
-def _line(text: str, number: int, where: str) -> Line:
-    try:
-        fields = json.loads(text)
-    except ValueError as error:
-        raise OutcomesFileError(f"{where}: is not JSON: {error}") from error
-    except RecursionError as error:
-        raise OutcomesFileError(f"{where}: is nested too deeply") from error
-    if not isinstance(fields, dict):
-        raise OutcomesFileError(f"{where}: expected an object, got {_shown(text.strip())}")
-    prompt = fields.get("prompt")
-    if not isinstance(prompt, str) or len(prompt) > PROMPT_CHARS_MAX:
-        raise OutcomesFileError(
-            f"{where}: prompt: expected a text of at most {PROMPT_CHARS_MAX} characters"
-        )
-    outcomes = _outcomes(fields.get("tiers"), where)
-    return Line(
-        number=number,
-        name=_name(fields.get("id", str(number)), "id", where),
-        group=_name(fields.get("group", ""), "group", where),
-        # Halves of pairs can be written in JSON and in no encoding.
-        prompt=prompt.encode("utf-8", "replace").decode(),
-        scores={tier: score for tier, (score, _) in outcomes.items()},
-        costs={tier: cost for tier, (_, cost) in outcomes.items()},
-        features=_features(fields.get("features"), where),
-    )
-
-
-def _name(value: object, field: str, where: str) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise OutcomesFileError(f"{where}: {field}: expected a text")
-    return str(value)
-
-
-def _outcomes(tiers: object, where: str) -> dict[str, tuple[float, float]]:
-    if not isinstance(tiers, dict) or not tiers:
-        raise OutcomesFileError(
-            f'{where}: tiers: expected {{"NAME": {{"score": 0..1, "cost": dollars}}, …}}'
-        )
-    found = {}
-    for name, outcome in tiers.items():
-        if not isinstance(outcome, dict):
-            raise OutcomesFileError(f"{where}: tiers.{_shown(name)}: expected score and cost")
-        score = _number(outcome.get("score"))
-        cost = _number(outcome.get("cost"))
-        if score is None or not 0 <= score <= 1:
-            raise OutcomesFileError(
-                f"{where}: tiers.{_shown(name)}.score: expected a number from 0 to 1, "
-                f"got {_shown(outcome.get('score'))}"
-            )
-        if cost is None or cost < 0:
-            raise OutcomesFileError(
-                f"{where}: tiers.{_shown(name)}.cost: expected dollars, zero or more, "
-                f"got {_shown(outcome.get('cost'))}"
-            )
-        found[name] = (score, cost)
-    return found
-
-
-def _features(value: object, where: str) -> dict[str, dict[str, float]]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(seen, dict) for seen in value.values()):
-        raise OutcomesFileError(f"{where}: features: expected an object for each tier")
-    found: dict[str, dict[str, float]] = {}
-    for tier, seen in value.items():
-        if len(seen) > _FEATURES_MAX:
-            raise OutcomesFileError(f"{where}: features.{_shown(tier)}: more than {_FEATURES_MAX}")
-        found[tier] = {}
-        for key, content in seen.items():
-            number = _number(content)
-            if content is not None and number is None:
-                raise OutcomesFileError(
-                    f"{where}: features.{_shown(tier)}.{_shown(key)}: expected a number, "
-                    f"got {_shown(content)}"
-                )
-            if number is not None:
-                found[tier][key] = number
-    return found
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number; true counts as one, as in a column that says what was resolved."""
-    if not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if isfinite(number) else None
-
-
-def _shown(value: object) -> str:
-    return f"{value!r:.{_SHOWN_CHARS}}" if not isinstance(value, str) else value[:_SHOWN_CHARS]

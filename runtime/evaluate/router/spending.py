@@ -40,6 +40,12 @@ class Stretch:
         """Return what the tiers are on average in the training rows."""
         return Averages(scores=self.train_scores.mean(axis=0), costs=self.train_costs.mean(axis=0))
 
+    def step(self) -> float:
+        """Return what the next dearer tier costs more than the cheapest one; 0 if none does."""
+        costs = self.averages().costs
+        above = costs - costs.min()
+        return float(min(above[above > 0], default=0.0))
+
     def trials(self) -> list[Trial]:
         """Return the ways of choosing, tried on the training rows; the mixture first."""
         plans = [MIXTURE, *DIRECT, *(CASCADES if self.train.later_quality is not None else ())]
@@ -75,11 +81,17 @@ def budgets_of(costs: Matrix, scores: Matrix) -> list[float]:
 
 
 def streamed(
-    stretches: Sequence[tuple[Stretch, list[Trial]]], budget: float, *, seed: int
+    stretches: Sequence[tuple[Stretch, list[Trial]]], budget: float, *, seed: int, lot: float
 ) -> Streamed:
-    """Return what becomes of a stream when a prompt may cost `budget` on average."""
+    """Return what becomes of a stream when a prompt may cost `budget` on average.
+
+    What is left in the end is mostly a part of a dearer call. `lot`, a number from 0 to below 1,
+    is the part that is given beyond the budget to make it a whole one: over all lots, as much is
+    spent as the budget allows.
+    """
     total = sum(len(stretch.test_scores) for stretch, _ in stretches)
-    purse = Purse(left=budget * total * (1.0 - _RESERVE), calls_left=total)
+    beyond = lot * stretches[0][0].step()
+    purse = Purse(left=budget * total * (1.0 - _RESERVE) + beyond, calls_left=total)
     dice = np.random.default_rng(seed).random(total)
     scores: list[float] = []
     costs: list[float] = []

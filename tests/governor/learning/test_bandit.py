@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from governor.learning.bandit import (
+    ARMS_MAX,
     Bandit,
     BanditTerms,
     Lesson,
@@ -144,3 +145,27 @@ def test_thompson_shares_are_propensities() -> None:
 
     assert shares.sum() == pytest.approx(1.0)
     assert 0.6 < shares[0] < 0.9
+
+
+def test_to_be_asked_of_an_arm_takes_no_place() -> None:
+    bandit = Bandit(BanditTerms(dimensions=2, optimism=0.5))
+
+    found = bandit.expected(np.ones(2), [f"arm{number}" for number in range(2 * ARMS_MAX)])
+
+    assert not bandit.arms
+    assert found.mean.tolist() == [0.5] * (2 * ARMS_MAX)
+    assert found.spread == pytest.approx([bandit.terms.scatter * 2**0.5] * (2 * ARMS_MAX))
+
+
+def test_arms_of_old_names_give_way_to_new_ones() -> None:
+    bandit = Bandit(BanditTerms(dimensions=1))
+    for number in range(ARMS_MAX + 10):
+        lesson = Lesson(
+            arm=f"arm{number}", context=np.ones(1), reward=1.0, weight=1.0, period=1 + number
+        )
+        bandit.learn(lesson)
+
+    fresh = bandit.expected(np.ones(1), ["arm9", "arm10", "never"])
+
+    assert list(bandit.arms) == [f"arm{number}" for number in range(10, ARMS_MAX + 10)]
+    assert fresh.mean.tolist() == [0.0, 0.5, 0.0]

@@ -119,6 +119,14 @@ def test_money_counts_more_as_a_budget_burns_too_fast() -> None:
     assert multiple(100, 500) == multiple(200, None) == 64.0
 
 
+def test_a_quiet_time_makes_money_count_no_less_than_usual() -> None:
+    multiple = 1.0
+    for _ in range(500):
+        multiple = paced(multiple, spent_per_hour=0.0, rate_per_hour=100.0, step=0.05)
+
+    assert multiple == 1.0
+
+
 def test_spending_is_steered_to_its_rate() -> None:
     multiple = 1.0
     for _ in range(500):

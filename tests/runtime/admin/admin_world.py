@@ -171,7 +171,10 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
 def _router_desk(store: Store, clock: Clock) -> RouterDesk:
     """Return the desk of a router whose models are JSON of the qualities of tiers."""
     models = ModelsInForce(
-        store.router_shelf, unpack=known_unpack(), terms=TERMS.online, has_shadow=lambda: True
+        store.router_shelf,
+        unpack=known_unpack(),
+        terms=lambda: TERMS.online,
+        has_shadow=lambda: True,
     )
     return RouterDesk(
         store.router_log,

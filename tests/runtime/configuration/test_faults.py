@@ -307,6 +307,14 @@ def test_a_tier_of_an_unknown_provider_is_refused_by_both_names() -> None:
     assert said.endswith("tier low: no [[provider]] is called 'lap'")
 
 
+def test_more_tiers_than_can_be_learned_of_are_refused() -> None:
+    tier = '[[tier]]\nname = "t{}"\nprovider = "lab"\nmodel = "small"\n'
+
+    (said,) = refusal_of(PROVIDER + "".join(tier.format(number) for number in range(65)))
+
+    assert said.endswith("tier: 65 are too many; `auto` chooses between at most 64")
+
+
 def test_a_tier_rule_for_an_unknown_tier_is_refused_by_its_number() -> None:
     (said,) = refusal_of(TIER + '[[tier_rule]]\ntier = "low"\n[[tier_rule]]\ntier = "middling"\n')
 

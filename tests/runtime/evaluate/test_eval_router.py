@@ -12,7 +12,10 @@ from runtime.errors import RuntimeFaultError
 from runtime.evaluate.router.bandit_run import bandit_run
 from runtime.evaluate.router.evaluation import Wish, evaluate_router
 from runtime.evaluate.router.foretelling import stretch_of, table_of
-from runtime.evaluate.router.rows_file import OutcomesFileError, Recorded, read_outcomes
+from runtime.evaluate.router.matched import Judged, matched_spend
+from runtime.evaluate.router.rows_file import Recorded, read_outcomes
+from runtime.router.outcome_lines import OutcomesFileError
+from runtime.router.training import file_rows
 from runtime.settings import Settings
 from tests.runtime.evaluate.router_makers import told_by_nothing, told_by_text, told_by_the_run
 from tests.runtime.evaluate.test_eval_command import arguments_of
@@ -61,6 +64,28 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, name: str) -> None:
     assert all(
         entry["spend_ratio"] > 0.95 or entry["score"] > 0.9 for entry in shape["matched_spend"]
     )
+
+
+def test_of_few_prompts_a_budget_is_used_by_parts_of_calls_too(tmp_path: Path) -> None:
+    table = table_of(recorded(tmp_path, told_by_nothing(100)), None)
+    stretch = stretch_of(
+        table.of(np.arange(50)), table.of(np.arange(50, 100)), seed=0, sees_runs=False
+    )
+    judged = Judged(
+        stretches=(stretch,),
+        trials=(stretch.trials(),),
+        places=np.arange(50),
+        scores=stretch.test_scores,
+        costs=stretch.test_costs,
+    )
+    budgets = np.linspace(0.0015, 0.0075, 9).tolist()
+
+    found = matched_spend([judged], budgets, ablation=False, seed=0)["matched_spend"]
+
+    ratios = [entry["spend_ratio"] for entry in found]
+    assert min(ratios) > 0.98
+    assert max(ratios) < 1.005
+    assert stretch.step() == pytest.approx(0.009)
 
 
 @pytest.mark.requirement("eval.router-does-no-harm")
@@ -112,6 +137,30 @@ def test_what_the_dear_run_shows_is_never_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("eval.router")
+@pytest.mark.parametrize("renamed", [{}, {"calls": "callz"}, {"calls": "aaa", "cost": "bbb"}])
+def test_what_a_run_shows_goes_by_its_name_in_another_file(
+    tmp_path: Path, renamed: dict[str, str]
+) -> None:
+    other = told_by_the_run(150, seed=1)
+    for line in other:
+        run = line["features"]["low"]
+        line["features"] = {
+            "low": {"before": 7.0} | {renamed.get(key, key): run[key] for key in run}
+        }
+    tested = recorded(tmp_path, other, "test.jsonl")
+    train = table_of(recorded(tmp_path, told_by_the_run(200)), None)
+
+    test = table_of(tested, None, like=train)
+    foretold = stretch_of(train, test, seed=0).test
+
+    assert test.keys == train.keys == ("calls", "cost")
+    assert list(np.isfinite(test.seen[0])) == [key not in renamed for key in train.keys]
+    assert foretold.later_quality is not None
+    assert np.isfinite(foretold.later_quality).all()
+    if not renamed:
+        assert test.seen[0, 0] == other[0]["features"]["low"]["calls"]
+
+
 def test_the_same_file_is_measured_the_same_twice(tmp_path: Path) -> None:
     first = evaluated(tmp_path, told_by_text(90), labels=60, ablation=True)
     again = evaluated(tmp_path, told_by_text(90), labels=60, ablation=True)
@@ -192,6 +241,8 @@ def test_any_outcomes_are_measured(tmp_path: Path, lines: list[dict[str, Any]]) 
         ({**LINE, "tiers": {"low": {"score": 2, "cost": 1}}}, "tiers.low.score: expected a number"),
         ({**LINE, "tiers": {"low": {"score": "1", "cost": 1}}}, "tiers.low.score: expected"),
         ({**LINE, "tiers": {"low": {"score": 1, "cost": -1}}}, "tiers.low.cost: expected dollars"),
+        ({**LINE, "tiers": {"low": {"score": 1, "cost": 1e300}}}, "tiers.low.cost: expected doll"),
+        ({**LINE, "tiers": {"low": {"score": 1, "cost": 5e-310}}}, "line 3: tiers.low.cost: exp"),
         ({**LINE, "tiers": {"low": {"score": 1}}}, "tiers.low.cost: expected dollars"),
         ('{"prompt": "x", "tiers": {"low": {"score": NaN, "cost": 1}}}', "tiers.low.score"),
         ('{"prompt": "x", "tiers": {"low": {"score": 1, "cost": 1e999}}}', "tiers.low.cost"),
@@ -204,8 +255,9 @@ def test_any_outcomes_are_measured(tmp_path: Path, lines: list[dict[str, Any]]) 
 def test_a_line_that_is_not_usable_is_named(tmp_path: Path, line: object, says: str) -> None:
     path = lines_of(tmp_path, LINE, LINE, line)
 
-    with pytest.raises(OutcomesFileError, match=says.replace(".", r"\.")):
-        read_outcomes(path)
+    for read in (read_outcomes, file_rows):
+        with pytest.raises(OutcomesFileError, match=says.replace(".", r"\.")):
+            read(path)
 
 
 def test_prompts_without_an_outcome_in_every_tier_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -206,6 +206,35 @@ async def test_a_client_that_streams_gets_the_last_answer_as_one_stream() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("choices", "status"),
+    [
+        (b'[{"message":"eight"}]', 200),
+        (b'[{"message":[1],"logprobs":3},5,null]', 200),
+        (b'[{"message":{"content":[1,2],"tool_calls":[7]}}]', 200),
+        # Half of a surrogate pair can be read from JSON, and written to none.
+        (b'[{"message":{"content":"\\ud800"}}]', 502),
+    ],
+)
+async def test_an_odd_answer_is_told_as_a_stream_or_as_the_providers_fault(
+    choices: bytes, status: int
+) -> None:
+    async def odd(_: httpx.Request) -> httpx.Response:
+        usage = b'{"prompt_tokens":10,"completion_tokens":5}'
+        return httpx.Response(200, content=b'{"choices":%b,"usage":%b}' % (choices, usage))
+
+    async with rounds_house() as house:
+        house.handler = odd
+        response = await house.chat(model="auto", headers=CASCADE, stream=True)
+
+    assert response.status_code == status
+    if status == 200:
+        assert response.text.endswith("data: [DONE]\n\n")
+    else:
+        assert response.json()["error"]["code"] == "provider_failed"
+        assert response.json()["flyball"]["strategy"]["rounds"]
+
+
 async def test_a_strategy_that_there_is_not_is_refused_with_those_there_are() -> None:
     async with rounds_house() as house:
         response = await house.chat(model="auto", headers={"Flyball-Strategy": "lottery"})

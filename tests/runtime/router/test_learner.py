@@ -71,7 +71,7 @@ class Learning:
 
 def learning(store: Store, *, terms: OnlineTerms = TERMS.online) -> Learning:
     models = ModelsInForce(
-        store.router_shelf, unpack=known_unpack(), terms=terms, has_shadow=lambda: True
+        store.router_shelf, unpack=known_unpack(), terms=lambda: terms, has_shadow=lambda: True
     )
     learner = Learner(
         store.router_log, store.router_shelf, models, clock=SystemClock(), terms=lambda: terms
@@ -134,6 +134,29 @@ async def test_what_was_learned_is_known_after_a_restart_and_to_others(made: Lea
     await other.models.refresh()
 
     assert other.beyond() == pytest.approx(made.beyond())
+
+
+async def test_another_half_life_holds_from_the_next_look_on(made: Learning) -> None:
+    terms = TERMS.online
+    models = ModelsInForce(
+        made.store.router_shelf,
+        unpack=known_unpack(),
+        terms=lambda: terms,
+        has_shadow=lambda: True,
+    )
+    await made.promote()
+    await made.rate("1", 0.0)
+    await made.learner.learn()
+    before = await models.refresh()
+
+    terms = replace(terms, half_life_hours=1.0)
+    after = await models.refresh()
+
+    assert before.learned is not None
+    assert after.learned is not None
+    assert before.learned.bandit.terms.keep == TERMS.online.keep
+    assert after.learned.bandit.terms.keep == 0.5
+    assert after.learned.bandit.evidence("high") == before.learned.bandit.evidence("high") > 0
 
 
 async def test_of_two_that_learn_at_once_one_is_believed(made: Learning) -> None:

@@ -56,6 +56,19 @@ async def test_the_better_tier_is_taken_where_it_is_worth_its_price() -> None:
     assert alike.tier == "low"
 
 
+async def test_a_shadow_does_not_change_what_money_counts() -> None:
+    terms = replace(TERMS, objective=Objective.RATE, rate_microusd_per_hour=1.0, explore_share=0.0)
+    prices = []
+    for shadow in (None, STRONG):
+        made = bench(STRONG, terms=terms, shadow=shadow)
+        made.router._spending.note(10_000_000, at_ms=1_000)
+        for number in range(50):
+            await made.router.route(ask(number))
+        prices.append([one.price for one in await made.choices()])
+
+    assert prices[0] == prices[1]
+
+
 async def test_money_counts_more_as_a_budget_burns() -> None:
     burnt = Purse(
         limit_microusd=1_000_000,
@@ -130,6 +143,31 @@ async def test_a_rate_of_spending_is_kept_to() -> None:
 
     # Always the strong tier would be 60,000 an hour, always the weak one 6,000.
     assert spent / 8 == pytest.approx(20_000, rel=0.25)
+
+
+@pytest.mark.parametrize("quiet_calls", [0, 400])
+async def test_a_quiet_hour_is_not_made_up_for_at_once(quiet_calls: int) -> None:
+    hourly = 2_000_000.0
+    rate = replace(
+        NO_EXPLORING,
+        objective=Objective.RATE,
+        rate_microusd_per_hour=hourly,
+        answer_microusd=10_000.0,
+    )
+    made, now_ms, spent = bench(STRONG, terms=rate), 0, 0
+    for number in range(quiet_calls):
+        now_ms += 9_000
+        await routed(made, number, now_ms=now_ms)
+        made.router._spending.note(1, at_ms=now_ms)
+    for number in range(1_200):  # five each second, for four minutes
+        now_ms += 200
+        tier = (await routed(made, 1_000 + number, now_ms=now_ms)).tier
+        cost = {"low": 100, "high": 1_000}[tier]
+        made.router._spending.note(cost, at_ms=now_ms)
+        spent += cost
+
+    # Spending is averaged over ten minutes more than those four, and steered with some delay.
+    assert spent < 1.3 * hourly / 60 * 14
 
 
 async def test_what_the_bandit_learned_corrects_the_model() -> None:

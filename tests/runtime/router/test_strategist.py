@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import pytest
@@ -47,6 +47,25 @@ def query(
 
 def by_tier(**replies: Reply) -> Callable[[ModelRequest], Reply]:
     return lambda asked: replies[asked.model]
+
+
+@pytest.mark.parametrize("wished", [Strategy.CASCADE, Strategy.AUCTION])
+async def test_a_forecast_that_fails_leaves_the_answer_to_a_single_call(
+    wished: Strategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: str) -> NoReturn:
+        raise ValueError("the features are not those that the model has learned")
+
+    asker = ScriptedAsker(lambda _: Reply())
+    failing = Strategist(RICH, usual=UsualTokens(), mark=lambda _: "mark", foretell=fails)
+    with anyio.fail_after(30):
+        found = [await failing.answer(query(request(), wished=wished), asker) for _ in range(3)]
+
+    assert found == [None, None, None]
+    assert asker.rounds == []
+    assert [record.message for record in caplog.records] == [
+        "rounds cannot be planned; single calls answer"
+    ]
 
 
 async def answered(
