@@ -271,7 +271,8 @@ def _check_shapes(
         if arrays[name].shape != shape:
             raise ValueError(f"array {name} has the shape {arrays[name].shape}, not {shape}")
     axes = arrays["quality_axes"].shape[1]
-    if arrays["doubts"].shape[1:] != (axes, axes):
+    seen = arrays["doubts"].shape[-1]
+    if seen > axes or arrays["doubts"].shape[1:] != (seen, seen):
         raise ValueError("its doubts do not go with its axes")
     evidences = range(len(arrays["doubts"]))
     if len(doubt_of) != tiers or not all(at in evidences for at in doubt_of):

@@ -7,6 +7,7 @@ import numpy as np
 
 from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
+from governor.learning.one_row import OneRow
 from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 from governor.retrieval.vectors import StaticVectors
 from runtime.router.features import NO_STATE, PromptReader, SessionState
@@ -72,6 +73,7 @@ class RouterModel:
         self.tiers = tuple(tiers)
         self.fitted_rows = fitted_rows
         self.learned = learned
+        self._one_row = OneRow(learned)
         self._reader = PromptReader(vectors)
         assert self._reader.widths == learned.scaling.widths, "learned with other features"
 
@@ -87,16 +89,19 @@ class RouterModel:
         """
         if features.shape != (self._reader.widths.total,):
             raise ValueError("the features are not those that the model has learned")
-        found, context = self.learned.forecast_of(features)
+        found = self._one_row.forecast(features)
+        of_each = zip(
+            self.tiers,
+            found.quality.tolist(),
+            found.quality_sd.tolist(),
+            found.cost.tolist(),
+            strict=True,
+        )
         tiers = {
-            tier: TierForecast(
-                quality=float(found.quality[0, at]),
-                quality_sd=float(found.quality_sd[0, at]),
-                cost_microusd=float(found.cost[0, at]),
-            )
-            for at, tier in enumerate(self.tiers)
+            tier: TierForecast(quality=quality, quality_sd=doubt, cost_microusd=cost)
+            for tier, quality, doubt, cost in of_each
         }
-        return Forecast(tiers=tiers, context=context)
+        return Forecast(tiers=tiers, context=found.context)
 
 
 def fit(
