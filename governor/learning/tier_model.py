@@ -14,6 +14,7 @@ import numpy as np
 
 from governor.errors import TooFewOutcomesError
 from governor.learning.blocks import BlockScaling, Shares, Widths, block_scaling_of
+from governor.learning.calibration import Calibration, calibration_of
 from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
 from governor.learning.smoothing import ROWS_MIN, Smoothings, errors_of_each, gap_errors
@@ -56,8 +57,9 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecasts:
-    """What is expected of each row in each tier."""
+    """What is expected of each row in each tier; `raw` is the quality before calibration."""
 
+    raw: Matrix
     quality: Matrix
     quality_sd: Matrix
     cost: Matrix
@@ -79,6 +81,7 @@ class TierModel:
     doubts: Rows
     doubt_of: tuple[int, ...]
     scatter: Matrix
+    calibration: Calibration
 
     def forecasts(self, rows: Rows) -> Forecasts:
         """Return what is expected of rows of features."""
@@ -87,22 +90,22 @@ class TierModel:
         )
 
     def _forecasts(self, spanned: Rows, cost_spanned: Rows) -> Forecasts:
+        raw = within(self.quality.values(spanned), self.bounds)
         return Forecasts(
-            quality=self.quality_from(self.quality.values(spanned)),
+            raw=raw,
+            quality=self.calibration.quality(raw),
             quality_sd=self.doubt(spanned),
             cost=self.cost_from(self.cost.values(cost_spanned)),
         )
 
     def quality_from(self, values: Matrix) -> Matrix:
-        """Return values of the quality's surface as qualities that there are."""
-        found: Matrix = np.minimum(np.maximum(values, self.bounds[0]), self.bounds[1])
-        return found
+        """Return values of the quality's surface as the qualities that they come to."""
+        return self.calibration.quality(within(values, self.bounds))
 
     def cost_from(self, logs: Matrix) -> Matrix:
         """Return values of the cost's surface as costs that there are."""
         costs = np.exp(np.minimum(logs, _LOG_MAX))
-        found: Matrix = np.minimum(np.maximum(costs, self.cost_bounds[0]), self.cost_bounds[1])
-        return found
+        return within(costs, self.cost_bounds)
 
     def doubt(self, spanned: Rows) -> Matrix:
         """Return how far the expectations may be off, as of a Gaussian process.
@@ -164,6 +167,9 @@ def learned_from(
     bounds = np.stack([np.nanmin(scores, axis=0), np.nanmax(scores, axis=0)])
     cost_bounds = np.stack([np.nanmin(costs, axis=0), np.nanmax(costs, axis=0)])
     surface = quality.surface
+    raw = within(quality.left_out, bounds)
+    expected = within(expected * lifted, cost_bounds)
+    calibration = calibration_of(raw, expected, scores, costs, weights, seed=seed)
     doubting = Smoothings(quality.spanned[:, :_DOUBT_AXES_MAX].astype(np.float64), scores, weights)
     model = TierModel(
         scaling=scaling,
@@ -174,13 +180,21 @@ def learned_from(
         doubts=np.stack(doubting.doubts(surface.strength)).astype(np.float32, order="C"),
         doubt_of=doubting.problem_of,
         scatter=np.sqrt(np.nanmean((scores - quality.left_out) ** 2, axis=0)),
+        calibration=calibration,
     )
     left_out = Forecasts(
-        quality=np.clip(quality.left_out, *bounds),
+        raw=raw,
+        quality=calibration.quality(raw),
         quality_sd=model.doubt(quality.spanned),
-        cost=np.clip(expected * lifted, *cost_bounds),
+        cost=expected,
     )
     return Learned(model=model, left_out=left_out)
+
+
+def within(values: Matrix, bounds: Matrix) -> Matrix:
+    """Return values between a lowest and a highest for each tier."""
+    found: Matrix = np.minimum(np.maximum(values, bounds[0]), bounds[1])
+    return found
 
 
 def _logs(costs: Matrix) -> Matrix:

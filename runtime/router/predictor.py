@@ -56,6 +56,14 @@ class Forecast:
     context: Matrix
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierInterval:
+    """Between what the score of one answer, and its cost, lie nine times in ten."""
+
+    score: tuple[float, float]
+    cost_microusd: tuple[float, float]
+
+
 class RouterModel:
     """A fitted router: forecasts for any text, without fitting anew."""
 
@@ -102,6 +110,23 @@ class RouterModel:
             for tier, quality, doubt, cost in of_each
         }
         return Forecast(tiers=tiers, context=found.context)
+
+    def intervals(self, forecast: Forecast) -> Mapping[str, TierInterval]:
+        """Return how far single answers lie from what is forecast."""
+        found = {}
+        calibration = self.learned.calibration
+        of_tiers = [forecast.tiers[tier] for tier in self.tiers]
+        low, high = calibration.within(np.array([one.quality for one in of_tiers]))
+        for at, tier in enumerate(self.tiers):
+            cost = of_tiers[at].cost_microusd
+            found[tier] = TierInterval(
+                score=(float(low[at]), float(high[at])),
+                cost_microusd=(
+                    cost * float(calibration.cost_low[at]),
+                    cost * float(calibration.cost_high[at]),
+                ),
+            )
+        return found
 
 
 def fit(

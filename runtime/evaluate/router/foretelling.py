@@ -10,6 +10,7 @@ from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
 from governor.learning.tier_model import SHARES, Forecasts, Outcomes, learned_from
 from governor.retrieval.vectors import StaticVectors
+from runtime.evaluate.router.certainty import claimed
 from runtime.evaluate.router.plans import View
 from runtime.evaluate.router.rows_file import Line, Recorded
 from runtime.evaluate.router.spending import Stretch
@@ -97,6 +98,7 @@ def stretch_of(
         test=_view(now, foretold.of(test)),
         test_scores=test.scores,
         test_costs=test.costs,
+        claimed=claimed(before.model, now),
     )
 
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from governor.learning.blocks import Shares, Widths
+from governor.learning.likeness import Rows
 from governor.learning.one_row import OneRow
 from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 
 WIDTHS = Widths(meaning=6, words=12, form=4, state=2)
 
 
-def rows(count: int, *, seed: int) -> "np.typing.NDArray[np.float32]":
+def rows(count: int, *, seed: int) -> Rows:
     chance = np.random.default_rng(seed)
     found = chance.standard_normal((count, WIDTHS.total))
     words = found[:, WIDTHS.of_words]

@@ -18,7 +18,15 @@ from tests.runtime.evaluate.router_makers import told_by_nothing, told_by_text, 
 from tests.runtime.evaluate.test_eval_command import arguments_of
 from tests.runtime.evaluate.test_tools_files import lines_of
 
-KEYS = {"apgr", "cpt50", "cpt80", "apgr_unseen_groups", "matched_spend", "do_no_harm_pp"}
+KEYS = {
+    "certainty",
+    "apgr",
+    "cpt50",
+    "cpt80",
+    "apgr_unseen_groups",
+    "matched_spend",
+    "do_no_harm_pp",
+}
 LINE = told_by_text(1)[0]
 
 
