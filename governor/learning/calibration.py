@@ -1,14 +1,16 @@
-"""How far forecasts can be taken at their word: mapped onto what came true, with intervals.
+"""How far forecasts can be taken at their word: scaled to what came true, with intervals.
 
-All of it is learned from forecasts of rows that had no part in them. Calibration maps a forecast
-monotonely onto the mean of what rows with such forecasts came to (isotonic regression, over bins
-that are filled alike), and only where that foretells the half of the rows that it was not learned
-from better than the forecast itself. Intervals are conformal: of rows like those that were learned
-from, at least the stated share falls within, whatever the forecasts are like.
+All of it is learned from forecasts of rows that had no part in them. A forecast is taken apart
+into what is common to all tiers, whether a prompt is hard, and what tells the tiers apart; each is
+scaled by the slope at which it came true (Platt's calibration, for means), where that foretells
+rows that the slope was not learned from surely better. So the order of prompts by what a dearer
+tier gains stays as it is: a map for each tier alone would mend each forecast and spoil their
+differences. Intervals are conformal: of rows like those that were learned from at least the stated
+share falls within, whatever the forecasts are like.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,24 +18,30 @@ import numpy.typing as npt
 from governor.learning.linear import Matrix
 
 COVERAGE = 0.9
-KNOTS = 10
+ERROR_BINS = 10
 BINS = 5
 # A bin of fewer rows says nothing of nine in ten.
 _BIN_ROWS_MIN = 40
+_SLOPE_ROWS_MIN = 80
+# Slopes beyond that are noise.
+_SLOPE_MIN, _SLOPE_MAX = 0.3, 3.0
+_TINY = 1e-12
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A row for each tier: what a forecast comes to at `knots`, and how far outcomes lie about it.
+    """What forecasts come to, and how far outcomes lie about them; a row for each tier.
 
-    `edges` part forecasts into bins; of each bin `low` and `high` enclose the scores. The costs
-    lie between `cost_low` and `cost_high` times what is expected.
+    `slopes` scale what is common to all tiers and what tells them apart, both counted from
+    `centers`. `edges` part forecasts into bins; of each bin `low` and `high` enclose the scores.
+    The costs lie between `cost_low` and `cost_high` times what is expected.
     """
 
-    knots: Matrix
-    values: Matrix
+    slopes: Matrix
+    centers: Matrix
+    bounds: Matrix
     edges: Matrix
     low: Matrix
     high: Matrix
@@ -42,10 +50,15 @@ class Calibration:
 
     def quality(self, raw: Matrix) -> Matrix:
         """Return forecasts of every tier, a column each, as what they come to."""
-        found = np.empty_like(raw)
-        for tier in range(raw.shape[-1]):
-            found[..., tier] = np.interp(raw[..., tier], self.knots[tier], self.values[tier])
-        return found
+        off = raw - self.centers
+        common = off.sum(axis=-1, keepdims=True) / off.shape[-1]
+        found = self.centers + self.slopes[1] * off + (self.slopes[0] - self.slopes[1]) * common
+        # All tiers are moved together into what there is: their differences are kept.
+        most, least = float(self.bounds[1].max()), float(self.bounds[0].min())
+        found -= np.maximum(found.max(axis=-1, keepdims=True) - most, 0.0)
+        found += np.maximum(least - found.min(axis=-1, keepdims=True), 0.0)
+        held: Matrix = np.minimum(np.maximum(found, self.bounds[0]), self.bounds[1])
+        return held
 
     def within(self, quality: Matrix) -> tuple[Matrix, Matrix]:
         """Return between what a single score lies, given the calibrated forecasts."""
@@ -56,28 +69,47 @@ class Calibration:
         return low, high
 
 
-def calibration_of(
-    quality: Matrix, cost: Matrix, scores: Matrix, costs: Matrix, weights: Matrix, *, seed: int
-) -> Calibration:
-    """Return the calibration of forecasts of rows unseen; NaN stands where no outcome is known."""
-    halves = np.random.default_rng(seed).random(len(quality)) < 0.5  # noqa: PLR2004
-    tiers = range(quality.shape[1])
-    maps = [
-        _map_of(quality[known, t], scores[known, t], weights[known, t], halves[known])
-        for t in tiers
-        for known in [~np.isnan(scores[:, t])]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """Forecasts of rows that had no part in them, and what came true; NaN where it is not known."""
+
+    quality: Matrix
+    cost: Matrix
+    scores: Matrix
+    costs: Matrix
+    weights: Matrix
+
+
+def calibration_of(unseen: Unseen, bounds: Matrix, *, seed: int) -> Calibration:
+    """Return the calibration of forecasts, scores being within `bounds`."""
+    scores, weights = unseen.scores, unseen.weights
+    known = ~np.isnan(scores)
+    tiers = range(scores.shape[1])
+    slopes = _slopes_of(unseen, seed=seed)
+    rough = Calibration(
+        slopes=slopes,
+        centers=unseen.quality.mean(axis=0),
+        bounds=bounds,
+        edges=np.zeros((0, 0)),
+        low=bounds,
+        high=bounds,
+        cost_low=np.zeros(0),
+        cost_high=np.zeros(0),
+    )
+    said = rough.quality(unseen.quality)
+    bins = [
+        _bins_of(said[at, tier], scores[at, tier], weights[at, tier])
+        for tier in tiers
+        for at in [known[:, tier]]
     ]
-    knots, values = np.stack([m[0] for m in maps]), np.stack([m[1] for m in maps])
-    bins, ratios = [], []
-    for t in tiers:
-        known = ~np.isnan(scores[:, t])
-        said = np.interp(quality[known, t], knots[t], values[t])
-        bins.append(_bins_of(said, scores[known, t], weights[known, t]))
-        paid = ~np.isnan(costs[:, t]) & (cost[:, t] > 0)
-        ratios.append(_enclosing(costs[paid, t] / cost[paid, t], weights[paid, t]))
-    return Calibration(
-        knots=knots,
-        values=values,
+    is_paid = ~np.isnan(unseen.costs) & (unseen.cost > 0)
+    ratios = [
+        _enclosing(unseen.costs[at, tier] / unseen.cost[at, tier], weights[at, tier])
+        for tier in tiers
+        for at in [is_paid[:, tier]]
+    ]
+    return replace(
+        rough,
         edges=np.stack([each[0] for each in bins]),
         low=np.stack([each[1] for each in bins]),
         high=np.stack([each[2] for each in bins]),
@@ -86,50 +118,37 @@ def calibration_of(
     )
 
 
-def _map_of(said: Matrix, true: Matrix, weights: Matrix, halves: Mask) -> tuple[Matrix, Matrix]:
-    """Return knots and values; those that change nothing where no more is surely gained."""
-    ends = np.linspace(float(said.min()), float(said.max()), KNOTS)
+def _slopes_of(unseen: Unseen, *, seed: int) -> Matrix:
+    """Return what scales the common part and the differences: one where no more is gained."""
+    is_whole = ~np.isnan(unseen.scores).any(axis=1)
+    if int(is_whole.sum()) < _SLOPE_ROWS_MIN:
+        return np.ones(2)
+    said = unseen.quality[is_whole] - unseen.quality.mean(axis=0)
+    true = unseen.scores[is_whole] - unseen.scores[is_whole].mean(axis=0)
+    common, came = said.mean(axis=1, keepdims=True), true.mean(axis=1, keepdims=True)
+    chance = np.random.default_rng(seed).random(len(said))
+    halves: Mask = chance < np.median(chance)
+    parts = ((common, came), (said - common, true - came))
+    return np.array([_slope_of(one, other, halves) for one, other in parts])
+
+
+def _slope_of(said: Matrix, true: Matrix, halves: Mask) -> float:
+    """Return the slope at which forecasts came true."""
     gains = np.zeros(len(said))
     for half in (halves, ~halves):
-        if min(half.sum(), (~half).sum()) < _BIN_ROWS_MIN:
-            return ends, ends
-        knots, values = _isotonic(said[half], true[half], weights[half])
+        slope = _slope(said[half], true[half])
         other = ~half
-        mapped = np.interp(said[other], knots, values)
-        gains[other] = (said[other] - true[other]) ** 2 - (mapped - true[other]) ** 2
-    gains *= weights / weights.mean()
+        plain, scaled = said[other] - true[other], slope * said[other] - true[other]
+        gains[other] = (plain**2).sum(axis=1) - (scaled**2).sum(axis=1)
     if gains.mean() <= gains.std() / len(gains) ** 0.5:
-        return ends, ends
-    return _isotonic(said, true, weights)
+        return 1.0
+    return _slope(said, true)
 
 
-def _isotonic(said: Matrix, true: Matrix, weights: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the means of bins that are filled alike, neighbours that fall joined (PAV)."""
-    order = np.argsort(said, kind="stable")
-    blocks: list[tuple[float, float, float]] = []
-    for part in np.array_split(order, min(KNOTS, len(order))):
-        weight = float(weights[part].sum())
-        block = (
-            weight,
-            float(weights[part] @ said[part]) / weight,
-            float(weights[part] @ true[part]) / weight,
-        )
-        while blocks and blocks[-1][2] >= block[2]:
-            block = _joined(blocks.pop(), block)
-        blocks.append(block)
-    knots = [block[1] for block in blocks]
-    values = [block[2] for block in blocks]
-    spare = KNOTS - len(blocks)
-    return np.array(knots + knots[-1:] * spare), np.array(values + values[-1:] * spare)
-
-
-def _joined(
-    one: tuple[float, float, float], other: tuple[float, float, float]
-) -> tuple[float, float, float]:
-    weight = one[0] + other[0]
-    said = (one[0] * one[1] + other[0] * other[1]) / weight
-    true = (one[0] * one[2] + other[0] * other[2]) / weight
-    return weight, said, true
+def _slope(said: Matrix, true: Matrix) -> float:
+    square = float((said**2).sum())
+    found = float((said * true).sum()) / square if square > _TINY else 1.0
+    return min(max(found, _SLOPE_MIN), _SLOPE_MAX)
 
 
 def _bins_of(said: Matrix, true: Matrix, weights: Matrix) -> tuple[Matrix, Matrix, Matrix]:
@@ -165,7 +184,7 @@ def _tail(values: Matrix, weights: Matrix, share: float) -> float:
     return float(values[order[max(0, at - 1)]])
 
 
-def calibration_error(said: Matrix, true: Matrix, *, bins: int = KNOTS) -> float:
+def calibration_error(said: Matrix, true: Matrix, *, bins: int = ERROR_BINS) -> float:
     """Return how far forecasts are off on average in bins that are filled alike."""
     order = np.argsort(said, kind="stable")
     parts: Sequence[npt.NDArray[np.int64]] = np.array_split(order, min(bins, len(order)))

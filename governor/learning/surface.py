@@ -15,7 +15,7 @@ CHOOSING_ROWS_MAX = 1_000
 STRENGTHS = (1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 500.0, 2_000.0)
 # Standard errors by which another way must be better than the first: of several that are no
 # better, one looks better by one error almost always.
-_CAUTION = 2.0
+_CAUTION = 3.0
 # Rows are taken in parts: the likenesses of all of them at once would take gigabytes.
 _ROWS_AT_ONCE = 4_096
 

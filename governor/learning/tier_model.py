@@ -14,7 +14,7 @@ import numpy as np
 
 from governor.errors import TooFewOutcomesError
 from governor.learning.blocks import BlockScaling, Shares, Widths, block_scaling_of
-from governor.learning.calibration import Calibration, calibration_of
+from governor.learning.calibration import Calibration, Unseen, calibration_of
 from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
 from governor.learning.smoothing import ROWS_MIN, Smoothings, errors_of_each, gap_errors
@@ -22,7 +22,7 @@ from governor.learning.surface import Surface, Ways, learned_surface
 
 LANDMARKS_MAX = 1_536
 CONTEXT_AXES_MAX = 24
-_AXES_MAX = 320
+_AXES_MAX = 640
 # Behind these axes the evidence of every row together says less than what is taken for granted.
 _DOUBT_AXES_MAX = 96
 _COST_LANDMARKS_MAX = 256
@@ -169,7 +169,8 @@ def learned_from(
     surface = quality.surface
     raw = within(quality.left_out, bounds)
     expected = within(expected * lifted, cost_bounds)
-    calibration = calibration_of(raw, expected, scores, costs, weights, seed=seed)
+    unseen = Unseen(quality=raw, cost=expected, scores=scores, costs=costs, weights=weights)
+    calibration = calibration_of(unseen, bounds, seed=seed)
     doubting = Smoothings(quality.spanned[:, :_DOUBT_AXES_MAX].astype(np.float64), scores, weights)
     model = TierModel(
         scaling=scaling,

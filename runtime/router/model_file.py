@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from governor.learning.blocks import BlockScaling, Shares, Widths
-from governor.learning.calibration import BINS, KNOTS, Calibration
+from governor.learning.calibration import BINS, Calibration
 from governor.learning.likeness import Landmarks
 from governor.learning.linear import Scaling
 from governor.learning.surface import Surface
@@ -273,8 +273,9 @@ def _check_shapes(
         "bounds": (2, tiers),
         "cost_bounds": (2, tiers),
         "scatter": (tiers,),
-        "calibration_knots": (tiers, KNOTS),
-        "calibration_values": (tiers, KNOTS),
+        "calibration_slopes": (2,),
+        "calibration_centers": (tiers,),
+        "calibration_bounds": (2, tiers),
         "calibration_edges": (tiers, BINS - 1),
         "calibration_low": (tiers, BINS),
         "calibration_high": (tiers, BINS),

@@ -1,4 +1,4 @@
-"""Whether forecasts are what they claim: how far they are off, and what falls in their intervals."""
+"""Whether forecasts are what they claim: how far they are off, and what intervals hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

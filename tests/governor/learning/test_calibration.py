@@ -7,6 +7,7 @@ import pytest
 from governor.learning.calibration import (
     COVERAGE,
     Calibration,
+    Unseen,
     calibration_error,
     calibration_of,
 )
@@ -23,7 +24,9 @@ def told(chance: np.random.Generator, *, rows: int = ROWS) -> tuple[Numbers, Num
 
 def of(said: Numbers, scores: Numbers, costs: Numbers) -> Calibration:
     ones = np.ones_like(said)
-    return calibration_of(said, ones, scores, costs, ones, seed=0)
+    bounds = np.array([[0.0, 0.0], [1.0, 1.0]])
+    unseen = Unseen(quality=said, cost=ones, scores=scores, costs=costs, weights=ones)
+    return calibration_of(unseen, bounds, seed=0)
 
 
 @pytest.mark.requirement("router.calibrated")
@@ -37,8 +40,8 @@ def test_forecasts_that_are_too_sure_are_drawn_in() -> None:
 
     assert calibration_error(later[:, 0], later_true[:, 0]) > 0.1
     assert calibration_error(found[:, 0], later_true[:, 0]) < 0.04
-    order = np.argsort(later[:, 0])
-    assert (np.diff(found[order, 0]) >= 0).all(), "what was expected more is expected more still"
+    apart, after = later[:, 1] - later[:, 0], found[:, 1] - found[:, 0]
+    assert (np.diff(after[np.argsort(apart)]) >= 0).all(), "what gains most gains most still"
 
 
 @pytest.mark.requirement("router.calibrated")
