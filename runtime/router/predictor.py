@@ -12,6 +12,9 @@ from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, 
 from governor.retrieval.vectors import StaticVectors
 from runtime.router.features import NO_STATE, PromptReader, SessionState
 
+# More rows than these are drawn from by lot: learning takes memory and time for every row.
+ROWS_MAX = 12_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeRow:
@@ -141,6 +144,9 @@ def fit(
     Raises:
         TooFewOutcomesError: a tier has fewer than `tier_model.ROWS_MIN` outcomes.
     """
+    if len(rows) > ROWS_MAX:
+        lot = np.random.default_rng(seed).permutation(len(rows))[:ROWS_MAX]
+        rows = [rows[at] for at in np.sort(lot)]
     reader = PromptReader(vectors)
     read = np.empty((len(rows), reader.widths.total), dtype=np.float32)
     for at, row in enumerate(rows):

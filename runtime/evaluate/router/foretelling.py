@@ -16,6 +16,7 @@ from runtime.evaluate.router.rows_file import Line, Recorded
 from runtime.evaluate.router.spending import Stretch
 from runtime.evaluate.router.splits import Places
 from runtime.router.features import PromptReader
+from runtime.router.predictor import ROWS_MAX
 
 _SEEN_MAX = 16
 _KNOWN_MIN = 0.5
@@ -85,7 +86,13 @@ def stretch_of(
     shares: Sequence[Shares] = SHARES,
     sees_runs: bool = True,
 ) -> Stretch:
-    """Return what a model of `train` foretells of `test`, and of `train` row by row unseen."""
+    """Return what a model of `train` foretells of `test`, and of `train` row by row unseen.
+
+    No more rows are learned from than a router is fitted to.
+    """
+    if len(train.rows) > ROWS_MAX:
+        lot = np.random.default_rng(seed).permutation(len(train.rows))[:ROWS_MAX]
+        train = train.of(np.sort(lot))
     before = learned_from(
         train.rows, _outcomes(train), train.widths, seed=seed, shares_tried=shares
     )

@@ -40,9 +40,9 @@ def evaluated(folder: Path, lines: list[dict[str, Any]], **wish: Any) -> dict[st
 
 @pytest.mark.requirement("eval.router")
 def test_where_a_word_decides_the_gap_routing_is_nearly_an_oracle(tmp_path: Path) -> None:
-    tested = recorded(tmp_path, told_by_text(300, seed=1), "test.jsonl")
+    tested = recorded(tmp_path, told_by_text(200, seed=1), "test.jsonl")
 
-    shape = evaluated(tmp_path, told_by_text(300), tested=tested)
+    shape = evaluated(tmp_path, told_by_text(200), tested=tested)
 
     assert shape["apgr"] > 0.95 * shape["apgr_oracle"]
     at_half = shape["matched_spend"][3]
@@ -61,7 +61,7 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, name: str) -> None:
         "told_by_the_run": told_by_the_run,
     }
 
-    shape = evaluated(tmp_path, makers[name](300), labels=150)
+    shape = evaluated(tmp_path, makers[name](240), labels=120)
 
     ratios = [entry["spend_ratio"] for entry in shape["matched_spend"]]
     assert max(ratios) <= 1.0
@@ -72,9 +72,8 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.requirement("eval.router-does-no-harm")
-@pytest.mark.parametrize("seed", range(3))
-def test_where_prompts_tell_nothing_no_more_than_chance_is_lost(tmp_path: Path, seed: int) -> None:
-    shape = evaluated(tmp_path, told_by_nothing(400, seed=seed), labels=200)
+def test_where_prompts_tell_nothing_no_more_than_chance_is_lost(tmp_path: Path) -> None:
+    shape = evaluated(tmp_path, told_by_nothing(400), labels=200)
 
     assert shape["apgr_ci95"][0] < 0.5 + 0.15
     for entry in shape["matched_spend"]:
@@ -113,7 +112,7 @@ def test_what_a_run_shows_is_hidden_from_all_that_chooses_before_it(tmp_path: Pa
 
 @pytest.mark.requirement("eval.router-never-peeks")
 def test_what_the_dear_run_shows_is_never_looked_at(tmp_path: Path) -> None:
-    shape = evaluated(tmp_path, told_by_the_run(300, poison=True), labels=150)
+    shape = evaluated(tmp_path, told_by_the_run(240, poison=True), labels=120)
 
     assert all("cascade" not in entry["plan"] for entry in shape["matched_spend"])
     assert all(entry["gain_pp"] < 4 for entry in shape["matched_spend"])
@@ -220,9 +219,9 @@ def test_prompts_without_an_outcome_in_every_tier_are_left_out_and_counted(tmp_p
     lines = told_by_text(60)
     del lines[4]["tiers"]["high"]
 
-    shape = evaluated(tmp_path, lines)
+    shape = evaluated(tmp_path, lines, labels=40)
 
-    assert (shape["n"], shape["left_out"]) == (59, 1)
+    assert (shape["n"], shape["labels"], shape["left_out"]) == (19, 40, 1)
 
 
 @pytest.mark.parametrize("labels", [0, 3, 60, 1_000])
