@@ -8,6 +8,10 @@ LEARNED: dict[str, str] = {
         "What each tier would make of a prompt is foretold in quality and cost, also for texts "
         "that were never seen."
     ),
+    "router.calibrated": (
+        "What is forecast of tiers comes true on average, and intervals hold the stated share of "
+        "scores and costs."
+    ),
     "router.file-is-checked": (
         "A router's file that is damaged, cut short or of a newer Flyball is refused with the "
         "reason, and never read in part."

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 
 from governor.learning.likeness import Rows
-from governor.learning.linear import Matrix, Scaling, scaling_of
+from governor.learning.linear import SPREAD_MIN, Matrix, Scaling, scaling_of
 
 _FAR = 4.0
 
@@ -82,11 +82,29 @@ def block_scaling_of(rows: Rows, widths: Widths) -> BlockScaling:
     )
 
 
+def rest_scaling(scaling: BlockScaling) -> tuple[Rows, Rows, float]:
+    """Return what brings form and state to a common size: less, times, and at most so far out."""
+    center = np.concatenate([scaling.form.center, scaling.state.center])
+    spread = np.concatenate([scaling.form.spread, scaling.state.spread])
+    varies = spread > SPREAD_MIN
+    inverse = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
+    return center.astype(np.float32), inverse.astype(np.float32), _FAR
+
+
+def rest_shares(widths: Widths, shares: Shares) -> Rows:
+    """Return what each column of form and of state is scaled by under these shares."""
+    form, state = _scale(widths.form, shares.form), _scale(widths.state, shares.state)
+    return np.repeat([form, state], [widths.form, widths.state]).astype(np.float32)
+
+
 def _near(rows: Matrix, share: float) -> Matrix:
     """Return the rows on the scale of their share, what is far out drawn in."""
-    scale = sqrt(share / max(1, rows.shape[1]))
-    found: Matrix = np.clip(rows, -_FAR, _FAR) * scale
+    found: Matrix = np.clip(rows, -_FAR, _FAR) * _scale(rows.shape[1], share)
     return found
+
+
+def _scale(columns: int, share: float) -> float:
+    return sqrt(share / max(1, columns))
 
 
 def _of_length_one(rows: Matrix) -> Matrix:

@@ -31,15 +31,6 @@ class Landmarks:
         distances = own[:, None] + self.squares - 2.0 * (rows @ self.columns)
         return _near(distances)
 
-    def likeness_of(self, row: Rows, *, sparse: "slice[int, int, None]") -> Rows:
-        """Return how alike one row is to each landmark; zeros in `sparse` cost nothing."""
-        held = np.flatnonzero(row[sparse]) + sparse.start
-        before, behind = slice(0, sparse.start), slice(sparse.stop, None)
-        products = row[before] @ self.columns[before] + row[behind] @ self.columns[behind]
-        products += row[held] @ self.columns[held]
-        own = np.einsum("i,i->", row, row)
-        return _near(self.squares + own - np.float32(2.0) * products)
-
 
 def _near(distances: Rows) -> Rows:
     found: Rows = np.exp(-0.5 * np.maximum(distances, 0.0), dtype=np.float32)

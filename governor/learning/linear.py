@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
-_SPREAD_MIN = 1e-9
+SPREAD_MIN = 1e-9
 # A row that decides its own prediction alone has nothing to be judged by.
 _OWN_PART_MAX = 0.95
 
@@ -25,7 +25,7 @@ class Scaling:
 
     def applied(self, rows: Matrix) -> Matrix:
         """Return the rows in these units; a column that never varied becomes zero."""
-        varies = self.spread > _SPREAD_MIN
+        varies = self.spread > SPREAD_MIN
         return np.where(varies, (rows - self.center) / np.where(varies, self.spread, 1.0), 0.0)
 
 

@@ -15,7 +15,7 @@ CHOOSING_ROWS_MAX = 1_000
 STRENGTHS = (1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 500.0, 2_000.0)
 # Standard errors by which another way must be better than the first: of several that are no
 # better, one looks better by one error almost always.
-_CAUTION = 2.0
+_CAUTION = 3.0
 # Rows are taken in parts: the likenesses of all of them at once would take gigabytes.
 _ROWS_AT_ONCE = 4_096
 
@@ -41,15 +41,6 @@ class Surface:
         found = [self.landmarks.likeness(scaling.applied(part, self.shares)) for part in parts]
         return np.concatenate([part @ self.axes for part in found])
 
-    def spanned_one(self, row: Rows, scaling: BlockScaling) -> Rows:
-        """Return one row of features along the axes, quickly."""
-        scaled = scaling.applied(row[None, :], self.shares)[0]
-        # A prompt has few of all words.
-        spanned: Rows = (
-            self.landmarks.likeness_of(scaled, sparse=scaling.widths.of_words) @ self.axes
-        )
-        return spanned
-
     def values(self, spanned: Rows) -> Matrix:
         """Return the values of rows that are given along the axes."""
         return self.levels + (spanned @ self.slopes).astype(np.float64)
@@ -62,7 +53,6 @@ class LearnedSurface:
     surface: Surface
     spanned: Rows
     left_out: Matrix
-    smoothings: Smoothings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +108,7 @@ def learned_surface(
         slopes=_packed(np.concatenate([fit.slopes for fit in fits], axis=1)),
     )
     left_out = smoothings.left_out(choice.strength)
-    return LearnedSurface(
-        surface=surface, spanned=spanned, left_out=left_out, smoothings=smoothings
-    )
+    return LearnedSurface(surface=surface, spanned=spanned, left_out=left_out)
 
 
 def _usable(scaling: BlockScaling, tried: Sequence[Shares]) -> list[Shares]:

@@ -14,14 +14,17 @@ import numpy as np
 
 from governor.errors import TooFewOutcomesError
 from governor.learning.blocks import BlockScaling, Shares, Widths, block_scaling_of
+from governor.learning.calibration import Calibration, Unseen, calibration_of
 from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
-from governor.learning.smoothing import ROWS_MIN, errors_of_each, gap_errors
+from governor.learning.smoothing import ROWS_MIN, Smoothings, errors_of_each, gap_errors
 from governor.learning.surface import Surface, Ways, learned_surface
 
 LANDMARKS_MAX = 1_536
 CONTEXT_AXES_MAX = 24
-_AXES_MAX = 320
+_AXES_MAX = 640
+# Behind these axes the evidence of every row together says less than what is taken for granted.
+_DOUBT_AXES_MAX = 96
 _COST_LANDMARKS_MAX = 256
 _COST_AXES_MAX = 128
 SHARES = (
@@ -54,8 +57,9 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecasts:
-    """What is expected of each row in each tier."""
+    """What is expected of each row in each tier; `raw` is the quality before calibration."""
 
+    raw: Matrix
     quality: Matrix
     quality_sd: Matrix
     cost: Matrix
@@ -77,6 +81,7 @@ class TierModel:
     doubts: Rows
     doubt_of: tuple[int, ...]
     scatter: Matrix
+    calibration: Calibration
 
     def forecasts(self, rows: Rows) -> Forecasts:
         """Return what is expected of rows of features."""
@@ -84,29 +89,38 @@ class TierModel:
             self.quality.spanned(rows, self.scaling), self.cost.spanned(rows, self.scaling)
         )
 
-    def forecast_of(self, row: Rows) -> tuple[Forecasts, Matrix]:
-        """Return what is expected of one row, and the row as a bandit sees it."""
-        spanned = self.quality.spanned_one(row, self.scaling)
-        cost_spanned = self.cost.spanned_one(row, self.scaling)
-        context = np.zeros(CONTEXT_AXES_MAX)
-        seen = spanned[:CONTEXT_AXES_MAX]
-        context[: len(seen)] = seen
-        return self._forecasts(spanned[None, :], cost_spanned[None, :]), context
-
     def _forecasts(self, spanned: Rows, cost_spanned: Rows) -> Forecasts:
-        logs = np.clip(self.cost.values(cost_spanned), -_LOG_MAX, _LOG_MAX)
+        raw = within(self.quality.values(spanned), self.bounds)
         return Forecasts(
-            quality=np.clip(self.quality.values(spanned), *self.bounds),
+            raw=raw,
+            quality=self.calibration.quality(raw),
             quality_sd=self.doubt(spanned),
-            cost=np.clip(np.exp(logs), *self.cost_bounds),
+            cost=self.cost_from(self.cost.values(cost_spanned)),
         )
 
+    def quality_from(self, values: Matrix) -> Matrix:
+        """Return values of the quality's surface as the qualities that they come to."""
+        return self.calibration.quality(within(values, self.bounds))
+
+    def cost_from(self, logs: Matrix) -> Matrix:
+        """Return values of the cost's surface as costs that there are."""
+        costs = np.exp(np.minimum(logs, _LOG_MAX))
+        return within(costs, self.cost_bounds)
+
     def doubt(self, spanned: Rows) -> Matrix:
-        """Return how far the expectations may be off, as of a Gaussian process."""
-        known = np.stack([((spanned @ one) ** 2).sum(axis=1) for one in self.doubts], axis=1)
-        # What lies off all axes is as unknown as before anything was learned.
-        unseen = np.maximum(0.0, 1.0 - (spanned**2).sum(axis=1)) / self.quality.strength
-        spread: Matrix = np.sqrt(known[:, self.doubt_of] + unseen[:, None]).astype(np.float64)
+        """Return how far the expectations may be off, as of a Gaussian process.
+
+        Along the axes behind those that doubts are kept for next to nothing was learned.
+        """
+        seen = spanned[:, : self.doubts.shape[1]]
+        known = np.stack([((seen @ one) ** 2).sum(axis=1) for one in self.doubts], axis=1)
+        return self.doubt_from(known, (seen**2).sum(axis=1, keepdims=True))
+
+    def doubt_from(self, known: Rows, seen: Rows) -> Matrix:
+        """Return the doubt of what is known along the axes, and of what lies off all of them."""
+        # There it is as unknown as before anything was learned.
+        unseen = np.maximum(0.0, 1.0 - seen) / self.quality.strength
+        spread: Matrix = np.sqrt(known[..., self.doubt_of] + unseen).astype(np.float64)
         return self.scatter * spread
 
 
@@ -152,23 +166,36 @@ def learned_from(
     lifted = np.clip(means / np.maximum(expected.mean(axis=0), _TINY), 0.1, 10.0)
     bounds = np.stack([np.nanmin(scores, axis=0), np.nanmax(scores, axis=0)])
     cost_bounds = np.stack([np.nanmin(costs, axis=0), np.nanmax(costs, axis=0)])
-    smoothings, surface = quality.smoothings, quality.surface
+    surface = quality.surface
+    raw = within(quality.left_out, bounds)
+    expected = within(expected * lifted, cost_bounds)
+    unseen = Unseen(quality=raw, cost=expected, scores=scores, costs=costs, weights=weights)
+    calibration = calibration_of(unseen, bounds, seed=seed)
+    doubting = Smoothings(quality.spanned[:, :_DOUBT_AXES_MAX].astype(np.float64), scores, weights)
     model = TierModel(
         scaling=scaling,
         quality=surface,
         bounds=bounds,
         cost=replace(cost.surface, levels=cost.surface.levels + np.log(lifted)),
         cost_bounds=cost_bounds,
-        doubts=np.stack(smoothings.doubts(surface.strength)).astype(np.float32, order="C"),
-        doubt_of=smoothings.problem_of,
+        doubts=np.stack(doubting.doubts(surface.strength)).astype(np.float32, order="C"),
+        doubt_of=doubting.problem_of,
         scatter=np.sqrt(np.nanmean((scores - quality.left_out) ** 2, axis=0)),
+        calibration=calibration,
     )
     left_out = Forecasts(
-        quality=np.clip(quality.left_out, *bounds),
+        raw=raw,
+        quality=calibration.quality(raw),
         quality_sd=model.doubt(quality.spanned),
-        cost=np.clip(expected * lifted, *cost_bounds),
+        cost=expected,
     )
     return Learned(model=model, left_out=left_out)
+
+
+def within(values: Matrix, bounds: Matrix) -> Matrix:
+    """Return values between a lowest and a highest for each tier."""
+    found: Matrix = np.minimum(np.maximum(values, bounds[0]), bounds[1])
+    return found
 
 
 def _logs(costs: Matrix) -> Matrix:

@@ -73,7 +73,16 @@ def _text(shape: dict[str, Any]) -> str:
         f"{_figure(tier['cost_of_pass'], '.4g'):>14}"
         for tier in shape["tiers"]
     ]
-    lines += ["", *_recovery(shape), "", *_spending(shape), "", _bandit(shape["bandit"])]
+    lines += [
+        "",
+        *_recovery(shape),
+        "",
+        *_spending(shape),
+        "",
+        *_certainty(shape),
+        "",
+        _bandit(shape["bandit"]),
+    ]
     if "ablation" in shape:
         lines += ["", "  Gap recovered by each part alone:"]
         lines += [f"    {name:<24}{_figure(apgr)}" for name, apgr in shape["ablation"].items()]
@@ -107,6 +116,20 @@ def _spending(shape: dict[str, Any]) -> list[str]:
         for plan, gain in entry.get("gain_pp_of_plan", {}).items():
             lines.append(f"{'':>40}{gain:>+9.2f} pp  {plan} throughout")
     return [*lines, f"  At worst {shape['do_no_harm_pp']:+.2f} pp against the best mixture."]
+
+
+def _certainty(shape: dict[str, Any]) -> list[str]:
+    certainty = shape["certainty"]
+    share = f"{100 * certainty['stated']:.0f} %"
+    names = f"{'quality off by':>16}{'raw':>8}{'scores within':>15}{'costs within':>14}"
+    lines = [f"  {f'forecasts, intervals of {share}':<40}{names}{'dear/cheap':>12}"]
+    lines += [
+        f"  {tier['name']:<40.40}{tier['calibration_error']:>16.4f}"
+        f"{tier['calibration_error_raw']:>8.4f}{100 * tier['score_coverage']:>13.1f} %"
+        f"{100 * tier['cost_coverage']:>12.1f} %{_figure(tier['cost_ratio'], '.3g'):>12}"
+        for tier in certainty["tiers"]
+    ]
+    return lines
 
 
 def _bandit(bandit: dict[str, Any]) -> str:

@@ -27,8 +27,10 @@ _WORD = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _NUMBER = re.compile(r"\d+")
 _OPTION = re.compile(r"^\(?[A-Ja-j][.):]\s", re.MULTILINE)
 _CODE = re.compile(r"```|\bdef |\bclass |\breturn\b|[{};]\s*$", re.MULTILINE)
-_MATHS = re.compile(r"[=+*/^<>\\]|\bsqrt\b|\bfrac\b")
-_FAULT = re.compile(r"Traceback|Error|Exception|\bfail")
+_MATHS_SIGNS = "=+*/^<>\\"
+_MATHS_WORDS = ("sqrt", "frac")
+_FAULTS = ("Traceback", "Error", "Exception")
+_FAIL = re.compile(r"\bfail")
 _CAPITAL = re.compile(r"\b[A-Z]")
 # What a prompt asks for, by its words; one of each row is enough.
 _ASKS = tuple(
@@ -80,14 +82,28 @@ def form_of(text: str, words: AbstractSet[str]) -> list[float]:
         log1p(text.count("\n")),
         log1p(len(_OPTION.findall(text))),
         log1p(len(_CODE.findall(text))),
-        log1p(len(_MATHS.findall(text))),
-        log1p(len(_FAULT.findall(text))),
+        log1p(_maths(text)),
+        log1p(_faults(text)),
         len(_CAPITAL.findall(text)) / max(1, len(parts)),
         0.0 if text.isascii() else sum(not char.isascii() for char in text) / chars,
         log1p(text.count('"') + text.count("\u201c")),
         *(float(not asked.isdisjoint(words)) for asked in _ASKS),
         float("__" in text or "blank" in words),
     ]
+
+
+def _maths(text: str) -> int:
+    # Counting is many times as fast as a pattern, and most texts have none of the words.
+    found = sum(map(text.count, _MATHS_SIGNS))
+    for word in _MATHS_WORDS:
+        if word in text:
+            found += len(re.findall(rf"\b{word}\b", text))
+    return found
+
+
+def _faults(text: str) -> int:
+    found = sum(map(text.count, _FAULTS))
+    return found + len(_FAIL.findall(text)) if "fail" in text else found
 
 
 class PromptReader:

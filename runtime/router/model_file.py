@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from governor.learning.blocks import BlockScaling, Shares, Widths
+from governor.learning.calibration import BINS, Calibration
 from governor.learning.likeness import Landmarks
 from governor.learning.linear import Scaling
 from governor.learning.surface import Surface
@@ -31,7 +32,7 @@ from runtime.errors import RuntimeFaultError
 from runtime.router.features import FEATURES_VERSION, PromptReader
 from runtime.router.predictor import RouterModel
 
-VERSION = 1
+VERSION = 2
 BYTES_MAX = 64 * 1024 * 1024
 _FORMAT = b"FLYROUTE"
 _BEGIN = struct.Struct("<8sII")
@@ -48,6 +49,10 @@ class ModelFileError(RuntimeFaultError):
 
 class NewerModelFileError(ModelFileError):
     """A router file is from a newer Flyball; start that one, or fit the router again."""
+
+
+class OlderModelFileError(ModelFileError):
+    """A router file is from an older Flyball and lacks what this one needs; fit it again."""
 
 
 class OtherFeaturesError(ModelFileError):
@@ -91,6 +96,8 @@ def unpacked(content: bytes, *, vectors: StaticVectors | None) -> RouterModel:
     name, version, header_bytes = _BEGIN.unpack_from(content)
     if name != _FORMAT:
         raise ModelFileError(f"it begins with {name!r}, not {_FORMAT!r}")
+    if version < VERSION:
+        raise OlderModelFileError(f"it has version {version}: fit the router again")
     if version > VERSION:
         raise NewerModelFileError(
             f"it has version {version}, and this Flyball reads {VERSION}: start the newer one, "
@@ -164,8 +171,15 @@ def _arrays(learned: TierModel) -> dict[str, Array]:
         "cost_bounds": learned.cost_bounds,
         "doubts": learned.doubts,
         "scatter": learned.scatter,
+        **_calibration_arrays(learned.calibration),
         **_surface_arrays("quality", learned.quality),
         **_surface_arrays("cost", learned.cost),
+    }
+
+
+def _calibration_arrays(calibration: Calibration) -> dict[str, Array]:
+    return {
+        f"calibration_{one.name}": getattr(calibration, one.name) for one in fields(Calibration)
     }
 
 
@@ -226,6 +240,9 @@ def _model(
         doubts=arrays["doubts"],
         doubt_of=tuple(header["doubt_of"]),
         scatter=arrays["scatter"],
+        calibration=Calibration(
+            **{one.name: arrays[f"calibration_{one.name}"] for one in fields(Calibration)}
+        ),
     )
     rows = int(header["fitted_rows"])
     return RouterModel(tiers=tiers, fitted_rows=rows, learned=learned, vectors=vectors)
@@ -256,6 +273,14 @@ def _check_shapes(
         "bounds": (2, tiers),
         "cost_bounds": (2, tiers),
         "scatter": (tiers,),
+        "calibration_slopes": (2,),
+        "calibration_centers": (tiers,),
+        "calibration_bounds": (2, tiers),
+        "calibration_edges": (tiers, BINS - 1),
+        "calibration_low": (tiers, BINS),
+        "calibration_high": (tiers, BINS),
+        "calibration_cost_low": (tiers,),
+        "calibration_cost_high": (tiers,),
     }
     for name in ("quality", "cost"):
         landmarks, axes = arrays[f"{name}_axes"].shape
@@ -271,7 +296,8 @@ def _check_shapes(
         if arrays[name].shape != shape:
             raise ValueError(f"array {name} has the shape {arrays[name].shape}, not {shape}")
     axes = arrays["quality_axes"].shape[1]
-    if arrays["doubts"].shape[1:] != (axes, axes):
+    seen = arrays["doubts"].shape[-1]
+    if seen > axes or arrays["doubts"].shape[1:] != (seen, seen):
         raise ValueError("its doubts do not go with its axes")
     evidences = range(len(arrays["doubts"]))
     if len(doubt_of) != tiers or not all(at in evidences for at in doubt_of):

@@ -7,9 +7,13 @@ import numpy as np
 
 from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
+from governor.learning.one_row import OneRow
 from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 from governor.retrieval.vectors import StaticVectors
 from runtime.router.features import NO_STATE, PromptReader, SessionState
+
+# More rows than these are drawn from by lot: learning takes memory and time for every row.
+ROWS_MAX = 12_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,14 @@ class Forecast:
     context: Matrix
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierInterval:
+    """Between what the score of one answer, and its cost, lie nine times in ten."""
+
+    score: tuple[float, float]
+    cost_microusd: tuple[float, float]
+
+
 class RouterModel:
     """A fitted router: forecasts for any text, without fitting anew."""
 
@@ -72,6 +84,7 @@ class RouterModel:
         self.tiers = tuple(tiers)
         self.fitted_rows = fitted_rows
         self.learned = learned
+        self._one_row = OneRow(learned)
         self._reader = PromptReader(vectors)
         assert self._reader.widths == learned.scaling.widths, "learned with other features"
 
@@ -87,16 +100,36 @@ class RouterModel:
         """
         if features.shape != (self._reader.widths.total,):
             raise ValueError("the features are not those that the model has learned")
-        found, context = self.learned.forecast_of(features)
+        found = self._one_row.forecast(features)
+        of_each = zip(
+            self.tiers,
+            found.quality.tolist(),
+            found.quality_sd.tolist(),
+            found.cost.tolist(),
+            strict=True,
+        )
         tiers = {
-            tier: TierForecast(
-                quality=float(found.quality[0, at]),
-                quality_sd=float(found.quality_sd[0, at]),
-                cost_microusd=float(found.cost[0, at]),
-            )
-            for at, tier in enumerate(self.tiers)
+            tier: TierForecast(quality=quality, quality_sd=doubt, cost_microusd=cost)
+            for tier, quality, doubt, cost in of_each
         }
-        return Forecast(tiers=tiers, context=context)
+        return Forecast(tiers=tiers, context=found.context)
+
+    def intervals(self, forecast: Forecast) -> Mapping[str, TierInterval]:
+        """Return how far single answers lie from what is forecast."""
+        found = {}
+        calibration = self.learned.calibration
+        of_tiers = [forecast.tiers[tier] for tier in self.tiers]
+        low, high = calibration.within(np.array([one.quality for one in of_tiers]))
+        for at, tier in enumerate(self.tiers):
+            cost = of_tiers[at].cost_microusd
+            found[tier] = TierInterval(
+                score=(float(low[at]), float(high[at])),
+                cost_microusd=(
+                    cost * float(calibration.cost_low[at]),
+                    cost * float(calibration.cost_high[at]),
+                ),
+            )
+        return found
 
 
 def fit(
@@ -111,6 +144,9 @@ def fit(
     Raises:
         TooFewOutcomesError: a tier has fewer than `tier_model.ROWS_MIN` outcomes.
     """
+    if len(rows) > ROWS_MAX:
+        lot = np.random.default_rng(seed).permutation(len(rows))[:ROWS_MAX]
+        rows = [rows[at] for at in np.sort(lot)]
     reader = PromptReader(vectors)
     read = np.empty((len(rows), reader.widths.total), dtype=np.float32)
     for at, row in enumerate(rows):

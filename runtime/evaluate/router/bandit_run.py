@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from governor.learning.bandit import Bandit, BanditTerms, Lesson
 from governor.learning.linear import Matrix
 from governor.learning.reduction import reduction_of
 from runtime.evaluate.router.foretelling import Table
@@ -21,7 +22,9 @@ _AXES = 25
 _STREAMS = 3
 _FIRST_ROWS = 500
 _RIDGE = 2.0
-_WIDENING = 0.25
+_SCATTER = 0.12
+# Nobody earns more than a score of one: an arm that was never tried is worth a trial.
+_OPTIMISM = 1.0
 _ROWS_PER_AXIS = 20
 # Gains below this are noise, and shares of them nonsense.
 _GAIN_MIN = 0.002
@@ -40,34 +43,6 @@ class BanditResult:
     streams: int
 
 
-class LinearArms:
-    """Thompson sampling on a linear reward for each arm, begun optimistically."""
-
-    def __init__(self, *, arms: int, axes: int, widening: float, chance: int) -> None:
-        """Take how many arms and axes there are; a widening of zero does not explore."""
-        self._inverse = np.stack([np.eye(axes) / _RIDGE] * arms)
-        self._theta = np.zeros((arms, axes))
-        # Nobody earns more than a score of one: an arm that was never tried is worth a trial.
-        self._theta[:, -1] = 1.0
-        self._widening = widening
-        self._chance = np.random.default_rng(chance)
-
-    def choice(self, context: Matrix, prices: Matrix) -> int:
-        """Return the arm to take, `prices` being what each costs in reward."""
-        mean = self._theta @ context - prices
-        if self._widening:
-            spread = np.sqrt(np.maximum((self._inverse @ context) @ context, 0.0))
-            mean += self._widening * spread * self._chance.standard_normal(len(mean))
-        return int(mean.argmax())
-
-    def learn(self, arm: int, context: Matrix, reward: float) -> None:
-        """Take in what an arm earned."""
-        turned = self._inverse[arm] @ context
-        step = turned / (1.0 + context @ turned)
-        self._theta[arm] += step * (reward - self._theta[arm] @ context)
-        self._inverse[arm] -= np.outer(step, turned)
-
-
 def bandit_run(table: Table, *, seed: int) -> BanditResult | None:
     """Return what is learned while serving; None where there is too little to learn from."""
     rows, arms = table.scores.shape
@@ -79,8 +54,8 @@ def bandit_run(table: Table, *, seed: int) -> BanditResult | None:
     for stream in range(_STREAMS):
         order = np.random.default_rng(seed + stream).permutation(rows)
         contexts, scores = _contexts(table, order), table.scores[order]
-        for widening in (_WIDENING, 0.0):
-            chosen = _served(contexts, scores, prices, delay, widening, seed=seed + stream)
+        for explores in (True, False):
+            chosen = _served(contexts, scores, prices, delay, explores=explores, seed=seed + stream)
             gains.append(_gained(chosen, scores, prices))
     told, full = np.array(gains[0::2]), np.array(gains[1::2])
     gain, full_gain = float(told[:, 0].mean()), float(full[:, 0].mean())
@@ -110,24 +85,39 @@ def _contexts(table: Table, order: Places) -> Matrix:
     block = slice(0, widths.meaning) if widths.meaning else slice(0, widths.words)
     rows = table.rows[order, block].astype(np.float64)
     axes = max(1, min(_AXES, len(rows) // _ROWS_PER_AXIS))
-    return reduction_of(rows[:_FIRST_ROWS], axes_max=axes).applied(rows)
+    reduced = reduction_of(rows[:_FIRST_ROWS], axes_max=axes).applied(rows)
+    # A bandit has its constant first.
+    return np.roll(reduced, 1, axis=1)
 
 
 def _served(
-    contexts: Matrix, scores: Matrix, prices: Matrix, delay: int, widening: float, *, seed: int
+    contexts: Matrix, scores: Matrix, prices: Matrix, delay: int, *, explores: bool, seed: int
 ) -> Places:
-    """Return the arm that each prompt of a stream went to; without widening all are told."""
-    arms = scores.shape[1]
-    learner = LinearArms(arms=arms, axes=contexts.shape[1], widening=widening, chance=seed)
+    """Return the arm that each prompt of a stream went to; who does not explore is told of all."""
+    names = [str(arm) for arm in range(scores.shape[1])]
+    terms = BanditTerms(
+        dimensions=contexts.shape[1], ridge=_RIDGE, scatter=_SCATTER, optimism=_OPTIMISM
+    )
+    learner, chance = Bandit(terms), np.random.default_rng(seed)
     waiting: deque[tuple[int, int]] = deque()
     chosen = np.zeros(len(contexts), dtype=np.int64)
     for at, context in enumerate(contexts):
-        chosen[at] = learner.choice(context, prices)
+        found = learner.expected(context, names)
+        drawn = found.spread * chance.standard_normal(len(names)) if explores else 0.0
+        chosen[at] = int((found.mean + drawn - prices).argmax())
         waiting.append((at, int(chosen[at])))
         if len(waiting) > delay:
             told, taken = waiting.popleft()
-            for arm in (taken,) if widening else range(arms):
-                learner.learn(arm, contexts[told], scores[told, arm])
+            for arm in (taken,) if explores else range(len(names)):
+                learner.learn(
+                    Lesson(
+                        arm=names[arm],
+                        context=contexts[told],
+                        reward=float(scores[told, arm]),
+                        weight=1.0,
+                        period=0,
+                    )
+                )
     return chosen
 
 

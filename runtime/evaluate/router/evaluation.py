@@ -13,6 +13,7 @@ from governor.learning.tier_model import SHARES
 from governor.retrieval.vectors import StaticVectors
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.router.bandit_run import bandit_run
+from runtime.evaluate.router.certainty import certainty_of
 from runtime.evaluate.router.figures import NO_RECOVERY, Interval, Recovery, bootstrap, ranks
 from runtime.evaluate.router.figures import recovery as recovered
 from runtime.evaluate.router.foretelling import Table, stretch_of, table_of
@@ -68,6 +69,14 @@ def evaluate_router(
         "apgr_unseen_groups": bench.unseen_groups(),
         **matched_spend(
             judged, budgets_of(table.costs, table.scores), ablation=wish.ablation, seed=wish.seed
+        ),
+        "certainty": certainty_of(
+            table.tiers,
+            [
+                (stretch.claimed, stretch.test_scores, stretch.test_costs)
+                for one in judged
+                for stretch in one.stretches
+            ],
         ),
         "bandit": bench.bandit(),
         "n": len(judged[0].scores),

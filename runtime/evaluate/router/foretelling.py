@@ -10,11 +10,13 @@ from governor.learning.likeness import Rows
 from governor.learning.linear import Matrix
 from governor.learning.tier_model import SHARES, Forecasts, Outcomes, learned_from
 from governor.retrieval.vectors import StaticVectors
+from runtime.evaluate.router.certainty import claimed
 from runtime.evaluate.router.plans import View
 from runtime.evaluate.router.rows_file import Recorded
 from runtime.evaluate.router.spending import Stretch
 from runtime.evaluate.router.splits import Places
 from runtime.router.features import PromptReader
+from runtime.router.predictor import ROWS_MAX
 
 _SEEN_MAX = 16
 _KNOWN_MIN = 0.5
@@ -89,7 +91,13 @@ def stretch_of(
     shares: Sequence[Shares] = SHARES,
     sees_runs: bool = True,
 ) -> Stretch:
-    """Return what a model of `train` foretells of `test`, and of `train` row by row unseen."""
+    """Return what a model of `train` foretells of `test`, and of `train` row by row unseen.
+
+    No more rows are learned from than a router is fitted to.
+    """
+    if len(train.rows) > ROWS_MAX:
+        lot = np.random.default_rng(seed).permutation(len(train.rows))[:ROWS_MAX]
+        train = train.of(np.sort(lot))
     before = learned_from(
         train.rows, _outcomes(train), train.widths, seed=seed, shares_tried=shares
     )
@@ -102,6 +110,7 @@ def stretch_of(
         test=_view(now, foretold.of(test)),
         test_scores=test.scores,
         test_costs=test.costs,
+        claimed=claimed(before.model, now),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from governor.learning.linear import Matrix
 from governor.learning.pacing import Purse
+from runtime.evaluate.router.certainty import Claimed
 from runtime.evaluate.router.plans import (
     CASCADES,
     DIRECT,
@@ -35,6 +36,7 @@ class Stretch:
     test: View
     test_scores: Matrix
     test_costs: Matrix
+    claimed: Claimed
 
     def averages(self) -> Averages:
         """Return what the tiers are on average in the training rows."""

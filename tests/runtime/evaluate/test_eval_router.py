@@ -21,7 +21,15 @@ from tests.runtime.evaluate.router_makers import told_by_nothing, told_by_text, 
 from tests.runtime.evaluate.test_eval_command import arguments_of
 from tests.runtime.evaluate.test_tools_files import lines_of
 
-KEYS = {"apgr", "cpt50", "cpt80", "apgr_unseen_groups", "matched_spend", "do_no_harm_pp"}
+KEYS = {
+    "certainty",
+    "apgr",
+    "cpt50",
+    "cpt80",
+    "apgr_unseen_groups",
+    "matched_spend",
+    "do_no_harm_pp",
+}
 LINE = told_by_text(1)[0]
 
 
@@ -35,9 +43,9 @@ def evaluated(folder: Path, lines: list[dict[str, Any]], **wish: Any) -> dict[st
 
 @pytest.mark.requirement("eval.router")
 def test_where_a_word_decides_the_gap_routing_is_nearly_an_oracle(tmp_path: Path) -> None:
-    tested = recorded(tmp_path, told_by_text(300, seed=1), "test.jsonl")
+    tested = recorded(tmp_path, told_by_text(200, seed=1), "test.jsonl")
 
-    shape = evaluated(tmp_path, told_by_text(300), tested=tested)
+    shape = evaluated(tmp_path, told_by_text(200), tested=tested)
 
     assert shape["apgr"] > 0.95 * shape["apgr_oracle"]
     at_half = shape["matched_spend"][3]
@@ -56,7 +64,7 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, name: str) -> None:
         "told_by_the_run": told_by_the_run,
     }
 
-    shape = evaluated(tmp_path, makers[name](300), labels=150)
+    shape = evaluated(tmp_path, makers[name](240), labels=120)
 
     ratios = [entry["spend_ratio"] for entry in shape["matched_spend"]]
     assert max(ratios) <= 1.0
@@ -89,9 +97,8 @@ def test_of_few_prompts_a_budget_is_used_by_parts_of_calls_too(tmp_path: Path) -
 
 
 @pytest.mark.requirement("eval.router-does-no-harm")
-@pytest.mark.parametrize("seed", range(3))
-def test_where_prompts_tell_nothing_no_more_than_chance_is_lost(tmp_path: Path, seed: int) -> None:
-    shape = evaluated(tmp_path, told_by_nothing(400, seed=seed), labels=200)
+def test_where_prompts_tell_nothing_no_more_than_chance_is_lost(tmp_path: Path) -> None:
+    shape = evaluated(tmp_path, told_by_nothing(400), labels=200)
 
     assert shape["apgr_ci95"][0] < 0.5 + 0.15
     for entry in shape["matched_spend"]:
@@ -130,7 +137,7 @@ def test_what_a_run_shows_is_hidden_from_all_that_chooses_before_it(tmp_path: Pa
 
 @pytest.mark.requirement("eval.router-never-peeks")
 def test_what_the_dear_run_shows_is_never_looked_at(tmp_path: Path) -> None:
-    shape = evaluated(tmp_path, told_by_the_run(300, poison=True), labels=150)
+    shape = evaluated(tmp_path, told_by_the_run(240, poison=True), labels=120)
 
     assert all("cascade" not in entry["plan"] for entry in shape["matched_spend"])
     assert all(entry["gain_pp"] < 4 for entry in shape["matched_spend"])
@@ -264,9 +271,9 @@ def test_prompts_without_an_outcome_in_every_tier_are_left_out_and_counted(tmp_p
     lines = told_by_text(60)
     del lines[4]["tiers"]["high"]
 
-    shape = evaluated(tmp_path, lines)
+    shape = evaluated(tmp_path, lines, labels=40)
 
-    assert (shape["n"], shape["left_out"]) == (59, 1)
+    assert (shape["n"], shape["labels"], shape["left_out"]) == (19, 40, 1)
 
 
 @pytest.mark.parametrize("labels", [0, 3, 60, 1_000])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runtime.router.model_file import (
     ModelFileError,
     NewerModelFileError,
+    OlderModelFileError,
     OtherFeaturesError,
     load,
     packed,
@@ -42,6 +43,8 @@ def test_a_router_is_read_as_it_was_written(model: RouterModel, tmp_path: Path) 
     text = "castle integral river"
     assert again.predict(text).tiers == model.predict(text).tiers
     assert np.array_equal(again.predict(text).context, model.predict(text).context)
+    forecast = model.predict(text)
+    assert again.intervals(forecast) == model.intervals(forecast)
     assert (again.tiers, again.fitted_rows) == (("low", "high"), 60)
     assert [each.name for each in tmp_path.iterdir()] == ["router.model"]
 
@@ -65,13 +68,22 @@ def test_a_file_cut_short_is_refused(model: RouterModel, kept: int) -> None:
 
 
 @pytest.mark.requirement("router.file-is-checked")
+def test_a_file_of_an_older_flyball_says_what_to_do(model: RouterModel) -> None:
+    content = packed(model)
+    older = content[:8] + struct.pack("<I", 1) + content[12:-32]
+
+    with pytest.raises(OlderModelFileError, match="version 1: fit the router again"):
+        unpacked(signed(older), vectors=None)
+
+
+@pytest.mark.requirement("router.file-is-checked")
 def test_a_file_of_a_newer_flyball_says_so(model: RouterModel, tmp_path: Path) -> None:
     content = packed(model)
-    newer = content[:8] + struct.pack("<I", 2) + content[12:-32]
+    newer = content[:8] + struct.pack("<I", 3) + content[12:-32]
     path = tmp_path / "router.model"
     path.write_bytes(signed(newer))
 
-    with pytest.raises(NewerModelFileError, match="version 2, and this Flyball reads 1"):
+    with pytest.raises(NewerModelFileError, match="version 3, and this Flyball reads 2"):
         load(path, vectors=None)
 
 

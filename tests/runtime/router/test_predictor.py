@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from governor.errors import TooFewOutcomesError
+from runtime.router import predictor
 from runtime.router.features import SessionState
 from runtime.router.predictor import OutcomeRow, fit
 from runtime.word_vectors import word_vectors
@@ -107,3 +108,14 @@ def test_outcomes_that_never_differ_are_foretold_as_they_are(value: float) -> No
     found = fit(same, tiers=("low",), vectors=None).predict(HARD).tiers["low"]
 
     assert (found.quality, found.cost_microusd) == (value, 0.0)
+
+
+def test_of_more_rows_than_can_be_learned_a_lot_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(predictor, "ROWS_MAX", 80)
+
+    model = fit(rows(200), tiers=("low", "high"), vectors=None)
+
+    assert model.fitted_rows == 80
+    assert model.predict(HARD).tiers["low"].quality < model.predict(EASY).tiers["low"].quality
