@@ -23,7 +23,7 @@ class ReportIn(Shape):
     """What an answer was worth, by an administrator: 0 is useless, 1 as good as can be."""
 
     call_id: Label
-    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     source: Source
 
 

@@ -134,6 +134,8 @@ async def test_the_key_of_a_run_counts_less_and_for_its_own_session_alone(kept: 
         ({}, "call_id"),
         (said(1.5), "score"),
         ({**said(), "score": "good"}, "score"),
+        ({**said(), "score": "1"}, "score"),
+        ({**said(), "score": True}, "score"),
         (said(source="gut"), "source"),
         ({**said(), "more": 1}, "more"),
         ([], ""),
@@ -144,6 +146,10 @@ async def test_what_is_no_outcome_is_told_by_its_field(kept: Store, body: Any, n
 
     assert answer.status_code == 422
     assert names in answer.text
+
+
+async def test_a_whole_number_is_a_score(kept: Store) -> None:
+    assert (await posted(kept, {**said(), "score": 1})).status_code == 200
 
 
 async def test_who_may_only_read_judges_nothing(kept: Store) -> None:
