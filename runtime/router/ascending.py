@@ -19,7 +19,7 @@ from governor.learning.ascent import (
     failing_chance,
 )
 from governor.learning.averages import CLASSES_MAX, UNSEEN, Average
-from governor.tiers import ModelTier
+from governor.tiers import ModelTier, TierChoice
 from runtime.model_gateway.ports import CallEnd, RouteAsk, Routed, TierRouter
 from runtime.router.learned import Latest
 
@@ -49,10 +49,11 @@ def nothing_warm(_: SessionId, __: ModelTier) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a session did for its present task, and the tier that it was moved to."""
+    """What a session did for its present task, its last tier, and the one that it moved to."""
 
     features: RunFeatures = NOT_BEGUN
     task_class: str = "-"
+    tier: TierName | None = None
     moved_to: TierName | None = None
     errors_before: int = 0
     loops_before: int = 0
@@ -100,21 +101,30 @@ class AscendingRouter:
         self._seen: Latest[str, RunsSeen] = Latest(RunsSeen(), keys_max=CLASSES_MAX)
 
     async def route(self, ask: RouteAsk) -> Routed | None:
-        """Return the tier that the session moved up to, else what the other router says."""
+        """Return the tier for a request; of a session that moved up, one that it moved to.
+
+        Whether it moves is settled first, and the other router is asked only for the tiers that
+        may serve it then: what that one keeps of its choice is what serves.
+        """
         session = ask.chain.session
-        routed = None if self._inner is None else await self._inner.route(ask)
         run = replace(self._runs[session], task_class=ask.task_class or "-")
-        ascent = self._ascent(ask, run, routed)
+        ascent = self._ascent(ask, run)
+        why = "" if ascent is None else f": {ascent[1].why}"
         if ascent is not None and ascent[1].is_worth_it:
             run = replace(run, moved_to=ascent[0].name)
-        self._runs.change(session, lambda _: run)
+        left = _left(ask, run.moved_to, why=f"the task was moved up{why}")
+        routed = None if self._inner is None else await self._inner.route(left)
+        if routed is None and left.left_below and left.usual is not None:
+            routed = Routed(tier=left.usual.tier.name, why=left.usual.why)
+        served = _served(left, routed)
+        self._runs.change(
+            session,
+            lambda now: replace(now, task_class=run.task_class, moved_to=run.moved_to, tier=served),
+        )
         self._calls.change(ask.call_id, lambda _: session)
-        names = [candidate.tier.name for candidate in ask.candidates]
-        at = _place(names, ask, routed)
-        if run.moved_to is None or run.moved_to not in names or names.index(run.moved_to) <= at:
-            return routed
-        why = "" if ascent is None else f": {ascent[1].why}"
-        return Routed(tier=run.moved_to, why=f"the task was moved up{why}")
+        if routed is not None and left.left_below and routed.tier == run.moved_to:
+            routed = replace(routed, why=f"the task was moved up{why}")
+        return routed
 
     async def ended(self, call_id: CallId, end: CallEnd) -> None:
         """Learn how a call of a run ended."""
@@ -162,14 +172,13 @@ class AscendingRouter:
         seen = self._seen[run.task_class]
         return failing_chance(self._features(session, run), seen.usual, seen.weights)
 
-    def _ascent(
-        self, ask: RouteAsk, run: Run, routed: Routed | None
-    ) -> tuple[ModelTier, Ascent] | None:
-        """Return the next tier with whether moving there pays; None where there is no next."""
+    def _ascent(self, ask: RouteAsk, run: Run) -> tuple[ModelTier, Ascent] | None:
+        """Return the tier after the last call's with whether moving there pays; None without."""
         tiers = [candidate.tier for candidate in ask.candidates]
-        if run.moved_to is not None or not tiers:
+        names = [tier.name for tier in tiers]
+        if run.moved_to is not None or run.tier not in names:
             return None
-        at = _place([tier.name for tier in tiers], ask, routed)
+        at = names.index(run.tier)
         if at + 1 >= len(tiers):
             return None
         here, there = tiers[at], tiers[at + 1]
@@ -209,11 +218,23 @@ class AscendingRouter:
         )
 
 
-def _place(names: list[TierName], ask: RouteAsk, routed: Routed | None) -> int:
-    """Return the place of the tier that serves without a move."""
-    usual = None if ask.usual is None else ask.usual.tier.name
-    served = usual if routed is None else routed.tier
-    return names.index(served) if served in names else 0
+def _left(ask: RouteAsk, moved_to: TierName | None, *, why: str) -> RouteAsk:
+    """Return the request with the tiers that may serve it after a move."""
+    names = [candidate.tier.name for candidate in ask.candidates]
+    if moved_to is None or moved_to not in names or names.index(moved_to) == 0:
+        return ask
+    below = names.index(moved_to)
+    usual = ask.usual
+    if usual is None or usual.tier.name not in names[below:]:
+        usual = TierChoice(tier=ask.candidates[below].tier, why=why)
+    return replace(ask, candidates=ask.candidates[below:], usual=usual, left_below=below)
+
+
+def _served(ask: RouteAsk, routed: Routed | None) -> TierName | None:
+    """Return the tier that serves a request."""
+    if routed is not None:
+        return routed.tier
+    return None if ask.usual is None else ask.usual.tier.name
 
 
 def _dearer(here: ModelTier, there: ModelTier) -> float:

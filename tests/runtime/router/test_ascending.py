@@ -10,6 +10,8 @@ from governor.scope import ScopeChain
 from governor.tiers import ModelTier, PromptFacts, TierChoice
 from runtime.model_gateway.ports import CallEnd, Candidate, RouteAsk, Routed, Wishes
 from runtime.router.ascending import AscendingRouter
+from runtime.router.written import options_of
+from tests.runtime.router import makers
 from tests.runtime.router.rounds_bench import tier
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,12 @@ async def run_of(router: AscendingRouter, calls: int, session: str = "one") -> l
         found.append(await router.route(ask))
         await router.ended(ask.call_id, ended())
     return found
+
+
+async def called(router: AscendingRouter, ask: RouteAsk) -> Routed | None:
+    routed = await router.route(ask)
+    await router.ended(ask.call_id, ended())
+    return routed
 
 
 async def accustomed(router: AscendingRouter) -> None:
@@ -128,6 +136,35 @@ async def test_what_another_router_chooses_stands_for_who_has_not_moved() -> Non
 
     assert [one.why for one in found if one is not None] == ["always"] * 6
     assert always.ends == 6
+
+
+async def test_the_log_says_of_a_session_that_moved_up_which_tier_served_it() -> None:
+    signs = (0, 0)
+    made = makers.bench(
+        makers.KnownModel({"low": 0.9, "high": 0.9}),
+        terms=replace(makers.TERMS, explore_share=0.0),
+    )
+    router = AscendingRouter(made.router, value_microusd=100 * VALUE, signs=lambda _: signs)
+    with anyio.fail_after(30):
+        for number in range(10):
+            for at in range(5):
+                await called(router, makers.ask(10 * number + at, session=f"usual{number}"))
+            router.task_ended(CallId(f"call_{10 * number}"), 1.0)
+        for at in range(5):
+            await called(router, makers.ask(900 + at, session="one"))
+        signs = (30, 6)
+        routed = await called(router, makers.ask(999, session="one"))
+        kept = {one.call_id: one for one in await made.choices()}
+
+    assert routed is not None
+    assert routed.tier == "high"
+    assert "moved up" in routed.why
+    assert kept[CallId("call_904")].tier == "low"
+    moved = kept[CallId("call_999")]
+    assert (moved.tier, moved.propensity) == ("high", 1.0)
+    assert list(options_of(moved.options)) == ["high"]
+    # Its place is the one among all tiers.
+    assert made.sessions.of(SessionId("one"), None).last_tier_rank == 1
 
 
 async def test_after_its_task_a_session_begins_where_it_began() -> None:
