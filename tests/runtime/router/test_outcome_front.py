@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from governor.access import Access, AccessRule
 from governor.ids import CallId, PrincipalId, TenantId
-from governor.learning.verdict import Reporter, Verdict
+from governor.learning.verdict import Reporter, Source, Verdict
 from governor.policy import Policy
 from governor.target import CallKind
 from memory_store.engine import Durability
@@ -21,8 +21,8 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.outcome_front import OutcomeFront
-from runtime.router.feedback import Feedback
-from tests.memory_store.router_makers import decision
+from runtime.router.feedback import Feedback, Said
+from tests.memory_store.router_makers import decision, end
 from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import Caller
@@ -146,6 +146,29 @@ async def test_what_is_no_outcome_is_told_by_its_field(kept: Store, body: Any, n
 
     assert answer.status_code == 422
     assert names in answer.text
+
+
+async def test_a_task_ends_by_its_own_outcome_and_not_by_each_run_of_its_tests(
+    kept: Store,
+) -> None:
+    feedback, heard = feedback_of(kept), list[tuple[str, float, bool, float]]()
+
+    def hear(call_id: CallId, score: float, *, ends_task: bool, counts: float) -> None:
+        heard.append((call_id, score, ends_task, counts))
+
+    feedback.heard_by = hear
+    for source in (Source.TESTS, Source.TASK):
+        of_call = Said(call_id=CallId("call_m"), score=1.0, source=source)
+        await feedback.hear(of_call, tenant=ACME, agent=ADA)
+    later = decision("later", call_id=CallId("call_later"), session=SESSION, at_ms=9_000)
+    await kept.router_log.record((later,), (end("later"),), ())
+    await feedback.session_ended(SESSION, is_success=True, reporter=Reporter.ADMINISTRATOR, by="r")
+
+    assert heard == [
+        ("call_m", 1.0, False, 0.5),
+        ("call_m", 1.0, True, pytest.approx(0.3)),
+        ("call_later", 1.0, True, pytest.approx(0.6)),
+    ]
 
 
 async def test_a_whole_number_is_a_score(kept: Store) -> None:
