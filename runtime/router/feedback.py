@@ -23,7 +23,7 @@ class Log(Protocol):
         """Keep what is said of calls."""
 
     async def calls_of(self, session: SessionId) -> tuple[CallId, ...]:
-        """Return the latest calls of a session that a tier was chosen for."""
+        """Return the latest calls of a session that a tier was chosen for, and that it served."""
         ...
 
 

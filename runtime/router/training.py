@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from governor.call import CallStatus
 from governor.learning.offpolicy import Estimate, Logged, on_policy
 from runtime.errors import RuntimeFaultError
 from runtime.router.off_policy import WEIGHT_MIN
@@ -65,7 +66,7 @@ class FileRows:
 def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
     """Return what logged decisions teach, as the admin API tells of them."""
     usable = sorted(
-        (item for item in items if item["score"] is not None and item["weight"] >= WEIGHT_MIN),
+        (item for item in items if _is_usable(item)),
         key=lambda item: (item["decided_at_ms"], item["call_id"]),
     )
     learned = usable[: len(usable) - round(HELD_OUT_SHARE * len(usable))]
@@ -76,6 +77,12 @@ def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
         until_ms=until_ms,
         held_out=len(usable) - len(learned),
     )
+
+
+def _is_usable(item: Mapping[str, Any]) -> bool:
+    """Tell whether a choice served its call and somebody said what that was worth."""
+    is_rated = item["score"] is not None and item["weight"] >= WEIGHT_MIN
+    return is_rated and item["status"] == CallStatus.OK
 
 
 def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:

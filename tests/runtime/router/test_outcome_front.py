@@ -22,7 +22,7 @@ from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.outcome_front import OutcomeFront
 from runtime.router.feedback import Feedback, Said
-from tests.memory_store.router_makers import decision, end
+from tests.memory_store.router_makers import decision, end, ends_of
 from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import Caller
@@ -47,7 +47,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Store]:
             ended = record(request({}, of=chain(session=SESSION)))
             await store.calls.record(replace(ended, call_id=CallId(name), kind=kind))
         made = decision("m", call_id=CallId("call_m"), session=SESSION)
-        await store.router_log.record((made,), (), ())
+        await store.router_log.record((made,), ends_of((made,)), ())
         yield store
 
 
@@ -184,7 +184,7 @@ async def test_who_may_only_read_judges_nothing(kept: Store) -> None:
 async def test_what_became_of_a_session_is_spread_over_its_calls(kept: Store) -> None:
     feedback = feedback_of(kept)
     more = tuple(decision(f"m{n}", call_id=CallId(f"call_{n}"), session=SESSION) for n in range(5))
-    await kept.router_log.record(more, (), ())
+    await kept.router_log.record(more, ends_of(more), ())
 
     reached = await feedback.session_ended(
         SESSION, is_success=True, reporter=Reporter.AGENT, by="ada"

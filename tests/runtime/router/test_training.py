@@ -36,6 +36,7 @@ def item(number: int, **more: Any) -> dict[str, Any]:
         "propensity": 0.05,
         "options": [["low", 0.5, 7.0, 0.05], ["high", 0.8, 70.0, 0.95]],
         "features_base64": base64.b64encode(READ).decode(),
+        "status": "ok",
         "cost_microusd": 12,
         "score": 0.5,
         "weight": 0.5,
@@ -62,6 +63,14 @@ def test_weak_signs_and_unreadable_features_teach_nothing() -> None:
 
     # Of the four that are rated well one is held out, and one cannot be read.
     assert len(log_rows([*items, item(5), item(6)]).rows) == 2
+
+
+@pytest.mark.parametrize("status", ["denied", "upstream_failed", None])
+def test_calls_that_no_tier_served_teach_nothing(status: str | None) -> None:
+    items = [item(number) for number in range(4)]
+    unserved = [item(number, status=status) for number in range(10, 20)]
+
+    assert len(log_rows([*items, *unserved]).rows) == 3
 
 
 def test_a_file_is_divided_by_the_ids_of_its_prompts(tmp_path: Path) -> None:
