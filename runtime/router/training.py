@@ -13,6 +13,7 @@ import numpy as np
 
 from governor.call import CallStatus
 from governor.learning.offpolicy import Estimate, Logged, on_policy
+from governor.learning.online import Word, capped_weights
 from runtime.errors import RuntimeFaultError
 from runtime.router.off_policy import WEIGHT_MIN
 from runtime.router.predictor import OutcomeRow, RouterModel
@@ -63,15 +64,28 @@ class FileRows:
     held_out: tuple[OutcomeRow, ...]
 
 
-def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
-    """Return what logged decisions teach, as the admin API tells of them."""
+def log_rows(items: Sequence[Mapping[str, Any]], *, influence_per_day: float) -> LogRows:
+    """Return what logged decisions teach, as the admin API tells of them.
+
+    One agent's own words of a day teach no more than `influence_per_day` all together.
+    """
     usable = sorted(
         (item for item in items if _is_usable(item)),
         key=lambda item: (item["decided_at_ms"], item["call_id"]),
     )
     learned = usable[: len(usable) - round(HELD_OUT_SHARE * len(usable))]
     until_ms = learned[-1]["decided_at_ms"] if learned else 0
-    rows = (_log_row(item) for item in learned)
+    words = [
+        Word(
+            agent=item["agent"],
+            decided_at_ms=item["decided_at_ms"],
+            weight=item["weight"],
+            is_trusted=item["is_trusted"],
+        )
+        for item in learned
+    ]
+    weights = capped_weights(words, per_day=influence_per_day)
+    rows = (_log_row(item, weight) for item, weight in zip(learned, weights, strict=True))
     return LogRows(
         rows=tuple(row for row in rows if row is not None),
         until_ms=until_ms,
@@ -85,7 +99,7 @@ def _is_usable(item: Mapping[str, Any]) -> bool:
     return is_rated and item["status"] == CallStatus.OK
 
 
-def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:
+def _log_row(item: Mapping[str, Any], weight: float) -> OutcomeRow | None:
     tier = item["tier"]
     expected = {name: cost for name, _, cost, _ in item["options"]}
     cost = item["cost_microusd"]
@@ -99,7 +113,7 @@ def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:
         features=features,
         scores={tier: item["score"]},
         costs_microusd={tier: expected[tier] if cost is None else float(cost)},
-        weights={tier: inverse * item["weight"]},
+        weights={tier: inverse * weight},
     )
 
 

@@ -40,18 +40,20 @@ def item(number: int, **more: Any) -> dict[str, Any]:
         "cost_microusd": 12,
         "score": 0.5,
         "weight": 0.5,
+        "agent": "ada",
+        "is_trusted": False,
         **more,
     }
 
 
 def test_the_latest_part_of_the_log_is_held_out() -> None:
-    read = log_rows([item(number) for number in reversed(range(10))])
+    read = log_rows([item(number) for number in reversed(range(10))], influence_per_day=50.0)
 
     assert (len(read.rows), read.until_ms, read.held_out) == (7, 6, 3)
 
 
 def test_what_was_taken_seldom_counts_for_what_was_not_tried_within_bounds() -> None:
-    (row, _, _) = log_rows([item(number) for number in range(4)]).rows
+    (row, _, _) = log_rows([item(number) for number in range(4)], influence_per_day=50.0).rows
 
     assert row.scores == {"low": 0.5}
     assert row.costs_microusd == {"low": 12.0}
@@ -62,7 +64,7 @@ def test_weak_signs_and_unreadable_features_teach_nothing() -> None:
     items = [item(1, weight=0.1), item(2, score=None), item(3, features_base64="?"), item(4)]
 
     # Of the four that are rated well one is held out, and one cannot be read.
-    assert len(log_rows([*items, item(5), item(6)]).rows) == 2
+    assert len(log_rows([*items, item(5), item(6)], influence_per_day=50.0).rows) == 2
 
 
 @pytest.mark.parametrize("status", ["denied", "upstream_failed", None])
@@ -70,7 +72,19 @@ def test_calls_that_no_tier_served_teach_nothing(status: str | None) -> None:
     items = [item(number) for number in range(4)]
     unserved = [item(number, status=status) for number in range(10, 20)]
 
-    assert len(log_rows([*items, *unserved]).rows) == 3
+    assert len(log_rows([*items, *unserved], influence_per_day=50.0).rows) == 3
+
+
+@pytest.mark.requirement("router.poisoning-bounded")
+def test_an_agents_own_words_of_a_day_teach_so_much_and_no_more() -> None:
+    items = [item(number, propensity=1.0) for number in range(1_000)]
+    harness = [item(number, propensity=1.0, is_trusted=True) for number in range(10)]
+
+    rows = log_rows([*items, *harness], influence_per_day=20.0).rows
+
+    weights = sorted(row.weights["low"] for row in rows if row.weights is not None)
+    assert sum(weights) == pytest.approx(20.0 + 10 * 0.5)
+    assert weights[-10:] == [0.5] * 10
 
 
 def test_a_file_is_divided_by_the_ids_of_its_prompts(tmp_path: Path) -> None:
