@@ -160,7 +160,7 @@ def _around(value: float, influence: Vector, weights: Vector, groups: Groups) ->
     half = np.inf
     if clusters > 1:
         spread = sqrt(float(sums @ sums) * clusters / (clusters - 1)) / n
-        half = t_95(_freedom(sums)) * spread
+        half = t_95(min(_freedom(sums), effective(weights) - 1.0)) * spread
     return Estimate(
         value=value, low=value - half, high=value + half, n=n, effective=effective(weights)
     )

@@ -299,13 +299,12 @@ def _numbered(names: Sequence[Hashable]) -> npt.NDArray[np.int64]:
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def estimate_json(estimate: Estimate) -> dict[str, object]:
-    """Return an estimate as it is shown; a bound that is not known is null."""
+def estimate_json(estimate: Estimate, *, is_known: bool = True) -> dict[str, object]:
+    """Return an estimate as it is shown; what is not known of it is null."""
+    bounds = (estimate.low, estimate.high)
     return {
-        "value": round(estimate.value, 6),
-        "ci95": [
-            round(bound, 6) if isfinite(bound) else None for bound in (estimate.low, estimate.high)
-        ],
+        "value": round(estimate.value, 6) if is_known else None,
+        "ci95": [round(bound, 6) if is_known and isfinite(bound) else None for bound in bounds],
         "n": estimate.n,
         "effective": round(estimate.effective, 1),
         "covered": round(estimate.covered, 3),

@@ -8,6 +8,7 @@ import pytest
 from governor.ids import PrincipalId, SessionId, TierName
 from governor.learning.verdict import Verdict
 from memory_store.router_log import LoggedDecision
+from runtime.router.log_evaluation import evaluated
 from runtime.router.off_policy import RatedDecision, always, as_logged, rated_of, values_of
 from runtime.router.promotion import evidence_of
 from runtime.router.written import packed
@@ -87,3 +88,19 @@ def test_where_one_agent_alone_speaks_its_sessions_count() -> None:
 
     assert np.isfinite(found.high)
     assert all(isinstance(one, RatedDecision) for one in rated)
+
+
+@pytest.mark.requirement("router.off-policy")
+def test_of_what_was_tried_too_seldom_nothing_is_said() -> None:
+    rated = rated_of(words("ada", 100, **HONEST))
+
+    shape = evaluated(rated, {"in_force": as_logged, "high": always("high")}).shape()
+
+    policies = shape["policies"]
+    assert isinstance(policies, list)
+    known, unknown = policies
+    assert (known["is_known"], unknown["is_known"]) == (True, False)
+    assert known["value"]["value"] == pytest.approx(1.0, abs=0.05)
+    for name in ("value", "snips", "ips", "quality", "cost_microusd", "gain"):
+        assert (unknown[name]["value"], unknown[name]["ci95"]) == (None, [None, None])
+        assert unknown[name]["n"] == 100
