@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """What recorded outcomes teach; the part that is held out goes by the prompt's own id."""
+    """What recorded outcomes teach; the part that is held out goes by the prompts' words."""
 
     rows: tuple[OutcomeRow, ...]
     held_out: tuple[OutcomeRow, ...]
@@ -147,7 +147,9 @@ def _file_row(line: bytes, *, place: str) -> tuple[OutcomeRow, bool]:
             f"{place}: {error}; expected "
             '{"id", "prompt", "tiers": {NAME: {"score", "cost" in dollars}}}'
         ) from error
-    digest = int.from_bytes(sha256(str(read.id).encode()).digest()[:4], "big")
+    # By its words: what stands in the file twice, under whichever id, is on one side.
+    words = " ".join(read.prompt.split()).encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(sha256(words).digest()[:4], "big")
     row = OutcomeRow(
         text=read.prompt,
         scores={name: tier.score for name, tier in read.tiers.items()},
@@ -161,7 +163,7 @@ def gain_on_file(
 ) -> Estimate | None:
     """Return what a model earns more than the best fixed tier on outcomes that it has not learned.
 
-    None where there are none of which every tier's is known.
+    None where there are none of which every tier's is known. Its `n` is that of the prompts.
     """
     whole = [row for row in held_out if set(model.tiers) <= row.scores.keys()]
     if not whole:
@@ -176,16 +178,18 @@ def gain_on_file(
     best = int(worth.mean(axis=0).argmax())
     gains = worth[np.arange(len(whole)), chosen] - worth[:, best]
     ones = np.ones(len(whole))
-    return on_policy(
+    _, prompts = np.unique([row.text for row in whole], return_inverse=True)
+    found = on_policy(
         Logged(
             rewards=gains,
             propensities=ones,
             targets=ones,
             modelled=gains,
             modelled_policy=gains,
-            groups=np.arange(len(whole)),
+            groups=prompts,
         )
     )
+    return replace(found, n=int(prompts.max()) + 1)
 
 
 def _choice(model: RouterModel, row: OutcomeRow, *, price: float) -> int:

@@ -1,5 +1,6 @@
 """What the log says of other ways to choose: whose words it goes by, and how sure it is."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -104,3 +105,14 @@ def test_of_what_was_tried_too_seldom_nothing_is_said() -> None:
     for name in ("value", "snips", "ips", "quality", "cost_microusd", "gain"):
         assert (unknown[name]["value"], unknown[name]["ci95"]) == (None, [None, None])
         assert unknown[name]["n"] == 100
+
+
+@pytest.mark.requirement("router.models-versioned")
+@pytest.mark.parametrize(("n", "is_better"), [(3, False), (39, False), (40, True)])
+def test_a_first_model_is_not_put_in_force_for_a_few_prompts(n: int, *, is_better: bool) -> None:
+    kept = json.dumps({"outcomes": {"value": 0.5, "ci95": [0.4, 0.6], "n": n}})
+
+    evidence = evidence_of(high_model(), []).or_of_file(kept, is_first=True)
+
+    assert evidence.is_better is is_better
+    assert is_better or "too few" in evidence.why_not

@@ -87,7 +87,7 @@ def test_an_agents_own_words_of_a_day_teach_so_much_and_no_more() -> None:
     assert weights[-10:] == [0.5] * 10
 
 
-def test_a_file_is_divided_by_the_ids_of_its_prompts(tmp_path: Path) -> None:
+def test_a_file_is_divided_by_the_words_of_its_prompts(tmp_path: Path) -> None:
     path = tmp_path / "outcomes.jsonl"
     lines = [
         {"id": n, "prompt": f"p{n}", "tiers": {"low": {"score": 1, "cost": 0.5}}, "more": 1}
@@ -103,16 +103,31 @@ def test_a_file_is_divided_by_the_ids_of_its_prompts(tmp_path: Path) -> None:
     assert read.rows[0].costs_microusd == {"low": 500_000.0}
 
 
+def test_a_prompt_that_is_recorded_twice_is_not_both_learned_and_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "outcomes.jsonl"
+    lines = [
+        {"id": n, "prompt": f"p{n % 50}", "tiers": {"low": {"score": 1, "cost": 0.5}}}
+        for n in range(500)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+    read = file_rows(path)
+
+    held_out = {row.text for row in read.held_out}
+    assert 5 < len(held_out) < 45
+    assert not held_out & {row.text for row in read.rows}
+
+
 def test_the_gain_on_a_file_is_over_the_best_fixed_tier() -> None:
     class Knowing(KnownModel):
         def predict(self, text: str, state: Any = None) -> Any:
             return KnownModel(
-                {"low": 1.0, "high": 0.0} if text == "easy" else {"low": 0.0, "high": 1.0}
+                {"low": 1.0, "high": 0.0} if "easy" in text else {"low": 0.0, "high": 1.0}
             ).forecast(READER.read(text))
 
     rows = [
         OutcomeRow(
-            text="easy" if n % 2 else "hard",
+            text=f"easy {n}" if n % 2 else f"hard {n}",
             scores={"low": n % 2, "high": 1 - n % 2},
             costs_microusd={"low": 1.0, "high": 1.0},
         )
@@ -124,6 +139,10 @@ def test_the_gain_on_a_file_is_over_the_best_fixed_tier() -> None:
     assert gain is not None
     assert gain.value == pytest.approx(0.5)
     assert gain.low > 0.3
+    assert gain.n == 100
+    again = gain_on_file(Knowing({"low": 0.5, "high": 0.5}), rows * 9, price=0.0)
+    assert again is not None
+    assert (again.n, again.low) == (100, pytest.approx(gain.low, abs=0.001))
     assert (
         gain_on_file(KnownModel({"low": 1, "other": 1}, {"low": 1, "other": 1}), rows, price=0)
         is None
