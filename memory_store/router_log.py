@@ -22,6 +22,7 @@ from sqlalchemy import (
     update,
 )
 
+from governor.call import CallStatus
 from governor.ids import CallId, PrincipalId, SessionId, TaskClass, TenantId, TierName, TurnId
 from governor.learning.verdict import Report, Source, Verdict, verdict_on
 from memory_store.paging import Page, clamped, key_of, page_of
@@ -32,6 +33,9 @@ from memory_store.writer import Writer
 # The calls of one session that its outcome is spread over: the latest, for a session may go on.
 SESSION_CALLS_MAX = 200
 REMOVED_AT_ONCE = 256
+# A call that was denied, never ran, failed, or was answered out of what was kept has another
+# status or none, and says nothing of how good its tier is.
+_SERVED = CallStatus.OK.value
 _ENDS = ("status", "cost_microusd", "output_tokens", "latency_ms", "ended_at_ms")
 
 
@@ -154,10 +158,11 @@ class RouterLog:
         await self._writer.run(work)
 
     async def calls_of(self, session: SessionId) -> tuple[CallId, ...]:
-        """Return the latest calls of a session that a tier was chosen for."""
+        """Return the latest calls of a session that a tier was chosen for, and that it served."""
+        is_served = router_decisions.c.status == _SERVED
         query = (
             select(router_decisions.c.call_id)
-            .where(router_decisions.c.session == session)
+            .where(router_decisions.c.session == session, is_served)
             .order_by(router_decisions.c.decided_at_ms.desc())
             .limit(SESSION_CALLS_MAX)
         )
@@ -188,11 +193,12 @@ class RouterLog:
         )
 
     async def rated(self, *, since_ms: int, limit: int) -> tuple[LoggedDecision, ...]:
-        """Return the latest choices since then that somebody rated, in the order of their time."""
+        """Return the latest choices since then that served and somebody rated, in their order."""
         at, name = router_decisions.c.decided_at_ms, router_decisions.c.call_id
+        is_served = router_decisions.c.status == _SERVED
         query = (
             select(router_decisions)
-            .where(at > since_ms, router_decisions.c.score.is_not(None))
+            .where(at > since_ms, is_served, router_decisions.c.score.is_not(None))
             .order_by(at.desc(), name.desc())
             .limit(limit)
         )
@@ -200,11 +206,12 @@ class RouterLog:
         return tuple(_logged(row) for row in reversed(rows))
 
     async def pending(self, *, since_ms: int, limit: int) -> tuple[LoggedDecision, ...]:
-        """Return choices since then of which there is something to learn, the oldest first."""
+        """Return choices since then that served and teach something, the oldest first."""
         is_since = router_decisions.c.decided_at_ms > since_ms
+        is_served = router_decisions.c.status == _SERVED
         query = (
             select(router_decisions)
-            .where(router_decisions.c.is_pending, is_since)
+            .where(router_decisions.c.is_pending, is_since, is_served)
             .order_by(router_decisions.c.decided_at_ms, router_decisions.c.call_id)
             .limit(limit)
         )

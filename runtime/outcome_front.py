@@ -30,7 +30,7 @@ class _Outcome(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     call_id: Annotated[str, Field(min_length=1, max_length=_CALL_ID_CHARS_MAX)]
-    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     source: Source
 
 

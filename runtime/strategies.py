@@ -51,11 +51,11 @@ class Strategies:
         """Return a gateway that answers `auto` in as many rounds as pay."""
         return InRounds(gateway, self.strategist, fresh=fresh)
 
-    def scored(self, call_id: CallId, score: float, *, ends_task: bool) -> None:
+    def scored(self, call_id: CallId, score: float, *, ends_task: bool, counts: float) -> None:
         """Learn the outcome of a call, or that of the whole task that it was of."""
         self.strategist.scored(call_id, score)
         if ends_task and self.ascending is not None:
-            self.ascending.task_ended(call_id, score)
+            self.ascending.task_ended(call_id, score, counts=counts)
 
 
 def strategies_of(

@@ -67,9 +67,14 @@ class RunWeights:
     errors: float = 2.0
     loops: float = 0.8
 
-    def learned(self, features: RunFeatures, usual: UsualRun, *, has_failed: bool) -> "RunWeights":
-        """Return the weights after the end of one more run: one step of logistic regression."""
-        step = _RATE * (float(has_failed) - failing_chance(features, usual, self))
+    def learned(
+        self, features: RunFeatures, usual: UsualRun, *, has_failed: bool, counts: float = 1.0
+    ) -> "RunWeights":
+        """Return the weights after the end of one more run: one step of logistic regression.
+
+        `counts` is by how much of a run whoever told of its end is believed.
+        """
+        step = counts * _RATE * (float(has_failed) - failing_chance(features, usual, self))
         calls, cost, errors, loops = _signs(features, usual)
 
         def moved(weight: float, sign: float) -> float:

@@ -17,10 +17,12 @@ class Average:
     mean: float = 0.0
     weight: float = 0.0
 
-    def noted(self, value: float, *, kept: float = _KEPT) -> "Average":
-        """Return the average after one more value."""
-        weight = self.weight * kept + 1.0
-        return Average(mean=self.mean + (value - self.mean) / weight, weight=weight)
+    def noted(self, value: float, *, kept: float = _KEPT, counts: float = 1.0) -> "Average":
+        """Return the average after one more value, which counts so much of a whole one."""
+        weight = self.weight * kept + counts
+        if weight <= 0:
+            return self
+        return Average(mean=self.mean + counts * (value - self.mean) / weight, weight=weight)
 
 
 UNSEEN = Average()

@@ -4,7 +4,8 @@ Each logged decision has the propensity with which its tier was chosen. Weighing
 the other policy's probability over that propensity makes the sum that of the other policy: right on
 average (IPS), steadier when divided by the sum of the weights (SNIPS), and steadier still when a
 model of the earnings takes the part that it explains (doubly robust: right if either the
-propensities or the model are). Decisions of one session hang together, so intervals go by groups.
+propensities or the model are). Decisions of one session hang together, and so do
+the words of one agent, so intervals go by groups.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ Groups = npt.NDArray[np.int64]
 # What one decision counts at the most: above it the estimate errs a little rather than jumps.
 WEIGHT_MAX = 50.0
 _NORMAL_95 = 1.959964
+# Of Student's distribution with one degree of freedom, two, and so on; the first is not used.
+_T_95 = (np.inf, 12.7062, 4.3027, 3.1824, 2.7764, 2.5706)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,8 @@ class Logged:
 
     `rewards` of the chosen tiers, their `propensities`, how probable they are under the policy
     that is asked about (`targets`), what a model expects of the chosen tier (`modelled`) and of
-    the policy (`modelled_policy`), and the session that each belongs to.
+    the policy (`modelled_policy`), the group that each belongs to, and by how much of a decision
+    each counts (`counts`; None: all alike).
     """
 
     rewards: Vector
@@ -52,6 +56,13 @@ class Logged:
     modelled: Vector
     modelled_policy: Vector
     groups: Groups
+    counts: Vector | None = None
+
+    @property
+    def shares(self) -> Vector:
+        """Return by how much of an average decision each counts."""
+        counts = np.ones_like(self.rewards) if self.counts is None else self.counts
+        return counts / counts.mean()
 
     @property
     def weights(self) -> Vector:
@@ -61,18 +72,18 @@ class Logged:
 
 def on_policy(logged: Logged) -> Estimate:
     """Return what the policy that chose has earned itself."""
-    return _estimate(logged.rewards, np.ones_like(logged.rewards), logged.groups)
+    return _estimate(logged.rewards, np.ones_like(logged.rewards), logged)
 
 
 def ips(logged: Logged) -> Estimate:
     """Return the estimate by inverse propensities; unbiased where no weight is cut."""
     weights = logged.weights
-    return _estimate(weights * logged.rewards, weights, logged.groups)
+    return _estimate(weights * logged.rewards, weights, logged)
 
 
 def snips(logged: Logged) -> Estimate:
     """Return the estimate that is divided by the sum of its weights."""
-    weights = logged.weights
+    weights = logged.weights * logged.shares
     total = float(weights.sum())
     if total <= 0.0:
         return Estimate(value=0.0, low=-np.inf, high=np.inf, n=len(weights), effective=0.0)
@@ -86,7 +97,7 @@ def doubly_robust(logged: Logged) -> Estimate:
     """Return the model's value of the policy, corrected by what the log says of the model."""
     weights = logged.weights
     values = logged.modelled_policy + weights * (logged.rewards - logged.modelled)
-    return _estimate(values, weights, logged.groups)
+    return _estimate(values, weights, logged)
 
 
 def gain(candidate: Logged, incumbent: Logged) -> Estimate:
@@ -101,7 +112,7 @@ def gain(candidate: Logged, incumbent: Logged) -> Estimate:
         - incumbent.modelled_policy
         - other * (incumbent.rewards - incumbent.modelled)
     )
-    return _estimate(values, one, candidate.groups)
+    return _estimate(values, one, candidate)
 
 
 def effective(weights: Vector) -> float:
@@ -110,13 +121,38 @@ def effective(weights: Vector) -> float:
     return 0.0 if squares <= 0.0 else float(weights.sum()) ** 2 / squares
 
 
-def _estimate(values: Vector, weights: Vector, groups: Groups) -> Estimate:
-    value = float(values.mean())
-    return _around(value, values - value, weights, groups)
+def t_95(freedom: float) -> float:
+    """Return how many standard errors hold 95 % where the error itself is known so well."""
+    whole = int(freedom)
+    if whole < len(_T_95):
+        return _T_95[max(whole, 1)]
+    z, v = _NORMAL_95, float(whole)
+    # The expansion of the quantile around the normal one, right to three digits from here on.
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / v + second / v**2 + third / v**3
+
+
+def _freedom(sums: Vector) -> float:
+    """Return by how many groups the spread is known: few, where few of them make up most of it."""
+    fourth = float((sums**4).sum())
+    if fourth <= 0.0:
+        return float(len(sums) - 1)
+    kurtosis = len(sums) * fourth / float(sums @ sums) ** 2
+    if kurtosis <= 1.0:
+        return float(len(sums) - 1)
+    return min(len(sums) - 1.0, 2.0 * len(sums) / (kurtosis - 1.0) - 1.0)
+
+
+def _estimate(values: Vector, weights: Vector, logged: Logged) -> Estimate:
+    shares = logged.shares
+    value = float((shares * values).mean())
+    return _around(value, shares * (values - value), shares * weights, logged.groups)
 
 
 def _around(value: float, influence: Vector, weights: Vector, groups: Groups) -> Estimate:
-    """Return the interval around a mean, sessions being drawn as a whole."""
+    """Return the interval around a mean, groups being drawn as a whole."""
     n = len(influence)
     _, member = np.unique(groups, return_inverse=True)
     sums = np.bincount(member, weights=influence)
@@ -124,7 +160,7 @@ def _around(value: float, influence: Vector, weights: Vector, groups: Groups) ->
     half = np.inf
     if clusters > 1:
         spread = sqrt(float(sums @ sums) * clusters / (clusters - 1)) / n
-        half = _NORMAL_95 * spread
+        half = t_95(min(_freedom(sums), effective(weights) - 1.0)) * spread
     return Estimate(
         value=value, low=value - half, high=value + half, n=n, effective=effective(weights)
     )

@@ -54,6 +54,35 @@ class Influence:
 NOBODY_SPOKE = Influence()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """By how much a call is to be learned because of what was said of it, and whose it is."""
+
+    agent: str
+    decided_at_ms: int
+    weight: float
+    is_trusted: bool
+
+
+def capped_weights(words: Sequence[Word], *, per_day: float) -> list[float]:
+    """Return what each word counts where one agent's own of a day count no more than so much.
+
+    Whoever said too much is scaled down rather than cut off, so that none of it is lost.
+    """
+    totals: dict[tuple[str, int], float] = {}
+    for word in words:
+        if not word.is_trusted:
+            key = word.agent, word.decided_at_ms // _DAY_MS
+            totals[key] = totals.get(key, 0.0) + word.weight
+    return [
+        word.weight
+        if word.is_trusted
+        else word.weight
+        * min(1.0, per_day / max(totals[word.agent, word.decided_at_ms // _DAY_MS], per_day))
+        for word in words
+    ]
+
+
 def _key(day: int, agent: str) -> str:
     return f"{day:0{_DAY_DIGITS}d}{agent}"
 

@@ -64,9 +64,11 @@ def _text(answer: dict[str, Any]) -> str:
     ]
     for way in answer["policies"]:
         doubt = "" if way["is_known"] else "  too little to say"
+        quality, cost = way["quality"]["value"], way["cost_microusd"]["value"]
         lines.append(
-            f"{way['name']:<24}{_figure(way['value']):<30}{way['quality']['value']:>9.3f}"
-            f"{way['cost_microusd']['value']:>12.0f}{way['value']['effective']:>8.0f}"
+            f"{way['name']:<24}{_figure(way['value']):<30}"
+            f"{'-' if quality is None else format(quality, '.3f'):>9}"
+            f"{'-' if cost is None else format(cost, '.0f'):>12}{way['value']['effective']:>8.0f}"
             f"{100 * way['value']['covered']:>7.0f} %{doubt}"
         )
     shadow = answer["shadow"]
@@ -77,6 +79,8 @@ def _text(answer: dict[str, Any]) -> str:
 
 def _figure(estimate: dict[str, Any]) -> str:
     low, high = estimate["ci95"]
+    if estimate["value"] is None:
+        return "-"
     if low is None or high is None:
         return f"{estimate['value']:+.4f}"
     return f"{estimate['value']:+.4f} [{low:+.4f}, {high:+.4f}]"

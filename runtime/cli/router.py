@@ -102,7 +102,10 @@ def _trained(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[
     from runtime.word_vectors import vectors_if_any  # noqa: PLC0415
 
     standing = asked(client, "GET", _PATH)
-    log = log_rows(_decisions(client, since_ms=arguments.since))
+    log = log_rows(
+        _decisions(client, since_ms=arguments.since),
+        influence_per_day=standing["influence_per_day"],
+    )
     file = None if arguments.outcomes is None else file_rows(arguments.outcomes)
     rows = [*log.rows, *(() if file is None else file.rows)]
     tiers = list(dict.fromkeys(tier for row in rows for tier in row.scores))

@@ -69,7 +69,8 @@ class RouteAsk:
 
     `text` are the words to route by: the last user message, cut. `opening` is what users said
     first. `candidates` stand in the order of the configuration. `usual` is what is chosen
-    without a router: by the tier rules, or where the session's prompt is cached.
+    without a router: by the tier rules, or where the session's prompt is cached. `left_below` is
+    how many tiers stood before the first candidate and may not serve, as the task was moved up.
     """
 
     call_id: CallId
@@ -88,6 +89,7 @@ class RouteAsk:
     purse: Purse | None
     wishes: Wishes
     usual: TierChoice | None = None
+    left_below: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from governor.learning.ascent import (
     failing_chance,
 )
 from governor.learning.averages import CLASSES_MAX, UNSEEN, Average
-from governor.tiers import ModelTier
+from governor.tiers import ModelTier, TierChoice
 from runtime.model_gateway.ports import CallEnd, RouteAsk, Routed, TierRouter
 from runtime.router.learned import Latest
 
@@ -49,10 +49,15 @@ def nothing_warm(_: SessionId, __: ModelTier) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a session did for its present task, and the tier that it was moved to."""
+    """What a session did for its present task, its last tier, and the one that it moved to.
 
+    `task` is how many it had before; `kind` is of what others like it are learned from.
+    """
+
+    task: int = 0
     features: RunFeatures = NOT_BEGUN
-    task_class: str = "-"
+    kind: str = ""
+    tier: TierName | None = None
     moved_to: TierName | None = None
     errors_before: int = 0
     loops_before: int = 0
@@ -60,7 +65,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsSeen:
-    """What is known of runs of one class."""
+    """What is known of the runs of one agent and class.
+
+    Of one agent: what is reported of its tasks moves nobody else's sessions.
+    """
 
     usual: UsualRun = NO_USUAL
     weights: RunWeights = FIRST_WEIGHTS
@@ -96,30 +104,39 @@ class AscendingRouter:
         self._signs = signs
         self._warm_tokens = warm_tokens
         self._runs: Latest[SessionId, Run] = Latest(Run(), keys_max=SESSIONS_MAX)
-        self._calls: Latest[CallId, SessionId | None] = Latest(None, keys_max=CALLS_MAX)
+        self._calls: Latest[CallId, tuple[SessionId, int] | None] = Latest(None, keys_max=CALLS_MAX)
         self._seen: Latest[str, RunsSeen] = Latest(RunsSeen(), keys_max=CLASSES_MAX)
 
     async def route(self, ask: RouteAsk) -> Routed | None:
-        """Return the tier that the session moved up to, else what the other router says."""
+        """Return the tier for a request; of a session that moved up, one that it moved to.
+
+        Whether it moves is settled first, and the other router is asked only for the tiers that
+        may serve it then: what that one keeps of its choice is what serves.
+        """
         session = ask.chain.session
-        routed = None if self._inner is None else await self._inner.route(ask)
-        run = replace(self._runs[session], task_class=ask.task_class or "-")
-        ascent = self._ascent(ask, run, routed)
+        run = replace(self._runs[session], kind=_kind(ask))
+        ascent = self._ascent(ask, run)
+        why = "" if ascent is None else f": {ascent[1].why}"
         if ascent is not None and ascent[1].is_worth_it:
             run = replace(run, moved_to=ascent[0].name)
-        self._runs.change(session, lambda _: run)
-        self._calls.change(ask.call_id, lambda _: session)
-        names = [candidate.tier.name for candidate in ask.candidates]
-        at = _place(names, ask, routed)
-        if run.moved_to is None or run.moved_to not in names or names.index(run.moved_to) <= at:
-            return routed
-        why = "" if ascent is None else f": {ascent[1].why}"
-        return Routed(tier=run.moved_to, why=f"the task was moved up{why}")
+        left = _left(ask, run.moved_to, why=f"the task was moved up{why}")
+        routed = None if self._inner is None else await self._inner.route(left)
+        if routed is None and left.left_below and left.usual is not None:
+            routed = Routed(tier=left.usual.tier.name, why=left.usual.why)
+        served = _served(left, routed)
+        self._runs.change(
+            session,
+            lambda now: replace(now, kind=run.kind, moved_to=run.moved_to, tier=served),
+        )
+        self._calls.change(ask.call_id, lambda _: (session, run.task))
+        if routed is not None and left.left_below and routed.tier == run.moved_to:
+            routed = replace(routed, why=f"the task was moved up{why}")
+        return routed
 
     async def ended(self, call_id: CallId, end: CallEnd) -> None:
         """Learn how a call of a run ended."""
-        session = self._calls[call_id]
-        if session is not None:
+        known = self._calls[call_id]
+        if known is not None and known[1] == self._runs[known[0]].task:
             has_failed = end.status not in (CallStatus.OK, CallStatus.DENIED)
 
             def after(run: Run) -> Run:
@@ -131,49 +148,57 @@ class AscendingRouter:
                 )
                 return replace(run, features=features)
 
-            self._runs.change(session, after)
+            self._runs.change(known[0], after)
         if self._inner is not None:
             await self._inner.ended(call_id, end)
 
-    def task_ended(self, call_id: CallId, score: float) -> None:
-        """Learn what a task came to that a call was of; the next call begins another one."""
-        session = self._calls[call_id]
-        if session is None:
+    def task_ended(self, call_id: CallId, score: float, *, counts: float = 1.0) -> None:
+        """Learn what a task came to that a call was of; the next call begins another one.
+
+        A task ends once, whoever says so again and of whichever of its calls. `counts` is by how
+        much of a run whoever says so is believed.
+        """
+        known = self._calls.take(call_id)
+        if known is None:
             return
+        session, task = known
         run, signs = self._runs[session], self._signs(session)
+        if run.task != task or run.features.calls == 0:
+            return
         features = self._features(session, run)
 
         def taught(seen: RunsSeen) -> RunsSeen:
             if run.moved_to is not None:
-                return replace(seen, moved=seen.moved.noted(score))
-            weights = seen.weights.learned(features, seen.usual, has_failed=score < _GOOD)
+                return replace(seen, moved=seen.moved.noted(score, counts=counts))
+            has_failed = score < _GOOD
+            weights = seen.weights.learned(
+                features, seen.usual, has_failed=has_failed, counts=counts
+            )
+            # How long it was nobody has to be believed.
             return replace(seen, weights=weights, usual=seen.usual.noted(features))
 
-        self._seen.change(run.task_class, taught)
+        self._seen.change(run.kind, taught)
         errors, loops = signs
-        self._runs.change(
-            session,
-            lambda _: Run(task_class=run.task_class, errors_before=errors, loops_before=loops),
-        )
+        after = Run(task=task + 1, kind=run.kind, errors_before=errors, loops_before=loops)
+        self._runs.change(session, lambda _: after)
 
     def failing(self, session: SessionId) -> float:
         """Return the chance that the run of a session fails at its present tier."""
         run = self._runs[session]
-        seen = self._seen[run.task_class]
+        seen = self._seen[run.kind]
         return failing_chance(self._features(session, run), seen.usual, seen.weights)
 
-    def _ascent(
-        self, ask: RouteAsk, run: Run, routed: Routed | None
-    ) -> tuple[ModelTier, Ascent] | None:
-        """Return the next tier with whether moving there pays; None where there is no next."""
+    def _ascent(self, ask: RouteAsk, run: Run) -> tuple[ModelTier, Ascent] | None:
+        """Return the tier after the last call's with whether moving there pays; None without."""
         tiers = [candidate.tier for candidate in ask.candidates]
-        if run.moved_to is not None or not tiers:
+        names = [tier.name for tier in tiers]
+        if run.moved_to is not None or run.tier not in names:
             return None
-        at = _place([tier.name for tier in tiers], ask, routed)
+        at = names.index(run.tier)
         if at + 1 >= len(tiers):
             return None
         here, there = tiers[at], tiers[at + 1]
-        seen, features = self._seen[run.task_class], self._features(ask.chain.session, run)
+        seen, features = self._seen[run.kind], self._features(ask.chain.session, run)
         ahead = self._ahead(ask.chain.session, features, seen, here=here, there=there)
         ascent = ascent_for(
             features, ahead, usual=seen.usual, weights=seen.weights, value_microusd=self._value
@@ -209,11 +234,27 @@ class AscendingRouter:
         )
 
 
-def _place(names: list[TierName], ask: RouteAsk, routed: Routed | None) -> int:
-    """Return the place of the tier that serves without a move."""
-    usual = None if ask.usual is None else ask.usual.tier.name
-    served = usual if routed is None else routed.tier
-    return names.index(served) if served in names else 0
+def _kind(ask: RouteAsk) -> str:
+    return f"{ask.chain.tenant}/{ask.chain.agent}/{ask.task_class or '-'}"
+
+
+def _left(ask: RouteAsk, moved_to: TierName | None, *, why: str) -> RouteAsk:
+    """Return the request with the tiers that may serve it after a move."""
+    names = [candidate.tier.name for candidate in ask.candidates]
+    if moved_to is None or moved_to not in names or names.index(moved_to) == 0:
+        return ask
+    below = names.index(moved_to)
+    usual = ask.usual
+    if usual is None or usual.tier.name not in names[below:]:
+        usual = TierChoice(tier=ask.candidates[below].tier, why=why)
+    return replace(ask, candidates=ask.candidates[below:], usual=usual, left_below=below)
+
+
+def _served(ask: RouteAsk, routed: Routed | None) -> TierName | None:
+    """Return the tier that serves a request."""
+    if routed is not None:
+        return routed.tier
+    return None if ask.usual is None else ask.usual.tier.name
 
 
 def _dearer(here: ModelTier, there: ModelTier) -> float:

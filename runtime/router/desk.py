@@ -200,7 +200,8 @@ class RouterDesk:
 
     async def _rated(self, *, since_ms: int) -> list[RatedDecision]:
         logged = await self._log.rated(since_ms=since_ms, limit=ROWS_MAX)
-        return await anyio.to_thread.run_sync(partial(rated_of, logged))
+        per_day = self._terms().online.influence_per_day
+        return await anyio.to_thread.run_sync(partial(rated_of, logged, influence_per_day=per_day))
 
 
 def _tier_json(name: str, tally: Any, now: RouterInForce) -> dict[str, object]:

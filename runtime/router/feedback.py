@@ -23,7 +23,7 @@ class Log(Protocol):
         """Keep what is said of calls."""
 
     async def calls_of(self, session: SessionId) -> tuple[CallId, ...]:
-        """Return the latest calls of a session that a tier was chosen for."""
+        """Return the latest calls of a session that a tier was chosen for, and that it served."""
         ...
 
 
@@ -47,8 +47,11 @@ class Said:
 class Heard(Protocol):
     """Whoever learns beside the log of what became of calls."""
 
-    def __call__(self, call_id: CallId, score: float, *, ends_task: bool) -> None:
-        """Learn the outcome of a call, or that of the whole task that it was of; never raises."""
+    def __call__(self, call_id: CallId, score: float, *, ends_task: bool, counts: float) -> None:
+        """Learn the outcome of a call, or that of the whole task that it was of; never raises.
+
+        `counts` is by how much of a call whoever says so is believed.
+        """
         ...
 
 
@@ -151,7 +154,9 @@ class Feedback:
             )
             if reports:
                 await self._log.report(reports)
-                self._tell(calls[-1], float(is_success), reporter, ends_task=True)
+                # The latest call is of the task that ended, should there have been others before.
+                alone = weight_of(Source.TASK, reporter)
+                self._tell(calls[0], float(is_success), reporter, ends_task=True, counts=alone)
                 telemetry.count_router_outcome(source=Source.TASK.value, outcome="taken")
         except StoreError:
             telemetry.count_failure("router_outcome")
@@ -159,23 +164,27 @@ class Feedback:
         return len(reports)
 
     async def _keep(self, said: Said, reporter: Reporter, *, by: str) -> None:
+        weight = weight_of(said.source, reporter)
         report = OutcomeReport(
             call_id=said.call_id,
             source=said.source,
             reported_by=by,
             score=said.score,
-            weight=weight_of(said.source, reporter),
+            weight=weight,
             is_trusted=reporter in TRUSTED,
             reported_at_ms=self._clock.now_ms(),
         )
         await self._log.report((report,))
-        ends_task = said.source in (Source.TASK, Source.TESTS)
-        self._tell(said.call_id, said.score, reporter, ends_task=ends_task)
+        # Tests are run time and again while a task goes on.
+        ends_task = said.source is Source.TASK
+        self._tell(said.call_id, said.score, reporter, ends_task=ends_task, counts=weight)
         telemetry.count_router_outcome(source=said.source.value, outcome="taken")
 
-    def _tell(self, call_id: CallId, score: float, reporter: Reporter, *, ends_task: bool) -> None:
+    def _tell(
+        self, call_id: CallId, score: float, reporter: Reporter, *, ends_task: bool, counts: float
+    ) -> None:
         if self.heard_by is not None and reporter is not Reporter.RUN:
-            self.heard_by(call_id, score, ends_task=ends_task)
+            self.heard_by(call_id, score, ends_task=ends_task, counts=counts)
 
 
 def _named(by: str, reporter: Reporter) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from governor.learning.offpolicy import Estimate
 from runtime.router.off_policy import (
@@ -62,13 +63,15 @@ def evaluated(rated: Sequence[RatedDecision], policies: Mapping[str, Policy]) ->
 
 
 def _policy_json(policy: PolicyValue) -> dict[str, object]:
+    """Return what a way would have earned; figures that the log is too little for are null."""
+    shown = partial(estimate_json, is_known=policy.is_known)
     return {
         "name": policy.name,
-        "value": estimate_json(policy.value),
-        "snips": estimate_json(policy.snips),
-        "ips": estimate_json(policy.ips),
-        "quality": estimate_json(policy.quality),
-        "cost_microusd": estimate_json(policy.cost_microusd),
-        "gain": None if policy.gain is None else estimate_json(policy.gain),
+        "value": shown(policy.value),
+        "snips": shown(policy.snips),
+        "ips": shown(policy.ips),
+        "quality": shown(policy.quality),
+        "cost_microusd": shown(policy.cost_microusd),
+        "gain": None if policy.gain is None else shown(policy.gain),
         "is_known": policy.is_known,
     }

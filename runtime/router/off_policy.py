@@ -1,10 +1,11 @@
 """What the log says that other ways to choose would have earned: models, fixed tiers, the dice."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
+import numpy.typing as npt
 
 from governor.learning.likeness import Rows
 from governor.learning.offpolicy import (
@@ -17,6 +18,8 @@ from governor.learning.offpolicy import (
     on_policy,
     snips,
 )
+from governor.learning.online import Word, capped_weights
+from governor.learning.verdict import Verdict
 from memory_store.router_log import LoggedDecision
 from runtime.router.predictor import RouterModel
 from runtime.router.written import WrittenError, WrittenOption, options_of, unpacked
@@ -32,7 +35,11 @@ _FOLDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedDecision:
-    """A decision whose worth is known: between what, at which price, and what came of it."""
+    """A decision whose worth is known: between what, at which price, and what came of it.
+
+    `weight` is by how much of a decision it counts. `speaker` is the agent whose own word it is,
+    None where somebody who is trusted has spoken.
+    """
 
     call_id: str
     session: str
@@ -45,6 +52,8 @@ class RatedDecision:
     cost_microusd: float
     shadow_model: str | None
     shadow_tier: str | None
+    weight: float = 1.0
+    speaker: str | None = None
 
     @property
     def usual(self) -> str:
@@ -77,37 +86,61 @@ class PolicyValue:
         return self.value.effective >= EFFECTIVE_MIN and self.value.covered >= COVERED_MIN
 
 
-def rated_of(logged: Sequence[LoggedDecision]) -> list[RatedDecision]:
-    """Return the decisions whose worth is known well enough; what cannot be read is left out."""
-    found = []
-    for one in logged:
-        decision, verdict = one.decision, one.verdict
-        if verdict is None or verdict.weight < WEIGHT_MIN:
-            continue
-        try:
-            options, features = options_of(decision.options), unpacked(decision.features)
-        except WrittenError:
-            continue
-        chosen = options.get(decision.tier)
-        if chosen is None or chosen.propensity <= 0:
-            continue
-        cost = None if one.end is None else one.end.cost_microusd
-        found.append(
-            RatedDecision(
-                call_id=decision.call_id,
-                session=decision.session,
-                decided_at_ms=decision.decided_at_ms,
-                tier=decision.tier,
-                options=options,
-                features=features,
-                price=decision.price,
-                score=verdict.score,
-                cost_microusd=chosen.cost_microusd if cost is None else float(cost),
-                shadow_model=decision.shadow_model,
-                shadow_tier=decision.shadow_tier,
+def rated_of(
+    logged: Sequence[LoggedDecision], *, influence_per_day: float = inf
+) -> list[RatedDecision]:
+    """Return the decisions whose worth is known well enough; what cannot be read is left out.
+
+    One agent's own words of a day count no more than `influence_per_day` all together.
+    """
+    known = [
+        (one, one.verdict)
+        for one in logged
+        if one.verdict is not None and one.verdict.weight >= WEIGHT_MIN
+    ]
+    weights = capped_weights(
+        [
+            Word(
+                agent=one.decision.agent,
+                decided_at_ms=one.decision.decided_at_ms,
+                weight=verdict.weight,
+                is_trusted=verdict.is_trusted,
             )
-        )
-    return found
+            for one, verdict in known
+        ],
+        per_day=influence_per_day,
+    )
+    found = [
+        _rated(one, verdict, weight) for (one, verdict), weight in zip(known, weights, strict=True)
+    ]
+    return [one for one in found if one is not None]
+
+
+def _rated(logged: LoggedDecision, verdict: Verdict, weight: float) -> RatedDecision | None:
+    decision = logged.decision
+    try:
+        options, features = options_of(decision.options), unpacked(decision.features)
+    except WrittenError:
+        return None
+    chosen = options.get(decision.tier)
+    if chosen is None or chosen.propensity <= 0:
+        return None
+    cost = None if logged.end is None else logged.end.cost_microusd
+    return RatedDecision(
+        call_id=decision.call_id,
+        session=decision.session,
+        decided_at_ms=decision.decided_at_ms,
+        tier=decision.tier,
+        options=options,
+        features=features,
+        price=decision.price,
+        score=verdict.score,
+        cost_microusd=chosen.cost_microusd if cost is None else float(cost),
+        shadow_model=decision.shadow_model,
+        shadow_tier=decision.shadow_tier,
+        weight=weight,
+        speaker=None if verdict.is_trusted else decision.agent,
+    )
 
 
 def as_logged(one: RatedDecision) -> Mapping[str, float]:
@@ -187,8 +220,9 @@ class _Worth:
         self.costs = np.array([one.cost_microusd for one in rated])
         self.utilities = self.scores - np.array([one.price for one in rated]) * self.costs
         self._propensities = np.array([one.options[one.tier].propensity for one in rated])
-        names = {name: number for number, name in enumerate(dict.fromkeys(_sessions(rated)))}
-        self._groups = np.array([names[one.session] for one in rated])
+        self._sessions = _numbered([one.session for one in rated])
+        self._groups = _numbered(_groups(rated))
+        self._counts = np.array([one.weight for one in rated])
 
     def of(self, chances: Sequence[Mapping[str, float]], rewards: Vector) -> Logged:
         """Return the log for a policy whose probabilities are given, and these rewards."""
@@ -207,6 +241,7 @@ class _Worth:
             modelled=np.array(modelled),
             modelled_policy=np.array(expected),
             groups=self._groups,
+            counts=self._counts,
         )
 
     def covered(self, chances: Sequence[Mapping[str, float]]) -> float:
@@ -219,23 +254,24 @@ class _Worth:
             )
             for wanted, one in zip(chances, self._rated, strict=True)
         ]
-        return float(np.mean(shares))
+        return float(np.average(shares, weights=self._counts))
 
     def _means(self, rewards: Vector) -> list[Mapping[str, float]]:
         """Return for each decision what each tier earned in the sessions of the other fold.
 
         From others, or a decision would bear witness for itself.
         """
-        folds = self._groups % _FOLDS
+        folds = self._sessions % _FOLDS
         of_fold = [self._tier_means(rewards, folds != fold) for fold in range(_FOLDS)]
         return [of_fold[fold] for fold in folds]
 
     def _tier_means(self, rewards: Vector, used: Vector) -> Mapping[str, float]:
-        usual = float(rewards[used].mean()) if used.any() else float(rewards.mean())
+        known = used if used.any() else np.ones_like(used)
+        usual = float(np.average(rewards[known], weights=self._counts[known]))
         tiers = {tier for one in self._rated for tier in one.options}
         means = dict.fromkeys(tiers, usual)
         taken = np.array([one.tier for one in self._rated])
-        weights = 1.0 / self._propensities
+        weights = self._counts / self._propensities
         for tier in tiers:
             of_tier = used & (taken == tier)
             if of_tier.any():
@@ -243,17 +279,32 @@ class _Worth:
         return means
 
 
-def _sessions(rated: Sequence[RatedDecision]) -> list[str]:
-    return [one.session for one in rated]
+def _groups(rated: Sequence[RatedDecision]) -> list[tuple[str, str]]:
+    """Return what hangs together: the calls of a session, and all that an agent says itself.
+
+    Where one agent alone has spoken there is nobody whom it could mislead.
+    """
+    sessions = [("session", one.session) for one in rated]
+    speakers = {one.speaker for one in rated}
+    if len(speakers) == 1:
+        return sessions
+    return [
+        session if one.speaker is None else ("agent", one.speaker)
+        for session, one in zip(sessions, rated, strict=True)
+    ]
 
 
-def estimate_json(estimate: Estimate) -> dict[str, object]:
-    """Return an estimate as it is shown; a bound that is not known is null."""
+def _numbered(names: Sequence[Hashable]) -> npt.NDArray[np.int64]:
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int64)
+
+
+def estimate_json(estimate: Estimate, *, is_known: bool = True) -> dict[str, object]:
+    """Return an estimate as it is shown; what is not known of it is null."""
+    bounds = (estimate.low, estimate.high)
     return {
-        "value": round(estimate.value, 6),
-        "ci95": [
-            round(bound, 6) if isfinite(bound) else None for bound in (estimate.low, estimate.high)
-        ],
+        "value": round(estimate.value, 6) if is_known else None,
+        "ci95": [round(bound, 6) if is_known and isfinite(bound) else None for bound in bounds],
         "n": estimate.n,
         "effective": round(estimate.effective, 1),
         "covered": round(estimate.covered, 3),

@@ -20,7 +20,7 @@ from runtime.router.predictor import RouterModel
 
 
 class FileGain(msgspec.Struct, frozen=True, kw_only=True):
-    """The gain over the best fixed tier on recorded outcomes that were held out."""
+    """The gain over the best fixed tier on `n` prompts of which all outcomes were held out."""
 
     value: float
     ci95: tuple[float, float]
@@ -60,8 +60,14 @@ class Evidence:
             return self
         low, high = file.ci95
         gain = Estimate(value=file.value, low=low, high=high, n=file.n, effective=float(file.n))
-        told = f"its gain on recorded outcomes is {file.value:+.4f}, from {low:+.4f} on"
-        why = "" if low > 0 else told
+        why = ""
+        if file.n < RATED_MIN:
+            why = (
+                f"{file.n} prompts that were held out of the recorded outcomes are too few, "
+                f"{RATED_MIN} are needed; record more"
+            )
+        elif low <= 0:
+            why = f"its gain on recorded outcomes is {file.value:+.4f}, from {low:+.4f} on"
         return Evidence(source="outcomes", n=file.n, gain=gain, why_not=why)
 
     def shape(self) -> dict[str, object]:

@@ -311,7 +311,8 @@ class Router:
         return shadow.version, would
 
     def _keep(self, ask: RouteAsk, chosen: _Chosen, features: Rows) -> None:
-        self._running[ask.call_id] = _Running(session=ask.chain.session, rank=chosen.at)
+        rank = ask.left_below + chosen.at
+        self._running[ask.call_id] = _Running(session=ask.chain.session, rank=rank)
         if len(self._running) > RUNNING_MAX:
             self._running.popitem(last=False)
         telemetry.note_choice(

@@ -11,6 +11,9 @@ from runtime.router.features import NO_STATE, SessionState
 
 SESSIONS_MAX = 4_096
 SIGNS_MAX = 4_096
+# A mark is a promise to a client: none gives way to another, and where there is no room for one
+# more, nothing is tried out on anybody.
+MARKS_MAX = 250_000
 # What the tools of a turn tell of the model call before them; they are weak signs, and may be
 # the tool's fault: an answer that is new, one that was seen before, a failure, a loop.
 _SIGN_OF = {Answer.NEW: 0.7, Answer.SEEN: 0.5, Answer.FAILED: 0.3}
@@ -25,15 +28,16 @@ class _Seen:
     state: SessionState
     turn: TurnId | None = None
     sign: float = 1.0
-    is_marked: bool = False
 
 
 class SessionStates:
     """Remembers the sessions that were seen last, and what their tools told meanwhile."""
 
-    def __init__(self, *, is_shared: bool = False) -> None:
+    def __init__(self, *, is_shared: bool = False, marks_max: int = MARKS_MAX) -> None:
         """Know nobody; where it `is_shared`, tools may be called here and models elsewhere."""
         self._is_shared = is_shared
+        self._marks_max = marks_max
+        self._marked: set[SessionId] = set()
         self._sessions: OrderedDict[SessionId, _Seen] = OrderedDict()
         self._signs: deque[TurnSign] = deque(maxlen=SIGNS_MAX)
 
@@ -47,12 +51,13 @@ class SessionStates:
         return state
 
     def mark(self, session: SessionId) -> None:
-        """Let nothing be tried out on a session from now on."""
-        self._keep(session, replace(self._seen(session), is_marked=True))
+        """Let nothing be tried out on a session as long as this process runs."""
+        if len(self._marked) < self._marks_max:
+            self._marked.add(session)
 
     def is_marked(self, session: SessionId) -> bool:
-        """Tell whether a session was marked."""
-        return self._seen(session).is_marked
+        """Tell whether a session was marked, or may have been when there was no more room."""
+        return session in self._marked or len(self._marked) >= self._marks_max
 
     def signs_of(self, session: SessionId) -> tuple[int, int]:
         """Return the failed tool calls of a session and its signals of loops."""

@@ -3,14 +3,16 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from governor.call import CallStatus
 from governor.learning.offpolicy import Estimate, Logged, on_policy
+from governor.learning.online import Word, capped_weights
 from runtime.errors import RuntimeFaultError
 from runtime.router.off_policy import WEIGHT_MIN
 from runtime.router.outcome_lines import Line, read_lines
@@ -41,21 +43,34 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """What recorded outcomes teach; the part that is held out goes by the prompt's own id."""
+    """What recorded outcomes teach; the part that is held out goes by the prompts' words."""
 
     rows: tuple[OutcomeRow, ...]
     held_out: tuple[OutcomeRow, ...]
 
 
-def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
-    """Return what logged decisions teach, as the admin API tells of them."""
+def log_rows(items: Sequence[Mapping[str, Any]], *, influence_per_day: float) -> LogRows:
+    """Return what logged decisions teach, as the admin API tells of them.
+
+    One agent's own words of a day teach no more than `influence_per_day` all together.
+    """
     usable = sorted(
-        (item for item in items if item["score"] is not None and item["weight"] >= WEIGHT_MIN),
+        (item for item in items if _is_usable(item)),
         key=lambda item: (item["decided_at_ms"], item["call_id"]),
     )
     learned = usable[: len(usable) - round(HELD_OUT_SHARE * len(usable))]
     until_ms = learned[-1]["decided_at_ms"] if learned else 0
-    rows = (_log_row(item) for item in learned)
+    words = [
+        Word(
+            agent=item["agent"],
+            decided_at_ms=item["decided_at_ms"],
+            weight=item["weight"],
+            is_trusted=item["is_trusted"],
+        )
+        for item in learned
+    ]
+    weights = capped_weights(words, per_day=influence_per_day)
+    rows = (_log_row(item, weight) for item, weight in zip(learned, weights, strict=True))
     return LogRows(
         rows=tuple(row for row in rows if row is not None),
         until_ms=until_ms,
@@ -63,7 +78,13 @@ def log_rows(items: Sequence[Mapping[str, Any]]) -> LogRows:
     )
 
 
-def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:
+def _is_usable(item: Mapping[str, Any]) -> bool:
+    """Tell whether a choice served its call and somebody said what that was worth."""
+    is_rated = item["score"] is not None and item["weight"] >= WEIGHT_MIN
+    return is_rated and item["status"] == CallStatus.OK
+
+
+def _log_row(item: Mapping[str, Any], weight: float) -> OutcomeRow | None:
     tier = item["tier"]
     expected = {name: cost for name, _, cost, _ in item["options"]}
     cost = item["cost_microusd"]
@@ -77,7 +98,7 @@ def _log_row(item: Mapping[str, Any]) -> OutcomeRow | None:
         features=features,
         scores={tier: item["score"]},
         costs_microusd={tier: expected[tier] if cost is None else float(cost)},
-        weights={tier: inverse * item["weight"]},
+        weights={tier: inverse * weight},
     )
 
 
@@ -101,8 +122,9 @@ def file_rows(path: Path) -> FileRows:
 
 
 def _is_held_out(line: Line) -> bool:
-    """Tell by the id of a prompt, so that it is the same each time."""
-    digest = int.from_bytes(sha256(line.name.encode()).digest()[:4], "big")
+    """Tell by its words: what stands in the file twice, under whichever id, is on one side."""
+    words = " ".join(line.prompt.split()).encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(sha256(words).digest()[:4], "big")
     return digest % _HUNDRED < _HUNDRED * HELD_OUT_SHARE
 
 
@@ -111,7 +133,7 @@ def gain_on_file(
 ) -> Estimate | None:
     """Return what a model earns more than the best fixed tier on outcomes that it has not learned.
 
-    None where there are none of which every tier's is known.
+    None where there are none of which every tier's is known. Its `n` is that of the prompts.
     """
     whole = [row for row in held_out if set(model.tiers) <= row.scores.keys()]
     if not whole:
@@ -126,16 +148,18 @@ def gain_on_file(
     best = int(worth.mean(axis=0).argmax())
     gains = worth[np.arange(len(whole)), chosen] - worth[:, best]
     ones = np.ones(len(whole))
-    return on_policy(
+    _, prompts = np.unique([row.text for row in whole], return_inverse=True)
+    found = on_policy(
         Logged(
             rewards=gains,
             propensities=ones,
             targets=ones,
             modelled=gains,
             modelled_policy=gains,
-            groups=np.arange(len(whole)),
+            groups=prompts,
         )
     )
+    return replace(found, n=int(prompts.max()) + 1)
 
 
 def _choice(model: RouterModel, row: OutcomeRow, *, price: float) -> int:

@@ -59,3 +59,8 @@ def report(name: str, score: float, **more: Any) -> OutcomeReport:
             **more,
         }
     )
+
+
+def ends_of(decisions: tuple[RouterDecision, ...]) -> tuple[RouterEnd, ...]:
+    """Return that the calls of choices were served."""
+    return tuple(end("", call_id=one.call_id) for one in decisions)

@@ -12,7 +12,7 @@ from memory_store.errors import InvalidCursorError
 from memory_store.router_log import LoggedDecision, RouterDecision, RouterLog, TurnSign
 from memory_store.router_models import Taught
 from memory_store.store import Store, open_store
-from tests.memory_store.router_makers import decision, end, report
+from tests.memory_store.router_makers import decision, end, ends_of, report
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,8 @@ async def logged(log: RouterLog) -> list[LoggedDecision]:
 
 
 async def keep(log: RouterLog, *decisions: RouterDecision) -> None:
-    await log.record(decisions, (), ())
+    """Keep choices whose calls were served."""
+    await log.record(decisions, ends_of(decisions), ())
 
 
 @pytest.mark.requirement("router.log-kept")
@@ -133,6 +134,20 @@ async def test_how_often_tiers_were_chosen_and_rated_is_counted(kept: Store) -> 
 
     assert (high.tier, high.chosen, high.rated, high.explored) == ("high", 1, 0, 1)
     assert (low.tier, low.chosen, low.rated, low.explored) == ("low", 2, 1, 0)
+
+
+@pytest.mark.parametrize("status", ["denied", "upstream_failed", "limit_hit", "cancelled", None])
+async def test_a_call_that_no_tier_served_is_no_lesson(kept: Store, status: str | None) -> None:
+    log = kept.router_log
+    await keep(log, decision("served", at_ms=1))
+    ends = () if status is None else (end("not", status=status),)
+    await log.record((decision("not", at_ms=2),), ends, ())
+    await log.report((report("served", 1.0), report("not", 0.0)))
+
+    found = [await log.pending(since_ms=0, limit=9), await log.rated(since_ms=0, limit=9)]
+
+    assert [[one.decision.call_id for one in of] for of in found] == [["call_served"]] * 2
+    assert await log.calls_of(SessionId("ses_1")) == ("call_served",)
 
 
 async def test_the_latest_calls_of_a_session_are_found(kept: Store) -> None:

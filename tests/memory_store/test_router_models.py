@@ -11,7 +11,7 @@ from memory_store.engine import Durability
 from memory_store.errors import AlreadyExistsError, NotFoundError, VersionConflictError
 from memory_store.router_models import NewRouterModel, RouterShelf, RouterStanding
 from memory_store.store import Store, open_store
-from tests.memory_store.router_makers import decision, report
+from tests.memory_store.router_makers import decision, ends_of, report
 
 pytestmark = pytest.mark.anyio
 
@@ -108,7 +108,8 @@ async def test_what_was_rated_since_the_training_is_learned_beside_a_new_model(
 ) -> None:
     log, shelf = kept.router_log, kept.router_shelf
     names = ("before", "after", "unrated")
-    await log.record(tuple(decision(n, at_ms=at) for at, n in enumerate(names, 1)), (), ())
+    made = tuple(decision(n, at_ms=at) for at, n in enumerate(names, 1))
+    await log.record(made, ends_of(made), ())
     await log.report((report("before", 1.0), report("after", 0.0)))
     await add(shelf, "one", until_ms=1)
 
@@ -123,7 +124,8 @@ async def test_of_what_was_rated_since_only_the_latest_is_learned_again(
 ) -> None:
     monkeypatch.setattr(router_models, "LEARNED_AGAIN_MAX", 3)
     log, shelf = kept.router_log, kept.router_shelf
-    await log.record(tuple(decision(str(at), at_ms=at) for at in range(1, 10)), (), ())
+    made = tuple(decision(str(at), at_ms=at) for at in range(1, 10))
+    await log.record(made, ends_of(made), ())
     await log.report(tuple(report(str(at), 1.0) for at in range(1, 10)))
     await add(shelf, "one")
 

@@ -24,7 +24,7 @@ def test_an_outcome_of_nobodys_call_is_taken_quietly() -> None:
     for text in (NOTHING, MOVING):
         strategies = strategies_of(parse_config(text, source="flyball.toml"))
 
-        strategies.scored(CallId("call_of_nobody"), 1.0, ends_task=True)
+        strategies.scored(CallId("call_of_nobody"), 1.0, ends_task=True, counts=1.0)
 
 
 def test_a_file_of_examples_that_is_broken_stops_the_start(tmp_path: Path) -> None:

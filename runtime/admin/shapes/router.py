@@ -23,7 +23,7 @@ class ReportIn(Shape):
     """What an answer was worth, by an administrator: 0 is useless, 1 as good as can be."""
 
     call_id: Label
-    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     source: Source
 
 
@@ -100,6 +100,7 @@ class RouterOut(Out):
     objective: str
     price_per_microusd: float
     explore_share: float
+    influence_per_day: float
     incumbent: str | None
     candidate: str | None
     is_usable: Annotated[
@@ -136,6 +137,7 @@ class DecisionOut(Out):
     latency_ms: int | None
     score: float | None
     weight: float
+    is_trusted: bool
 
 
 def model_out(view: RouterModelView) -> ModelOut:
@@ -173,6 +175,7 @@ def router_out(status: RouterStatus) -> RouterOut:
         objective=terms.objective.value,
         price_per_microusd=terms.price,
         explore_share=terms.explore_share,
+        influence_per_day=terms.online.influence_per_day,
         incumbent=now.standing.incumbent,
         candidate=now.standing.candidate,
         is_usable=now.standing.incumbent is None or now.incumbent is not None,
@@ -209,4 +212,5 @@ def decision_out(logged: LoggedDecision) -> DecisionOut:
         latency_ms=None if end is None else end.latency_ms,
         score=None if verdict is None else verdict.score,
         weight=0.0 if verdict is None else verdict.weight,
+        is_trusted=verdict is not None and verdict.is_trusted,
     )

@@ -12,6 +12,7 @@ from governor.learning.offpolicy import (
     ips,
     on_policy,
     snips,
+    t_95,
 )
 
 REPLAYS = 300
@@ -117,6 +118,52 @@ def test_calls_of_one_session_count_less_than_as_many_sessions() -> None:
         return found.high - found.low
 
     assert width(on_policy(together)) > 3 * width(on_policy(alone))
+
+
+@pytest.mark.parametrize(
+    ("freedom", "known"),
+    [(0.2, 12.706), (1, 12.706), (4, 2.776), (6, 2.447), (10, 2.228), (39, 2.023), (1e6, 1.96)],
+)
+def test_what_few_have_shown_is_less_sure(freedom: float, known: float) -> None:
+    assert t_95(freedom) == pytest.approx(known, rel=0.002)
+
+
+def test_a_group_that_makes_up_most_of_the_spread_makes_nothing_sure() -> None:
+    ones = np.ones(100)
+    rewards = np.concatenate([np.full(60, 1.0), np.tile([0.0, 0.1], 20)])
+    one_speaks = np.concatenate([np.zeros(60), np.arange(1, 41)]).astype(np.int64)
+    logged = Logged(
+        rewards=rewards, propensities=ones, targets=ones, modelled=ones, modelled_policy=ones,
+        groups=one_speaks,
+    )  # fmt: skip
+
+    found = on_policy(logged)
+
+    assert found.value == pytest.approx(0.62)
+    assert found.low < 0
+
+
+@pytest.mark.requirement("router.off-policy")
+def test_intervals_hold_where_little_was_explored() -> None:
+    held = []
+    for seed in range(REPLAYS):
+        dice = np.random.default_rng(seed)
+        taken = dice.random(1_000) < 0.025
+        rewards = (dice.random(1_000) < 0.9).astype(float)
+        found = doubly_robust(
+            Logged(
+                rewards=rewards,
+                propensities=np.where(taken, 0.025, 0.975),
+                targets=taken.astype(float),
+                modelled=np.full(1_000, 0.9),
+                modelled_policy=np.full(1_000, 0.9),
+                groups=np.arange(1_000),
+            )
+        )
+        held.append(found.low <= 0.9 <= found.high)
+
+    # The normal quantile holds it in less than nine of ten.
+    assert float(np.mean(held)) > 0.9
 
 
 def test_one_heavy_weight_says_as_much_as_one_decision() -> None:

@@ -10,6 +10,8 @@ from governor.scope import ScopeChain
 from governor.tiers import ModelTier, PromptFacts, TierChoice
 from runtime.model_gateway.ports import CallEnd, Candidate, RouteAsk, Routed, Wishes
 from runtime.router.ascending import AscendingRouter
+from runtime.router.written import options_of
+from tests.runtime.router import makers
 from tests.runtime.router.rounds_bench import tier
 
 pytestmark = pytest.mark.anyio
@@ -18,9 +20,11 @@ LOW, HIGH = tier("low"), tier("high", usd_per_mtok=5)
 VALUE = 1_000_000
 
 
-def asking(number: int, session: str = "one", *, high: ModelTier = HIGH) -> RouteAsk:
+def asking(
+    number: int, session: str = "one", *, high: ModelTier = HIGH, agent: str = "ada"
+) -> RouteAsk:
     chain = ScopeChain(
-        tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId(session)
+        tenant=TenantId("acme"), agent=PrincipalId(agent), session=SessionId(session)
     )
     return RouteAsk(
         call_id=CallId(f"call_{session}_{number}"),
@@ -49,13 +53,21 @@ def ended(cost: int = 1_000) -> CallEnd:
     return CallEnd(status=CallStatus.OK, usage=None, cost_microusd=cost, wall_ms=1, ended_at_ms=1)
 
 
-async def run_of(router: AscendingRouter, calls: int, session: str = "one") -> list[Routed | None]:
+async def run_of(
+    router: AscendingRouter, calls: int, session: str = "one", *, agent: str = "ada"
+) -> list[Routed | None]:
     found = []
     for number in range(calls):
-        ask = asking(number, session)
+        ask = asking(number, session, agent=agent)
         found.append(await router.route(ask))
         await router.ended(ask.call_id, ended())
     return found
+
+
+async def called(router: AscendingRouter, ask: RouteAsk) -> Routed | None:
+    routed = await router.route(ask)
+    await router.ended(ask.call_id, ended())
+    return routed
 
 
 async def accustomed(router: AscendingRouter) -> None:
@@ -130,6 +142,35 @@ async def test_what_another_router_chooses_stands_for_who_has_not_moved() -> Non
     assert always.ends == 6
 
 
+async def test_the_log_says_of_a_session_that_moved_up_which_tier_served_it() -> None:
+    signs = (0, 0)
+    made = makers.bench(
+        makers.KnownModel({"low": 0.9, "high": 0.9}),
+        terms=replace(makers.TERMS, explore_share=0.0),
+    )
+    router = AscendingRouter(made.router, value_microusd=100 * VALUE, signs=lambda _: signs)
+    with anyio.fail_after(30):
+        for number in range(10):
+            for at in range(5):
+                await called(router, makers.ask(10 * number + at, session=f"usual{number}"))
+            router.task_ended(CallId(f"call_{10 * number}"), 1.0)
+        for at in range(5):
+            await called(router, makers.ask(900 + at, session="one"))
+        signs = (30, 6)
+        routed = await called(router, makers.ask(999, session="one"))
+        kept = {one.call_id: one for one in await made.choices()}
+
+    assert routed is not None
+    assert routed.tier == "high"
+    assert "moved up" in routed.why
+    assert kept[CallId("call_904")].tier == "low"
+    moved = kept[CallId("call_999")]
+    assert (moved.tier, moved.propensity) == ("high", 1.0)
+    assert list(options_of(moved.options)) == ["high"]
+    # Its place is the one among all tiers.
+    assert made.sessions.of(SessionId("one"), None).last_tier_rank == 1
+
+
 async def test_after_its_task_a_session_begins_where_it_began() -> None:
     signs = (20, 4)
     router = AscendingRouter(None, value_microusd=VALUE, signs=lambda _: signs)
@@ -151,3 +192,45 @@ async def test_an_end_of_nobodys_call_is_not_learned_of() -> None:
     router.task_ended(CallId("call_of_nobody"), 0.0)
 
     assert router.failing(SessionId("nobody")) == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.requirement("router.poisoning-bounded")
+async def test_a_task_ends_once_however_often_and_of_whichever_call_that_is_said() -> None:
+    once, often = (AscendingRouter(None, value_microusd=VALUE) for _ in range(2))
+    with anyio.fail_after(30):
+        for router, calls in ((once, (0,)), (often, (0, 0, 3, 1, 4, 0))):
+            for number in range(20):
+                await run_of(router, 5, f"usual{number}")
+                for call in calls:
+                    router.task_ended(CallId(f"call_usual{number}_{call}"), float(number % 2))
+            await run_of(router, 9)
+
+    assert often.failing(SessionId("one")) == once.failing(SessionId("one"))
+
+
+@pytest.mark.requirement("router.poisoning-bounded")
+async def test_what_one_agent_says_of_its_tasks_moves_nobody_elses_sessions() -> None:
+    router = AscendingRouter(None, value_microusd=VALUE)
+    with anyio.fail_after(30):
+        await accustomed(router)
+        await run_of(router, 8)
+        before = router.failing(SessionId("one"))
+        for number in range(300):
+            await run_of(router, 1, f"m{number}", agent="mallory")
+            router.task_ended(CallId(f"call_m{number}_0"), 0.0)
+
+        assert router.failing(SessionId("one")) == before
+        assert await run_of(router, 8, "fresh") == [None] * 8
+
+
+async def test_who_is_believed_less_teaches_less() -> None:
+    routers = [AscendingRouter(None, value_microusd=VALUE) for _ in range(2)]
+    with anyio.fail_after(30):
+        for router, counts in zip(routers, (1.0, 0.25), strict=True):
+            for number in range(20):
+                await run_of(router, 5, f"s{number}")
+                router.task_ended(CallId(f"call_s{number}_0"), 0.0, counts=counts)
+            await run_of(router, 5)
+
+    whole, quarter = (router.failing(SessionId("one")) for router in routers)
+    assert 0.4 < quarter < whole

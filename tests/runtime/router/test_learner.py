@@ -19,7 +19,7 @@ from runtime.router.in_force import ModelsInForce
 from runtime.router.learned_file import LearnedFileError, packed, unpacked
 from runtime.router.learner import Learner
 from runtime.router.written import packed as features_packed
-from tests.memory_store.router_makers import decision, report
+from tests.memory_store.router_makers import decision, ends_of, report
 from tests.runtime.router.makers import READER, TERMS, known_unpack
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,7 @@ class Learning:
     async def rate(self, name: str, score: float, *, at_ms: int = 1_000) -> None:
         log = self.store.router_log
         made = decision(name, at_ms=at_ms, features=FEATURES, tier=TierName("high"))
-        await log.record((made,), (), ())
+        await log.record((made,), ends_of((made,)), ())
         await log.report((report(name, score, weight=1.0, is_trusted=True),))
 
     def beyond(self, tier: str = "high") -> float:
@@ -228,7 +228,8 @@ async def test_what_was_learned_and_got_damaged_begins_anew(made: Learning) -> N
 
 async def test_features_that_cannot_be_read_are_passed_over(made: Learning) -> None:
     await made.promote()
-    await made.store.router_log.record((decision("bad", features=b"?"),), (), ())
+    bad = decision("bad", features=b"?")
+    await made.store.router_log.record((bad,), ends_of((bad,)), ())
     await made.store.router_log.report((report("bad", 0.0),))
 
     assert await made.learner.learn() == 1
@@ -243,7 +244,7 @@ async def test_a_poisoned_agent_moves_little_and_an_honest_harness_all(made: Lea
     log = made.store.router_log
     names = [str(number) for number in range(200)]
     decisions = tuple(decision(n, features=FEATURES, tier=TierName("high")) for n in names)
-    await log.record(decisions, (), ())
+    await log.record(decisions, ends_of(decisions), ())
     await log.report(tuple(report(name, 0.0, weight=0.5) for name in names))
     while await poisoned.learner.learn():
         pass

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from governor.access import Access, AccessRule
 from governor.ids import CallId, PrincipalId, TenantId
-from governor.learning.verdict import Reporter, Verdict
+from governor.learning.verdict import Reporter, Source, Verdict
 from governor.policy import Policy
 from governor.target import CallKind
 from memory_store.engine import Durability
@@ -21,8 +21,8 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.outcome_front import OutcomeFront
-from runtime.router.feedback import Feedback
-from tests.memory_store.router_makers import decision
+from runtime.router.feedback import Feedback, Said
+from tests.memory_store.router_makers import decision, end, ends_of
 from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import Caller
@@ -47,7 +47,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Store]:
             ended = record(request({}, of=chain(session=SESSION)))
             await store.calls.record(replace(ended, call_id=CallId(name), kind=kind))
         made = decision("m", call_id=CallId("call_m"), session=SESSION)
-        await store.router_log.record((made,), (), ())
+        await store.router_log.record((made,), ends_of((made,)), ())
         yield store
 
 
@@ -134,6 +134,8 @@ async def test_the_key_of_a_run_counts_less_and_for_its_own_session_alone(kept: 
         ({}, "call_id"),
         (said(1.5), "score"),
         ({**said(), "score": "good"}, "score"),
+        ({**said(), "score": "1"}, "score"),
+        ({**said(), "score": True}, "score"),
         (said(source="gut"), "source"),
         ({**said(), "more": 1}, "more"),
         ([], ""),
@@ -146,6 +148,33 @@ async def test_what_is_no_outcome_is_told_by_its_field(kept: Store, body: Any, n
     assert names in answer.text
 
 
+async def test_a_task_ends_by_its_own_outcome_and_not_by_each_run_of_its_tests(
+    kept: Store,
+) -> None:
+    feedback, heard = feedback_of(kept), list[tuple[str, float, bool, float]]()
+
+    def hear(call_id: CallId, score: float, *, ends_task: bool, counts: float) -> None:
+        heard.append((call_id, score, ends_task, counts))
+
+    feedback.heard_by = hear
+    for source in (Source.TESTS, Source.TASK):
+        of_call = Said(call_id=CallId("call_m"), score=1.0, source=source)
+        await feedback.hear(of_call, tenant=ACME, agent=ADA)
+    later = decision("later", call_id=CallId("call_later"), session=SESSION, at_ms=9_000)
+    await kept.router_log.record((later,), (end("later"),), ())
+    await feedback.session_ended(SESSION, is_success=True, reporter=Reporter.ADMINISTRATOR, by="r")
+
+    assert heard == [
+        ("call_m", 1.0, False, 0.5),
+        ("call_m", 1.0, True, pytest.approx(0.3)),
+        ("call_later", 1.0, True, pytest.approx(0.6)),
+    ]
+
+
+async def test_a_whole_number_is_a_score(kept: Store) -> None:
+    assert (await posted(kept, {**said(), "score": 1})).status_code == 200
+
+
 async def test_who_may_only_read_judges_nothing(kept: Store) -> None:
     access = Access(rules=(AccessRule(name="look", is_read_only=True),))
 
@@ -155,7 +184,7 @@ async def test_who_may_only_read_judges_nothing(kept: Store) -> None:
 async def test_what_became_of_a_session_is_spread_over_its_calls(kept: Store) -> None:
     feedback = feedback_of(kept)
     more = tuple(decision(f"m{n}", call_id=CallId(f"call_{n}"), session=SESSION) for n in range(5))
-    await kept.router_log.record(more, (), ())
+    await kept.router_log.record(more, ends_of(more), ())
 
     reached = await feedback.session_ended(
         SESSION, is_success=True, reporter=Reporter.AGENT, by="ada"
