@@ -1,10 +1,9 @@
 """Names of the gateway's spans and metrics, on the OpenTelemetry API alone."""
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 
 from opentelemetry import metrics, trace
-from opentelemetry.metrics import CallbackOptions, Observation
 
 from governor.approval import ApprovalState
 from governor.breaker import Phase
@@ -12,35 +11,24 @@ from governor.call import CallStatus
 from governor.denial import DenialReason
 from governor.ladder import Sight
 from governor.turn_progress import Answer
+from tool_gateway.tallies import Histogram, Level, Series, Tally
 
 _tracer = trace.get_tracer("flyball.tool_gateway")
 _NO_SPAN = nullcontext()
-_meter = metrics.get_meter("flyball.tool_gateway")
+_NOBODY = (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
+_METER = "flyball.tool_gateway"
+_meter = metrics.get_meter(_METER)
 
 
-class _Tally:
-    """A counter that is read when it is shown; telling the SDK of each step costs more."""
-
-    def __init__(self, name: str, labels: tuple[str, ...], *, description: str) -> None:
-        self._labels = labels
-        self._counts: dict[tuple[str, ...], int] = {}
-        _meter.create_observable_counter(name, callbacks=[self._shown], description=description)
-
-    def add(self, *values: str) -> None:
-        """Count one more for these values of the labels."""
-        self._counts[values] = self._counts.get(values, 0) + 1
-
-    def _shown(self, _: CallbackOptions) -> Iterable[Observation]:
-        for values, count in tuple(self._counts.items()):
-            yield Observation(count, dict(zip(self._labels, values, strict=True)))
-
-
-_calls = _Tally(
-    "flyball_calls", ("kind", "backend", "status"), description="Calls that ended, by status"
+_calls = Tally(
+    _meter,
+    "flyball_calls",
+    ("kind", "backend", "status"),
+    description="Calls that ended, by status",
 )
 _denials = _meter.create_counter("flyball_denials", description="Calls not started, by reason")
-_duration = _meter.create_histogram(
-    "flyball_call_duration", unit="ms", description="From admission to settlement"
+_duration = Histogram(
+    _METER, "flyball_call_duration", unit="ms", description="From admission to settlement"
 )
 _approvals = _meter.create_counter(
     "flyball_approvals", description="Questions to people, by what they became"
@@ -57,7 +45,8 @@ _failures = _meter.create_counter(
 _extensions = _meter.create_counter(
     "flyball_turn_extensions", description="Requests for more turns, by what was decided"
 )
-_answers = _Tally(
+_answers = Tally(
+    _meter,
     "flyball_tool_answers",
     ("backend", "brought"),
     description="Answers of tools: new to their session, seen before, or failed",
@@ -70,7 +59,8 @@ _notices = _meter.create_counter(
 )
 
 
-_flows = _Tally(
+_flows = Tally(
+    _meter,
     "flyball_flow_decisions",
     ("outcome",),
     description="Calls that flow rules looked at, by what came of it",
@@ -92,7 +82,8 @@ def count_gate(outcome: str) -> None:
     _gates.add(1, {"outcome": outcome})
 
 
-_cached = _Tally(
+_cached = Tally(
+    _meter,
     "flyball_cached_calls",
     ("outcome",),
     description="Calls that the cache looked up: served or missed",
@@ -104,7 +95,8 @@ def count_cached(outcome: str) -> None:
     _cached.add(outcome)
 
 
-_usages = _Tally(
+_usages = Tally(
+    _meter,
     "flyball_model_usage",
     ("backend", "which"),
     description="Model calls by who counted their tokens, and those whose report was doubted",
@@ -122,8 +114,11 @@ _schema_faults = _meter.create_counter(
 _broken_promises = _meter.create_counter(
     "flyball_broken_promises", description="Results that broke their tool's own output schema"
 )
-_redactions = _Tally(
-    "flyball_redactions", ("detector",), description="Secrets taken out of results, by what found"
+_redactions = Tally(
+    _meter,
+    "flyball_redactions",
+    ("detector",),
+    description="Secrets taken out of results, by what found",
 )
 
 
@@ -152,9 +147,14 @@ def count_upstream_end(*, upstream: str, cause: str) -> None:
     _ends.add(1, {"backend": upstream, "reason": cause})
 
 
+def collects_spans() -> bool:
+    """Tell whether anybody collects spans: what nobody collects is not worth its making."""
+    return not isinstance(trace.get_tracer_provider(), _NOBODY)
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if not collects_spans():
         return _NO_SPAN
     return _tracer.start_as_current_span(name)
 
@@ -183,11 +183,14 @@ def count_answer(*, backend: str, brought: Answer) -> None:
 _waiting = _meter.create_up_down_counter(
     "flyball_waiting", description="Calls that wait for a slot of their upstream now"
 )
-_wait = _meter.create_histogram(
-    "flyball_wait", unit="ms", description="How long calls waited that had to"
+_wait = Histogram(
+    _METER, "flyball_wait", unit="ms", description="How long calls waited that had to"
 )
-_limit = _meter.create_gauge(
-    "flyball_concurrency_limit", description="How many calls an upstream may run at once now"
+_limit = Level(
+    _meter,
+    "flyball_concurrency_limit",
+    "backend",
+    description="How many calls an upstream may run at once now",
 )
 _sheds = _meter.create_counter(
     "flyball_sheds", description="Calls turned away before admission, by why"
@@ -215,7 +218,8 @@ def count_breaker(*, kind: str, backend: str, phase: Phase) -> None:
     _breaker_changes.add(1, {"kind": kind, "backend": backend, "state": phase.value})
 
 
-_retries = _Tally(
+_retries = Tally(
+    _meter,
     "flyball_retries",
     ("backend", "reason"),
     description="Requests that were sent again, by what their last attempt may have done",
@@ -227,7 +231,8 @@ def count_retry(*, upstream: str, after: str) -> None:
     _retries.add(upstream, after)
 
 
-_fallbacks = _Tally(
+_fallbacks = Tally(
+    _meter,
     "flyball_fallbacks",
     ("backend", "reason"),
     description="Model calls that another tier was asked for, by the provider and why it failed",
@@ -247,10 +252,15 @@ def show_keys(*, provider: str, state: str, count: int) -> None:
     _keys.set(count, {"backend": provider, "state": state})
 
 
+@lru_cache(maxsize=1_024)
+def _duration_of(kind: str, backend: str) -> Series:
+    return _duration.of({"kind": kind, "backend": backend})
+
+
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:
     """Count a call that ran. `backend` is a configured name, so its values are bounded."""
     _calls.add(kind, backend, status.value)
-    _duration.record(wall_ms, {"kind": kind, "backend": backend})
+    _duration_of(kind, backend).record(wall_ms)
 
 
 def count_denied(*, kind: str, reason: DenialReason) -> None:
@@ -285,12 +295,12 @@ def count_waiting(*, backend: str, change: int) -> None:
 
 def note_wait(*, backend: str, wait_ms: int) -> None:
     """Note how long a call waited in the queue, however that ended."""
-    _wait.record(wait_ms, {"backend": backend})
+    _wait.of({"backend": backend}).record(wait_ms)
 
 
 def show_limit(*, backend: str, limit: int) -> None:
     """Show how many calls an upstream may run at once from now on."""
-    _limit.set(limit, {"backend": backend})
+    _limit.set(backend, limit)
 
 
 def count_shed(*, backend: str, reason: str) -> None:
@@ -298,25 +308,32 @@ def count_shed(*, backend: str, reason: str) -> None:
     _sheds.add(1, {"backend": backend, "reason": reason})
 
 
-_choices = _Tally(
+_choices = Tally(
+    _meter,
     "flyball_router_choices",
     ("tier", "policy", "explored"),
     description="Tiers chosen for auto, by who chose and whether it was to learn from it",
 )
-_shadows = _Tally(
+_shadows = Tally(
+    _meter,
     "flyball_router_shadow",
     ("outcome",),
     description="Choices of the candidate model in the shadow: agreed or differed",
 )
-_router_outcomes = _Tally(
+_router_outcomes = Tally(
+    _meter,
     "flyball_router_outcomes",
     ("source", "outcome"),
     description="Reports of what calls were worth: taken, repeated, or of unknown calls",
 )
-_drifts = _Tally(
-    "flyball_router_drifts", ("tier",), description="Tiers that are no longer what was learned"
+_drifts = Tally(
+    _meter,
+    "flyball_router_drifts",
+    ("tier",),
+    description="Tiers that are no longer what was learned",
 )
-_capped = _Tally(
+_capped = Tally(
+    _meter,
     "flyball_router_capped",
     (),
     description="Reports that count less, their agents having said enough for a day",

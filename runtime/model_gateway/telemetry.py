@@ -18,36 +18,43 @@ from runtime.model_gateway.measured import Measured, Metered
 from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.said import Said
 from runtime.model_gateway.streams.relay import Outlet
+from tool_gateway import telemetry
+from tool_gateway.tallies import Histogram, Series
 
 _tracer = trace.get_tracer("flyball.model_gateway")
-_meter = metrics.get_meter("flyball.model_gateway")
+_METER = "flyball.model_gateway"
+_meter = metrics.get_meter(_METER)
 _NO_SPAN: AbstractContextManager[Span | None] = nullcontext()
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**power for power in range(14))
 
-_duration = _meter.create_histogram(
+_duration = Histogram(
+    _METER,
     "gen_ai.client.operation.duration",
     unit="s",
     description="GenAI operation duration.",
-    explicit_bucket_boundaries_advisory=_SECONDS,
+    bounds=_SECONDS,
 )
-_tokens = _meter.create_histogram(
+_tokens = Histogram(
+    _METER,
     "gen_ai.client.token.usage",
     unit="{token}",
     description="Number of input and output tokens used.",
-    explicit_bucket_boundaries_advisory=_TOKENS,
+    bounds=_TOKENS,
 )
-_first_chunk = _meter.create_histogram(
+_first_chunk = Histogram(
+    _METER,
     "gen_ai.client.operation.time_to_first_chunk",
     unit="s",
     description="Time to receive the first chunk of a stream.",
-    explicit_bucket_boundaries_advisory=_SECONDS,
+    bounds=_SECONDS,
 )
-_between_chunks = _meter.create_histogram(
+_between_chunks = Histogram(
+    _METER,
     "gen_ai.client.operation.time_per_output_chunk",
     unit="s",
     description="Time per output chunk after the first, of one stream in some.",
-    explicit_bucket_boundaries_advisory=_SECONDS,
+    bounds=_SECONDS,
 )
 _costs_microusd: dict[tuple[str, str], int] = {}
 
@@ -97,13 +104,16 @@ class Inference:
         return _labels(self.wire, self.provider, self.model, self.tier)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The labels of one tier's calls on one wire; they are only ever read."""
+    """The labels of one tier's calls on one wire, and what is measured under them."""
 
     all: Mapping[str, str]
-    of_input: Mapping[str, str]
-    of_output: Mapping[str, str]
+    duration: Series
+    input_tokens: Series
+    output_tokens: Series
+    first_chunk: Series
+    between_chunks: Series
 
 
 @lru_cache(maxsize=1_024)
@@ -114,8 +124,14 @@ def _labels(wire: WireName, provider: str, model: str, tier: str) -> Labels:
         "gen_ai.request.model": model,
         "flyball.tier": tier,
     }
-    of_input = {**common, "gen_ai.token.type": "input"}
-    return Labels(common, of_input, {**common, "gen_ai.token.type": "output"})
+    return Labels(
+        all=common,
+        duration=_duration.of(common),
+        input_tokens=_tokens.of({**common, "gen_ai.token.type": "input"}),
+        output_tokens=_tokens.of({**common, "gen_ai.token.type": "output"}),
+        first_chunk=_first_chunk.of(common),
+        between_chunks=_between_chunks.of(common),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +148,7 @@ class InferenceEnd:
 
 def span_of(inference: Inference) -> AbstractContextManager[Span | None]:
     """Return the span of a call, to be entered; None where nobody collects spans."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if not telemetry.collects_spans():
         return _NO_SPAN
     labels = inference.labels.all
     attributes: dict[str, str | int | bool] = {
@@ -154,16 +170,17 @@ def note_end(inference: Inference, end: InferenceEnd, span: Span | None) -> None
     """Count how a call ended, and note it on its span."""
     labels = inference.labels
     fault = {"error.type": end.status.value} if end.status in _FAULTS else {}
-    _duration.record(end.wall_ms / 1000, {**labels.all, **fault} if fault else labels.all)
+    duration = _duration.of({**labels.all, **fault}) if fault else labels.duration
+    duration.record(end.wall_ms / 1000)
     if isinstance(end.tokens, Measured):
-        _tokens.record(end.tokens.input_tokens, labels.of_input)
+        labels.input_tokens.record(end.tokens.input_tokens)
         if end.tokens.output_tokens:
-            _tokens.record(end.tokens.output_tokens, labels.of_output)
+            labels.output_tokens.record(end.tokens.output_tokens)
     if end.cost_microusd:
         where = (inference.tier, inference.provider)
         _costs_microusd[where] = _costs_microusd.get(where, 0) + end.cost_microusd
     if end.first_ms is not None:
-        _first_chunk.record(end.first_ms / 1000, labels.all)
+        labels.first_chunk.record(end.first_ms / 1000)
     if span is not None and span.is_recording():
         span.set_attributes({**_told_of(end), **fault})
         if fault:
@@ -204,7 +221,7 @@ class TimedOutlet:
     """Notes when the events of a stream leave for the client."""
 
     __slots__ = (
-        *("_before_ms", "_began_ms", "_elapsed_ms", "_labels", "_outlet", "_said"),
+        *("_before_ms", "_began_ms", "_between", "_elapsed_ms", "_outlet", "_said"),
         "first_ms",
     )
 
@@ -223,7 +240,7 @@ class TimedOutlet:
         self._outlet = outlet
         self._said = said
         self._elapsed_ms = elapsed_ms
-        self._labels = None if sampled is None else sampled.labels.all
+        self._between = None if sampled is None else sampled.labels.between_chunks
         self._began_ms = elapsed_ms()
         self._before_ms = 0
         self.first_ms: int | None = None
@@ -240,8 +257,8 @@ class TimedOutlet:
         if self.first_ms is None:
             self._before_ms = self._elapsed_ms()
             self.first_ms = self._before_ms - self._began_ms
-        elif self._labels is not None:
+        elif self._between is not None:
             now_ms = self._elapsed_ms()
-            _between_chunks.record((now_ms - self._before_ms) / 1000, self._labels)
+            self._between.record((now_ms - self._before_ms) / 1000)
             self._before_ms = now_ms
         await self._outlet.relay(events)
