@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from memory_store.audit import Actor
 from memory_store.errors import StoreOverloadedError, StoreUnavailableError, UnstorableError
 from memory_store.store import Store
 from memory_store.tables import balances, tenants
-from memory_store.writer import Writer
+from memory_store.writer import BUSY_PIECES, Writer
 
 ADMIN = Actor(name="root")
 pytestmark = pytest.mark.anyio
@@ -83,6 +84,43 @@ async def test_a_piece_that_fails_fails_alone(store: Store) -> None:
     assert [outcomes[0], outcomes[2]] == ["one", "two"]
     assert isinstance(outcomes[1], ValueError)
     assert await _tenant_ids(store) == [TENANT, "one", "two"]
+
+
+async def test_where_many_came_together_the_next_one_waits_for_those_on_their_way(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_waiting, may_go = threading.Event(), threading.Event()
+
+    def wait(_seconds: float) -> None:
+        is_waiting.set()
+        assert may_go.wait(5)
+
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=wait))
+    await _batch(store.writer, *(_adding(str(at)) for at in range(BUSY_PIECES)))
+    if store.writer._is_shared:
+        pytest.skip("a server's way there and back is wait enough")
+    commits: list[Connection] = []
+    event.listen(store.writer._engine, "commit", commits.append)
+
+    first = store.writer.submit(_adding("first"))
+    assert await anyio.to_thread.run_sync(is_waiting.wait, 5)
+    second = store.writer.submit(_adding("second"))
+    may_go.set()
+
+    assert [await first, await second] == ["first", "second"]
+    assert len(commits) == 1
+
+
+async def test_one_that_comes_alone_waits_for_nobody(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=waits.append))
+    await _batch(store.writer, *(_adding(str(at)) for at in range(BUSY_PIECES - 1)))
+
+    await store.writer.submit(_adding("alone"))
+
+    assert waits == []
 
 
 async def test_a_piece_that_the_database_refuses_fails_alone(store: Store) -> None:
