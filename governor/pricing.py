@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 
 from governor.errors import InvalidPriceError
@@ -12,6 +12,8 @@ _TOKENS_PER_PRICE = 1_000_000
 # A million dollars for a million tokens: what is above is a slip of the pen.
 PRICE_MAX = 10**12
 _VERSION_CHARS = 12
+# Every call asks for the price that it is held at, and there are few of them.
+_PRICES_HELD_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +66,7 @@ class ModelPrice:
 
         It may write all of it to its cache, unless that is known not to happen.
         """
-        dearest = max(
-            self.input_microusd_per_mtok,
-            self.written if may_write else 0,
-            self.written_1h if may_write_1h else 0,
-        )
-        return ModelPrice(
-            input_microusd_per_mtok=dearest, output_microusd_per_mtok=self.output_microusd_per_mtok
-        )
+        return _held(self, may_write, may_write_1h)
 
     def cost_microusd(
         self,
@@ -101,6 +96,18 @@ class ModelPrice:
             + output_tokens * self.output_microusd_per_mtok
         )
         return -(-parts // _TOKENS_PER_PRICE)
+
+
+@lru_cache(maxsize=_PRICES_HELD_MAX)
+def _held(price: ModelPrice, may_write: bool, may_write_1h: bool, /) -> ModelPrice:  # noqa: FBT001
+    dearest = max(
+        price.input_microusd_per_mtok,
+        price.written if may_write else 0,
+        price.written_1h if may_write_1h else 0,
+    )
+    return ModelPrice(
+        input_microusd_per_mtok=dearest, output_microusd_per_mtok=price.output_microusd_per_mtok
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The store and the machine, in the shapes that the gateway asks for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
@@ -75,17 +76,38 @@ from tool_gateway.ports import (
 LOOP_BREAKER = Actor(name="loop breaker")
 
 
-@contextmanager
-def ledger_words() -> Iterator[None]:
+class _LedgerWords:
+    """Raises the store's failures anew; a generator would cost every call more than this."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin; there is nothing to keep."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Say a failure of the store, and leave all else as it is."""
+        match error:
+            case StoreOverloadedError():
+                raise LedgerOverloadedError from error
+            case InvalidTransitionError() | UnknownReservationError():
+                raise HoldEndedError from error
+            case StoreError():
+                raise LedgerUnavailableError from error
+            case _:
+                """Somebody else's, or none."""
+
+
+_LEDGER_WORDS = _LedgerWords()
+
+
+def ledger_words() -> AbstractContextManager[None]:
     """Say the store's failures in the gateway's words."""
-    try:
-        yield
-    except StoreOverloadedError as error:
-        raise LedgerOverloadedError from error
-    except (InvalidTransitionError, UnknownReservationError) as error:
-        raise HoldEndedError from error
-    except StoreError as error:
-        raise LedgerUnavailableError from error
+    return _LEDGER_WORDS
 
 
 class StoreLedger:

@@ -1,7 +1,5 @@
 """The calls that are under way, so that ending a session can stop them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -70,6 +68,31 @@ class Stoppable:
         return self._scope.__exit__(kind, error, trace)
 
 
+class Tracking:
+    """The time that a call is in the list of those under way, as a `with` block."""
+
+    __slots__ = ("_calls", "_running")
+
+    def __init__(self, calls: "RunningCalls", running: Running) -> None:
+        """Take the list and the call."""
+        self._calls = calls
+        self._running = running
+
+    def __enter__(self) -> Running:
+        """Begin."""
+        self._calls.begin(self._running)
+        return self._running
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End, however the block did."""
+        self._calls.end(self._running)
+
+
 class RunningCalls:
     """Every call of this process that waits for a person or a slot, or runs and is not settled."""
 
@@ -78,7 +101,7 @@ class RunningCalls:
         # In their order, and not by id: a call may run by the id of one that still waits.
         self._calls: dict[Running, None] = {}
         self._frozen: set[SessionId] = set()
-        self._emptied = anyio.Event()
+        self._emptied: anyio.Event | None = None
 
     def __len__(self) -> int:
         """Return how many calls are under way."""
@@ -89,24 +112,27 @@ class RunningCalls:
         """Return the sessions of the calls that are under way."""
         return frozenset(running.session for running in self._calls)
 
-    @contextmanager
-    def track(self, call_id: CallId, session: SessionId) -> Iterator[Running]:
+    def track(self, call_id: CallId, session: SessionId) -> "Tracking":
         """Keep the call in the list while the block runs."""
-        running = Running(call_id=call_id, session=session)
+        return Tracking(self, Running(call_id=call_id, session=session))
+
+    def begin(self, running: Running) -> None:
+        """Take a call into the list, which `end` must follow."""
         self._calls[running] = None
-        try:
-            yield running
-        finally:
-            del self._calls[running]
-            if running.is_frozen and session not in self.sessions:
-                self._frozen.discard(session)
-            if not self._calls:
-                self._emptied.set()
-                self._emptied = anyio.Event()
+
+    def end(self, running: Running) -> None:
+        """Take a call out of the list."""
+        del self._calls[running]
+        if running.is_frozen and running.session not in self.sessions:
+            self._frozen.discard(running.session)
+        if not self._calls and self._emptied is not None:
+            self._emptied.set()
+            self._emptied = None
 
     async def all_ended(self) -> None:
         """Wait until no call runs."""
         if self._calls:
+            self._emptied = self._emptied or anyio.Event()
             await self._emptied.wait()
 
     def is_running_on(self, reservation_id: ReservationId) -> bool:

@@ -1,9 +1,10 @@
 """One call as it is watched: its span, the times of its stream, and the words it is told in."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
 
 from opentelemetry.trace import Span
 
@@ -23,6 +24,8 @@ from runtime.model_gateway.telemetry import (
 )
 from runtime.model_gateway.translation.translated import TranslatedWire
 from tool_gateway import telemetry
+
+_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass(slots=True)
@@ -68,24 +71,54 @@ class Watching:
         self._elapsed_ms = elapsed_ms
         self._streams = count()
 
-    @contextmanager
-    def watched(self, job: Job, outlet: Outlet) -> Iterator[Watched]:
-        """Yield a call that is about to be sent; its span ends with the block."""
+    def watched(self, job: Job, outlet: Outlet) -> "Watch":
+        """Return the watch over a call that is about to be sent, to be entered."""
+        is_streamed = job.request.is_streamed
+        is_sampled = is_streamed and next(self._streams) % SAMPLED_EVERY == 0
+        return Watch(job, outlet, self._elapsed_ms, is_sampled=is_sampled)
+
+
+class Watch:
+    """A call's span and the times of its stream, as a `with` block."""
+
+    __slots__ = ("_elapsed_ms", "_is_sampled", "_job", "_outlet", "_span")
+
+    def __init__(
+        self, job: Job, outlet: Outlet, elapsed_ms: Callable[[], int], *, is_sampled: bool
+    ) -> None:
+        """Take the call, where its stream goes, and the clock."""
+        self._job = job
+        self._outlet = outlet
+        self._elapsed_ms = elapsed_ms
+        self._is_sampled = is_sampled
+        self._span: AbstractContextManager[Span | None] = _NO_SPAN
+
+    def __enter__(self) -> Watched:
+        """Begin the span, where anybody collects them."""
+        job = self._job
         inference = _inference(job)
+        said, timed, outlet = None, None, self._outlet
         # What was kept is answered without a model.
-        with span_of(inference) if job.kept is None else nullcontext() as span:
-            said = None if span is None else Said()
-            if not job.request.is_streamed:
-                yield Watched(job, inference, span, outlet, None, said)
-                return
-            is_sampled = next(self._streams) % SAMPLED_EVERY == 0
+        if job.kept is None and telemetry.collects_spans():
+            said, self._span = Said(), span_of(inference)
+        if job.request.is_streamed:
             timed = TimedOutlet(
                 outlet,
                 elapsed_ms=self._elapsed_ms,
-                sampled=inference if is_sampled else None,
+                sampled=inference if self._is_sampled else None,
                 said=said,
             )
-            yield Watched(job, inference, span, _told(job, timed), timed, said)
+            outlet = _told(job, timed)
+        return Watched(job, inference, self._span.__enter__(), outlet, timed, said)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        """End the span."""
+        return self._span.__exit__(kind, error, trace)
 
 
 def _told(job: Job, outlet: Outlet) -> Outlet:

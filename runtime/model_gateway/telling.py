@@ -18,6 +18,8 @@ BUDGET_HEADER = "Flyball-Budget"
 CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
 FALLBACK_HEADER = "Flyball-Fallback-After"
 _BUDGETS_IN_HEADER_MAX = 16
+# In ASCII, as headers are; made once, for it costs more than what it writes.
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def stream_headers(job: Job, standing: Tracked | None) -> dict[str, str]:
@@ -28,7 +30,7 @@ def stream_headers(job: Job, standing: Tracked | None) -> dict[str, str]:
             {"budget_id": line.budget_id, "unit": line.unit.value, "remaining": line.remaining}
             for line in standing.lines[:_BUDGETS_IN_HEADER_MAX]
         ]
-        headers[BUDGET_HEADER] = json.dumps(budgets, separators=(",", ":"))
+        headers[BUDGET_HEADER] = _compact(budgets)
     return headers
 
 
