@@ -1,15 +1,14 @@
 """The store and the machine, in the shapes that the gateway asks for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
+from contextlib import contextmanager
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
 from governor.approval import Approval, Asked
 from governor.call import CallRecord
 from governor.denial import Denied
-from governor.errors import InvalidBudgetError, InvalidScopeError, InvalidTransitionError
+from governor.errors import InvalidBudgetError, InvalidScopeError
 from governor.events import KeyReused, Released, Replayed, Reserved, Settled
 from governor.flow.labels import Label
 from governor.ids import (
@@ -40,10 +39,8 @@ from memory_store.errors import (
     NotFoundError,
     SessionEndedError,
     SessionOwnerError,
-    StoreError,
     StoreOverloadedError,
     StoreUnavailableError,
-    UnknownReservationError,
     UnstorableError,
     VersionConflictError,
 )
@@ -52,15 +49,13 @@ from memory_store.ledger import SqlLedger
 from memory_store.manifests import ApprovedManifest, ManifestBook
 from memory_store.sessions import SessionBook
 from memory_store.turn_book import TurnBook
+from runtime.ledger_words import ledger_words
 from runtime.sub_sessions import SubSessions
 from tool_gateway.discovery.answers import found_in, query_in
 from tool_gateway.errors import (
     ArchiveDamagedError,
     ArchiveMissError,
     ArchiveUnavailableError,
-    HoldEndedError,
-    LedgerOverloadedError,
-    LedgerUnavailableError,
     SubSessionRefusedError,
 )
 from tool_gateway.ports import (
@@ -74,40 +69,6 @@ from tool_gateway.ports import (
 
 # Who freezes a session that goes round in circles; the space keeps principals from the name.
 LOOP_BREAKER = Actor(name="loop breaker")
-
-
-class _LedgerWords:
-    """Raises the store's failures anew; a generator would cost every call more than this."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        """Begin; there is nothing to keep."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Say a failure of the store, and leave all else as it is."""
-        match error:
-            case StoreOverloadedError():
-                raise LedgerOverloadedError from error
-            case InvalidTransitionError() | UnknownReservationError():
-                raise HoldEndedError from error
-            case StoreError():
-                raise LedgerUnavailableError from error
-            case _:
-                """Somebody else's, or none."""
-
-
-_LEDGER_WORDS = _LedgerWords()
-
-
-def ledger_words() -> AbstractContextManager[None]:
-    """Say the store's failures in the gateway's words."""
-    return _LEDGER_WORDS
 
 
 class StoreLedger:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from governor.expectation import Known, Work
 from memory_store.works import WorkBook
-from runtime.adapters import ledger_words
+from runtime.ledger_words import ledger_words
 
 
 class StoreWorks:
