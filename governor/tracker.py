@@ -114,7 +114,10 @@ class BudgetLine(NamedTuple):
     def plenty(self) -> Plenty:
         """Return how much that is, in one word."""
         share = self.share_left
-        return next((word for floor, word in _FLOORS if share >= floor), Plenty.CRITICAL)
+        for floor, word in _FLOORS:
+            if share >= floor:
+                return word
+        return Plenty.CRITICAL
 
 
 def pace_of(line: BudgetLine, lines: Sequence[BudgetLine], *, now_ms: int) -> float | None:

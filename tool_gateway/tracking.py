@@ -14,7 +14,7 @@ from governor.tracker import (
     status_text,
 )
 
-_UNITS = {unit.value for unit in Unit}
+_UNITS = {unit.value: unit for unit in Unit}
 _OBSERVED = "observe"
 
 
@@ -70,13 +70,13 @@ def _more(line: BudgetLine, lines: tuple[BudgetLine, ...], now_ms: int) -> dict[
 
 
 def _line_of(shown: Mapping[str, object]) -> BudgetLine | None:
-    unit, limit = shown.get("unit"), _integer(shown, "limit")
-    if unit not in _UNITS or limit is None:
+    unit, limit = _UNITS.get(str(shown.get("unit"))), _integer(shown, "limit")
+    if unit is None or limit is None:
         return None
     return BudgetLine(
         budget_id=str(shown.get("budget_id", "")),
         scope=str(shown.get("scope", "")),
-        unit=Unit(str(unit)),
+        unit=unit,
         limit=limit,
         used=_integer(shown, "used") or 0,
         reserved=_integer(shown, "reserved") or 0,
