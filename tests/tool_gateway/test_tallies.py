@@ -13,7 +13,7 @@ from tool_gateway.tallies import USUAL_BOUNDS, Histogram
 
 LABELS = {"backend": "x"}
 # Below, at, between and above the bounds.
-MEASURED = (0, 0.5, 5, 7, 10, 9_999.5, 10_000, 10_001, 1e9)
+MEASURED = (0, 0.5, 1, 4, 5, 7, 10, 16, 9_999.5, 10_000, 10_001, 1e9)
 
 
 @pytest.fixture(autouse=True)
