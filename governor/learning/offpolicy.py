@@ -62,7 +62,7 @@ class Logged:
     def shares(self) -> Vector:
         """Return by how much of an average decision each counts."""
         counts = np.ones_like(self.rewards) if self.counts is None else self.counts
-        return counts / counts.mean()
+        return np.asarray(counts / counts.mean(), dtype=np.float64)
 
     @property
     def weights(self) -> Vector:
@@ -155,7 +155,7 @@ def _around(value: float, influence: Vector, weights: Vector, groups: Groups) ->
     """Return the interval around a mean, groups being drawn as a whole."""
     n = len(influence)
     _, member = np.unique(groups, return_inverse=True)
-    sums = np.bincount(member, weights=influence)
+    sums = np.bincount(member, weights=influence).astype(np.float64, copy=False)
     clusters = len(sums)
     half = np.inf
     if clusters > 1:
