@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 Unpack = Callable[[bytes], RouterModel]
 # How much evidence the expectation of the model alone counts for.
 _RIDGE = 2.0
+# How far it looks around: on recorded outcomes less gained more, down to here (RESULTS.md).
+_SCATTER = 0.12
 _CONSTANT: Vector = np.ones(1)
 
 
@@ -60,7 +62,9 @@ class RouterInForce:
 
 def bandit_terms(model: RouterModel, terms: OnlineTerms) -> BanditTerms:
     """Return how the bandit beside a model learns."""
-    return BanditTerms(dimensions=model.context_axes + 1, ridge=_RIDGE, keep=terms.keep)
+    return BanditTerms(
+        dimensions=model.context_axes + 1, ridge=_RIDGE, scatter=_SCATTER, keep=terms.keep
+    )
 
 
 def context_of(forecast: Forecast) -> Vector:
