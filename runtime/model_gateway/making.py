@@ -102,7 +102,13 @@ class Making:
         )
         refitted = partial(self._prepared, request, wanted)
         prepared = refitted(tier)
-        said = (choice.why, "" if linked is None else linked.words, prepared.why)
+        # Whoever answers in rounds names the tiers, not the client.
+        is_named = linked is None or request.model == AUTO
+        said = (
+            choice.why if is_named else "",
+            "" if linked is None else linked.words,
+            prepared.why,
+        )
         return Job(
             call=call,
             session_name=session_name,
