@@ -239,6 +239,7 @@ class Making:
         tried = journey.tried | {job.tier.name}
         return self._choosing.cheaper_than(job.tier, job.asked, job.client, tried=tried)
 
+
 def _asked_hash(request: ModelRequest, wire: Wire) -> str:
     """Return a hash of what was asked, and where: a count of tokens is no message.
 
