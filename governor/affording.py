@@ -5,6 +5,15 @@ from governor.denial import Denied, Shortage
 from governor.pricing import ModelPrice
 
 _PARTS_PER_MICROUSD = 1_000_000
+# What a cheaper model may need less of.
+_DEAR = frozenset({Unit.COST_MICROUSD, Unit.INPUT_TOKENS, Unit.OUTPUT_TOKENS})
+
+
+def is_too_dear(denied: Denied) -> bool:
+    """Tell whether a call was denied for nothing but its money and its tokens."""
+    if denied.shortage is None:
+        return False
+    return all(short.unit in _DEAR for short in (denied.shortage, *denied.also))
 
 
 def affordable_output(

@@ -18,7 +18,7 @@ from memory_store.accounts import BalanceView
 from memory_store.carves import SpawnRequest, spawn
 from memory_store.errors import StoreError
 from memory_store.reader import Reader
-from memory_store.standing import standing_balances
+from memory_store.standing import WHOLE, Part, standing_balances
 from memory_store.tables import reservations
 from memory_store.turns import About
 from memory_store.writer import Writer
@@ -157,6 +157,7 @@ class SqlLedger:
         agent: PrincipalId | None = None,
         session: SessionId | None = None,
         now_ms: int,
+        part: Part = WHOLE,
     ) -> tuple[BalanceView, ...]:
         """Return how the live budgets stand, narrowed to an agent or a session if one is given.
 
@@ -165,7 +166,7 @@ class SqlLedger:
         """
         return await self._reader.run(
             lambda connection: standing_balances(
-                connection, tenant=tenant, agent=agent, session=session, now_ms=now_ms
+                connection, tenant=tenant, agent=agent, session=session, now_ms=now_ms, part=part
             )
         )
 

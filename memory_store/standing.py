@@ -3,25 +3,92 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain as one_after_another
+from itertools import islice
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, collate, func, select
 
 from governor.account import BalanceKey, carve_budget
 from governor.amounts import Unit
 from governor.budget import Budget, BudgetKind
-from governor.ids import PrincipalId, SessionId, TenantId
+from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.rate import Rate
 from governor.scope import ScopeKind
 from governor.window import Fixed, Lifetime
 from memory_store.accounts import BalanceView
+from memory_store.engine import is_shared
 from memory_store.live_budgets import live_budgets
 from memory_store.tables import balances, sessions
 
 # One answer is for a page on a screen or a model's context, not for an export.
 BALANCES_MAX = 1_000
 
+# The widest scopes first: they are few, and stand for everybody.
+RANKS = {kind: rank for rank, kind in enumerate(ScopeKind)}
+
 # (subject, unit) -> settled, reserved, overrun
 Used = Mapping[tuple[str, Unit], tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How far a listing of balances came: `shown` units of one subject of one budget.
+
+    Of sub-sessions, whose allowances are no budgets of their own, `shown` is of them all.
+    """
+
+    rank: int
+    budget_id: str
+    subject: str
+    shown: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which balances of a tenant are wanted: those of a scope, of a budget, after a place."""
+
+    scope: ScopeKind | None = None
+    budget_id: BudgetId | None = None
+    after: Place | None = None
+    limit: int = BALANCES_MAX
+
+    def of(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Return those of `budgets` that may be shown, the widest scopes first."""
+        after = None if self.after is None else (self.after.rank, self.after.budget_id)
+        return sorted(
+            (
+                budget
+                for budget in budgets
+                if self.budget_id in (None, budget.budget_id)
+                and self.scope in (None, budget.scope)
+                and (after is None or _order(budget) >= after)
+            ),
+            key=_order,
+        )
+
+    @property
+    def carved_shown(self) -> int:
+        """Return how many of the allowances of sub-sessions were shown; they come last."""
+        if self.after is None or self.after.rank != RANKS[ScopeKind.SUB_SESSION]:
+            return 0
+        return self.after.shown
+
+    def subjects_from(self, budget: Budget) -> str:
+        """Return the first subject of a budget that may be shown."""
+        after = self.after
+        if after is None or _order(budget) != (after.rank, after.budget_id):
+            return ""
+        return after.subject
+
+    def units_after(self, budget: Budget, subject: str) -> int:
+        """Return how many units of a subject were shown before."""
+        after = self.after
+        if after is None or subject != self.subjects_from(budget):
+            return 0
+        return after.shown
+
+
+WHOLE = Part()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +112,9 @@ def standing_balances(
     agent: PrincipalId | None,
     session: SessionId | None,
     now_ms: int,
+    part: Part = WHOLE,
 ) -> tuple[BalanceView, ...]:
-    """Return how the live budgets of `tenant` stand, at most `BALANCES_MAX` of them."""
+    """Return how the live budgets of `tenant` stand, as many as `part` says."""
     chain = () if session is None else _chain_of(connection, session)
     asked = Asked(
         agent=agent,
@@ -54,17 +122,21 @@ def standing_balances(
         chain=chain,
         own=None if agent is None else _sessions_of(connection, agent),
     )
-    shown = list(
-        views(
-            live_budgets(connection, tenant),
-            lambda budget, starts: _used(connection, budget, starts),
-            asked,
-            now_ms,
-        )
+    shown = views(
+        live_budgets(connection, tenant),
+        lambda budget, starts: _used(connection, budget, starts, part.subjects_from(budget)),
+        asked,
+        now_ms,
+        part,
     )
-    for sub_session in chain[1:]:
-        shown.extend(_carve_views(connection, sub_session))
-    return tuple(shown[:BALANCES_MAX])
+    carved = (
+        view
+        for sub_session in chain[1:]
+        for view in _carve_views(connection, sub_session)
+        if part.scope in (None, view.scope) and part.budget_id in (None, view.budget_id)
+    )
+    rest = islice(carved, part.carved_shown, None)
+    return tuple(islice(one_after_another(shown, rest), part.limit))
 
 
 def views(
@@ -72,12 +144,20 @@ def views(
     used_by: Callable[[Budget, Collection[int]], Used],
     asked: Asked,
     now_ms: int,
+    part: Part = WHOLE,
 ) -> Iterator[BalanceView]:
     """Yield how each of `budgets` stands; `used_by` adds up its accounts in some windows."""
-    for budget in budgets:
+    for budget in part.of(budgets):
         used = _counting(budget, used_by, now_ms)
+        first = part.subjects_from(budget)
         for subject in subjects_shown(budget, used, asked):
-            yield from views_of(budget, subject, used, now_ms)
+            if subject >= first:
+                own = views_of(budget, subject, used, now_ms)
+                yield from islice(own, part.units_after(budget, subject), None)
+
+
+def _order(budget: Budget) -> tuple[int, str]:
+    return RANKS[budget.scope], budget.budget_id
 
 
 def _counting(
@@ -198,8 +278,14 @@ def _sessions_of(connection: Connection, agent: PrincipalId) -> frozenset[str]:
     )
 
 
-def _used(connection: Connection, budget: Budget, starts: Collection[int]) -> Used:
-    """Return what `budget` has in the windows that began at `starts`, account by account."""
+def _used(connection: Connection, budget: Budget, starts: Collection[int], first: str) -> Used:
+    """Return what `budget` has in the windows that began at `starts`, account by account.
+
+    The accounts are those of subjects from `first` on, in the order in which they are listed.
+    """
+    # As Python compares, whatever the language of the database is.
+    is_c = is_shared(connection)
+    subject = collate(balances.c.subject, "C") if is_c else balances.c.subject
     rows = connection.execute(
         select(
             balances.c.subject,
@@ -208,9 +294,13 @@ def _used(connection: Connection, budget: Budget, starts: Collection[int]) -> Us
             func.sum(balances.c.reserved),
             func.sum(balances.c.overrun),
         )
-        .where(balances.c.budget_id == budget.budget_id, balances.c.window_start_ms.in_(starts))
+        .where(
+            balances.c.budget_id == budget.budget_id,
+            balances.c.window_start_ms.in_(starts),
+            subject >= first,
+        )
         .group_by(balances.c.subject, balances.c.unit)
-        .order_by(balances.c.subject)
+        .order_by(subject)
         .limit(BALANCES_MAX * len(Unit))
     )
     return {

@@ -32,7 +32,7 @@ from governor.window import CLOCK_BACK_MS_MAX
 from memory_store.accounts import BalanceView
 from memory_store.errors import AlreadyExistsError, SessionOwnerError, UnknownReservationError
 from memory_store.records import Hold, expired_record
-from memory_store.standing import BALANCES_MAX, Asked, views
+from memory_store.standing import WHOLE, Asked, Part, views
 
 
 @dataclass(slots=True)
@@ -163,6 +163,7 @@ class MemoryLedger:
         agent: PrincipalId | None = None,
         session: SessionId | None = None,
         now_ms: int,
+        part: Part = WHOLE,
     ) -> tuple[BalanceView, ...]:
         """Return how the budgets stand, narrowed to an agent or a session if one is given."""
         own = None
@@ -172,8 +173,7 @@ class MemoryLedger:
             agent=agent, session=session, chain=() if session is None else (session,), own=own
         )
         mine = (budget for budget in self.budgets.values() if budget.tenant == tenant)
-        live = sorted(mine, key=lambda budget: budget.budget_id)
-        return tuple(views(live, self._used, asked, now_ms))[:BALANCES_MAX]
+        return tuple(views(tuple(mine), self._used, asked, now_ms, part))[: part.limit]
 
     def _accounts_of(
         self, chain: ScopeChain, target: CallTarget, now_ms: int

@@ -43,7 +43,14 @@ from runtime.doubts import Doubt, doubts_about_rules, doubts_about_servers
 from runtime.errors import ConfigError, ListenError
 from runtime.listeners import bind
 from runtime.machine import executor_of
-from runtime.provider_doubts import doubts_about_providers, told_of
+from runtime.provider_doubts import (
+    check_keys,
+    doubts_about_addresses,
+    doubts_about_providers,
+    doubts_about_tiers,
+    told_of,
+    told_of_tier,
+)
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
@@ -151,8 +158,8 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         config = load_config(settings.config)
         policy_of(config)
         budgets_of(config, tenant=TENANT)
-        tiers_of(config)
-        prices_of(config)
+        tiers, prices = tiers_of(config), prices_of(config)
+        check_keys(config)
         providers = providers_of(config)
         contention_of(config.contention, config.commons)
         specs = upstreams_of(config)
@@ -164,6 +171,9 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(map(_upstream, specs))
     findings.extend(_ok(f"provider {one.name}", told_of(one)) for one in config.provider)
     findings.extend(map(_doubtful, doubts_about_providers(config, providers)))
+    findings.extend(map(_doubtful, doubts_about_addresses(config)))
+    findings.extend(_ok(f"tier {one.name}", told_of_tier(one, prices)) for one in tiers)
+    findings.extend(map(_doubtful, doubts_about_tiers(config, tiers, prices)))
     findings.extend(_listener(config, name, settings.state) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
     findings.extend(map(_doubtful, doubts_about_rules(config, settings.state)))

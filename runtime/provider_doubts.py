@@ -4,13 +4,20 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from governor.effort import EffortStyle
+from governor.pricing import PriceList
+from governor.tiers import ModelTier
 from runtime.configuration.care import BreakerTable
 from runtime.configuration.model import Config
 from runtime.configuration.models import Provider, Tier
 from runtime.doubts import Doubt
+from runtime.errors import ConfigError
 from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.providers.spec import ProviderSpec
 from runtime.model_gateway.translation.translation import translation_for
+from runtime.settings import secret_from_environment
+
+_MICRO = 1_000_000
 
 
 def told_of(provider: Provider) -> str:
@@ -44,6 +51,69 @@ def doubts_about_providers(config: Config, specs: Sequence[ProviderSpec]) -> Ite
         yield from _keys(provider, spec)
     yield from _fallbacks(config)
     yield from _cache_prices(config)
+
+
+def told_of_tier(tier: ModelTier, prices: PriceList) -> str:
+    """Return what a tier is, in a line."""
+    price = tier.priced_by(prices).price
+    cost = "no price"
+    if price is not None:
+        paid_in = price.input_microusd_per_mtok / _MICRO
+        paid_out = price.output_microusd_per_mtok / _MICRO
+        cost = f"${paid_in:.6g} in and ${paid_out:.6g} out for a million tokens"
+    return f"{tier.model} at {tier.provider}; {cost}; at most {tier.output_tokens_max} tokens out"
+
+
+def doubts_about_tiers(
+    config: Config, tiers: Sequence[ModelTier], prices: PriceList
+) -> Iterator[Doubt]:
+    """Yield the tiers whose calls are denied, or which do not do what the file says."""
+    providers = {provider.name: provider for provider in config.provider}
+    for table, tier in zip(config.tier, tiers, strict=True):
+        what = f"tier {table.name}"
+        if tier.priced_by(prices).price is None:
+            yield Doubt(f"{what} price", f"every call is denied: {_wanting(table)}")
+        if table.effort is not None and tier.effort_style is EffortStyle.NONE:
+            told = (
+                "its effort is told to nobody: set effort_style to what the provider "
+                f"{providers[table.provider].name} understands"
+            )
+            yield Doubt(f"{what} effort", told)
+
+
+def doubts_about_addresses(config: Config) -> Iterator[Doubt]:
+    """Yield the addresses that lack the path under which such servers usually answer."""
+    for provider in config.provider:
+        if provider.kind == "openai" and not urlsplit(provider.base_url).path.strip("/"):
+            told = (
+                f"it has no path, so /chat/completions is asked at {provider.base_url}; such "
+                "servers usually answer below /v1"
+            )
+            yield Doubt(f"provider {provider.name} base_url path", told)
+
+
+def check_keys(config: Config) -> None:
+    """Check that every variable of keys is set.
+
+    Raises:
+        ConfigError: some are not; all of them are named.
+    """
+    missing = [
+        f"provider {provider.name}: the environment variable {name} is not set; export it"
+        for provider in config.provider
+        for name in provider.key_names
+        if secret_from_environment(name) is None
+    ]
+    if missing:
+        raise ConfigError("\n".join(missing))
+
+
+def _wanting(table: Tier) -> str:
+    stated = (table.input_usd_per_mtok, table.output_usd_per_mtok)
+    if stated == (None, None):
+        return "it has no price; set input_usd_per_mtok and output_usd_per_mtok (0 is one too)"
+    name = "output_usd_per_mtok" if stated[1] is None else "input_usd_per_mtok"
+    return f"half a price is none; set {name} too"
 
 
 def _stated(words: str, value_ms: int | None) -> list[str]:

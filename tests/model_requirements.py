@@ -52,4 +52,8 @@ MODELS: dict[str, str] = {
     "model.nothing-beside-the-budget": (
         "No request under /v1 is passed on that is not counted: what is not known is not served."
     ),
+    "model.auto-goes-cheaper": (
+        "Where the tier that was chosen for `auto` is too dear for what is left, the next cheaper "
+        "one that can serve the request is asked."
+    ),
 }

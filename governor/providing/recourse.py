@@ -36,11 +36,16 @@ class AnotherTier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheaperTier:
+    """Ask the next cheaper tier, because the budgets do not pay for this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
     """Tell the client of the failure."""
 
 
-Recourse = SameHold | NewHold | AnotherTier | GiveUp
+Recourse = SameHold | NewHold | AnotherTier | CheaperTier | GiveUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """The admin API as the command line asks it."""
 
+import argparse
 import tomllib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,16 @@ class RefusedError(RuntimeFaultError):
         """Keep the status, by which one refusal is told from another."""
         super().__init__(message)
         self.status = status
+
+
+def add_options(deeds: Iterable[argparse.ArgumentParser]) -> None:
+    """Let the options that every command has stand after the deed as well."""
+    for deed in deeds:
+        # Suppressed, or their defaults would undo what stands before the deed.
+        nothing = argparse.SUPPRESS
+        deed.add_argument("--json", action="store_true", default=nothing, help="answer in JSON")
+        for name, metavar in (("--config", "FILE"), ("--state", "DIR")):
+            deed.add_argument(name, type=Path, metavar=metavar, default=nothing)
 
 
 def client_of(settings: Settings) -> httpx.Client:

@@ -5,7 +5,10 @@ import json
 import sys
 from typing import Any
 
+import httpx
+
 from governor.tracker import duration_words
+from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.settings import Settings
 
@@ -14,6 +17,9 @@ HELP = "List budgets with what is used, held and left."
 _PATH = "/admin/v1/balances"
 _HEAD = ["budget", "scope", "whom", "unit", "limit", "used", "reserved", "remaining", "resets"]
 _WORDS = 4
+_ROWS_MAX = 20_000
+# There is one for each session, and seldom is it asked for them all.
+_SESSION_ROWS = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", help="only those that this session (`ses_…`, or agent/name) is charged to"
     )
+    parser.add_argument(
+        "--scope", choices=["tenant", "agent", "session"], help="only budgets of this scope"
+    )
+    parser.add_argument("--budget", help="only this budget")
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -31,18 +41,39 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         "tenant": arguments.tenant,
         "agent": arguments.agent,
         "session": arguments.session,
+        "scope": arguments.scope,
+        "budget": arguments.budget,
     }
     params = {name: value for name, value in wanted.items() if value is not None}
     with client_of(settings) as client:
-        answer = asked(client, "GET", _PATH, params=params)
-    sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else _text(answer))
+        answer = _listed(client, params)
+    is_named = arguments.session is not None or arguments.scope is not None
+    sessions_max = _ROWS_MAX if is_named else _SESSION_ROWS
+    told = json.dumps(answer) + "\n" if arguments.json else table(answer, sessions_max=sessions_max)
+    sys.stdout.write(told)
     return 0
 
 
-def _text(answer: dict[str, Any]) -> str:
-    items = answer["items"]
-    if not items:
+def _listed(client: httpx.Client, params: dict[str, Any]) -> dict[str, Any]:
+    """Return every balance, or as many as one listing may have."""
+    items: list[dict[str, Any]] = []
+    more: dict[str, Any] = {"limit": PAGE_LIMIT_MAX}
+    while True:
+        page = asked(client, "GET", _PATH, params={**params, **more})
+        items += page["items"]
+        if page["next"] is None or len(items) >= _ROWS_MAX:
+            return {"items": items, "next": page["next"]}
+        more["cursor"] = page["next"]
+
+
+def table(answer: dict[str, Any], *, sessions_max: int) -> str:
+    """Return the balances as a table, of sessions at most so many lines."""
+    found = answer["items"]
+    if not found:
         return "No budget stands here yet.\n"
+    of_sessions = [item for item in found if item["scope"] == "session"]
+    left_out = of_sessions[sessions_max:]
+    items = [item for item in found if item["scope"] != "session"] + of_sessions[:sessions_max]
     rows = [_HEAD, *map(_row, items)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [
@@ -52,8 +83,16 @@ def _text(answer: dict[str, Any]) -> str:
         ).rstrip()
         for row in rows
     ]
-    if answer["truncated"]:
-        lines.append("more may follow: name a tenant, an agent or a session")
+    if left_out:
+        shown = {item["subject"] for item in of_sessions[:sessions_max]}
+        count = len({item["subject"] for item in left_out} - shown)
+        least = "at least " if answer["next"] is not None else ""
+        lines.append(
+            f"{least}{count} more sessions have balances of their own: list them with --scope "
+            "session, or name one with --session"
+        )
+    elif answer["next"] is not None:
+        lines.append("more follow: name a tenant, an agent, a session or a budget")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from runtime.cli import eval_flow, eval_live, eval_os, eval_router, eval_router_log, eval_tools
+from runtime.cli.admin_api import add_options
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
@@ -47,11 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     eval_router.add_arguments(router)
     eval_router_log.add_arguments(router)
-    for evaluation in (turns, tools, flow, machine, router):
-        # Suppressed, or its default would undo a --json that stands before the evaluation's name.
-        evaluation.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
-        )
+    add_options((turns, tools, flow, machine, router))
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -16,6 +16,14 @@ HELP = (
     "Measure the router on prompts of which it is known what each tier makes of them: what it "
     "recovers of the gap between tiers, and what it scores within a budget."
 )
+# What the columns of the budgets mean, a line each.
+_LEGEND = (
+    "  budget: dollars a prompt that may be spent; spent: the share of it that routing used",
+    "  score: what routing scores; best mix: the best fixed mixture of tiers for the same money",
+    "  gain: routing less that mixture, in hundredths of the score (pp), and its 95 % interval",
+    "  oracle: what who knew every outcome would score; one pass: dollars for one prompt solved",
+    "  way: how tiers were chosen (routed by prompt, or one mixture for all)",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +77,8 @@ def _text(shape: dict[str, Any]) -> str:
         lines.append(f"{shape['left_out']} prompts without an outcome in every tier left out.")
     lines += ["", f"  {'tier':<40}{'score':>8}{'dollars':>12}{'for one pass':>14}"]
     lines += [
-        f"  {tier['name']:<40.40}{tier['score']:>8.4f}{tier['cost']:>12.4g}"
-        f"{_figure(tier['cost_of_pass'], '.4g'):>14}"
+        f"  {tier['name']:<40.40}{tier['score']:>8.4f}{_dollars(tier['cost']):>12}"
+        f"{_dollars(tier['cost_of_pass']):>14}"
         for tier in shape["tiers"]
     ]
     lines += [
@@ -81,12 +89,28 @@ def _text(shape: dict[str, Any]) -> str:
         "",
         *_certainty(shape),
         "",
+        *_LEGEND,
+        "",
         _bandit(shape["bandit"]),
     ]
     if "ablation" in shape:
         lines += ["", "  Gap recovered by each part alone:"]
         lines += [f"    {name:<24}{_figure(apgr)}" for name, apgr in shape["ablation"].items()]
+    lines += ["", _verdict(shape["matched_spend"])]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(spending: list[dict[str, Any]]) -> str:
+    """Return in a sentence whether routing pays, by what is gained at the same spend."""
+    sure = [entry for entry in spending if (entry["gain_ci95_pp"] or (0.0,))[0] > 0]
+    best = max(sure or spending, key=lambda entry: entry["gain_pp"], default=None)
+    if best is None:
+        return "Nothing is known of what routing would bring here."
+    words = "is expected to pay" if sure else "is not shown to pay"
+    return (
+        f"Routing {words} here: {best['gain_pp']:+.2f} pp of score over the best fixed mixture of "
+        f"tiers at {_dollars(best['budget'])} a prompt."
+    )
 
 
 def _recovery(shape: dict[str, Any]) -> list[str]:
@@ -103,18 +127,19 @@ def _recovery(shape: dict[str, Any]) -> list[str]:
 
 
 def _spending(shape: dict[str, Any]) -> list[str]:
-    names = f"  {'budget':>10}{'spent':>9}{'score':>9}{'best mix':>10}{'gain':>10}"
-    lines = [f"{names}{'95 %':>18}{'oracle':>9}{'one pass':>11}  way"]
+    names = f"  {'budget':>12}{'spent':>9}{'score':>9}{'best mix':>10}{'gain':>10}"
+    lines = [f"{names}{'95 %':>18}{'oracle':>9}{'one pass':>12}  way"]
     for entry in shape["matched_spend"]:
         low, high = entry["gain_ci95_pp"] or (0.0, 0.0)
         lines.append(
-            f"  {entry['budget']:>10.4g}{100 * entry['spend_ratio']:>7.1f} %{entry['score']:>9.4f}"
+            f"  {_dollars(entry['budget']):>12}{100 * entry['spend_ratio']:>7.1f} %"
+            f"{entry['score']:>9.4f}"
             f"{entry['best_mix_score']:>10.4f}{entry['gain_pp']:>+7.2f} pp"
             f"{f'{low:+.2f} to {high:+.2f}':>18}{entry['oracle_score']:>9.4f}"
-            f"{_figure(entry['cost_of_pass'], '.4g'):>11}  {entry['plan']}"
+            f"{_dollars(entry['cost_of_pass']):>12}  {entry['plan']}"
         )
         for plan, gain in entry.get("gain_pp_of_plan", {}).items():
-            lines.append(f"{'':>40}{gain:>+9.2f} pp  {plan} throughout")
+            lines.append(f"{'':>42}{gain:>+9.2f} pp  {plan} throughout")
     return [*lines, f"  At worst {shape['do_no_harm_pp']:+.2f} pp against the best mixture."]
 
 
@@ -140,6 +165,10 @@ def _bandit(bandit: dict[str, Any]) -> str:
         f"  Learning while serving, told {bandit['delay']} calls late and only of what was chosen: "
         f"{100 * share:.0f} % of what full information gains."
     )
+
+
+def _dollars(value: float | None) -> str:
+    return "-" if value is None else f"${value:.6f}"
 
 
 def _figure(value: float | None, form: str = ".3f") -> str:

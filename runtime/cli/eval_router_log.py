@@ -12,6 +12,13 @@ from runtime.settings import Settings
 
 _PATH = "/admin/v1/router/evaluation"
 _SECONDS_MAX = 300.0
+_MICRO = 1_000_000
+_LEGEND = (
+    "value: quality from 0 to 1 less the price of the cost, a call, with its 95 % interval",
+    "quality, cost: what a call would have scored and cost on average",
+    "n eff.: as many calls of its own the log is worth for this way",
+    "covered: share of its choices that the log could have made",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,13 +75,18 @@ def _text(answer: dict[str, Any]) -> str:
         lines.append(
             f"{way['name']:<24}{_figure(way['value']):<30}"
             f"{'-' if quality is None else format(quality, '.3f'):>9}"
-            f"{'-' if cost is None else format(cost, '.0f'):>12}{way['value']['effective']:>8.0f}"
+            f"{'-' if cost is None else _dollars(cost):>12}{way['value']['effective']:>8.0f}"
             f"{100 * way['value']['covered']:>7.0f} %{doubt}"
         )
+    lines += ["", *_LEGEND]
     shadow = answer["shadow"]
     if shadow["n"]:
         lines += ["", f"The shadow agreed in {100 * shadow['agreement']:.0f} % of {shadow['n']}."]
     return "\n".join(lines) + "\n"
+
+
+def _dollars(microusd: float) -> str:
+    return f"${microusd / _MICRO:.6f}"
 
 
 def _figure(estimate: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import httpx
 
 from governor.errors import TooFewOutcomesError
 from memory_store.paging import PAGE_LIMIT_MAX
-from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.admin_api import RefusedError, add_options, asked, client_of, date_of
 from runtime.settings import Settings
 
 NAME = "router"
@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     promote = deeds.add_parser("promote", help="put a model in force, if it is better")
     promote.add_argument("version", help="the model")
     deeds.add_parser("rollback", help="put in force again what was before")
-    for deed in deeds.choices.values():
-        # Suppressed, or its default would undo a --json that stands before the deed.
-        deed.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
-        )
+    add_options(deeds.choices.values())
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -75,7 +71,7 @@ def _done(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[str
         case _:
             if arguments.version is not None:
                 answer = asked(client, "GET", f"{_PATH}/models/{arguments.version}")
-                return answer, json.dumps(answer, indent=2) + "\n"
+                return answer, _model(answer)
             answer = asked(client, "GET", _PATH)
             return answer, _standing(answer)
 
@@ -84,8 +80,10 @@ def _promoted(client: httpx.Client, version: str) -> tuple[dict[str, Any], str]:
     answer = asked(client, "POST", f"{_PATH}/models/{version}/promote")
     gain = answer["evidence"]["gain"]
     return answer, (
-        f"In force: {answer['incumbent']}; its gain is {gain['value']:+.4f} a call, from "
-        f"{gain['ci95'][0]:+.4f} on, on {answer['evidence']['n']} calls.\n"
+        f"In force: {answer['incumbent']}. On {answer['evidence']['n']} calls that it had not "
+        f"learned from it is better by {gain['value']:+.4f} a call, and by {gain['ci95'][0]:+.4f} "
+        "at the least (95 % sure). That is quality from 0 to 1, less what a call costs at the "
+        "price that [router] puts on money.\n"
     )
 
 
@@ -145,13 +143,19 @@ def _trained(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[
     text = (
         f"Trained {answer['version']} from {len(log.rows)} logged calls and "
         f"{evidence['rows']['outcomes']} recorded outcomes, for {', '.join(tiers)}.\n"
-        "It decides in the shadow. Put it in force, if it is better, with: "
+    )
+    if arguments.promote:
+        try:
+            promoted, told = _promoted(client, answer["version"])
+        except RefusedError as error:
+            kept = f"{text}It is kept as a candidate. {error}\n"
+            return {**answer, "promoted": None, "why_not": str(error)}, kept
+        return {**answer, "promoted": promoted}, text + told
+    return answer, (
+        f"{text}It decides in the shadow: of one choice in ten it is noted what it would have "
+        "taken, which changes nothing. Put it in force, if it is better, with: "
         f"flyball router promote {answer['version']}\n"
     )
-    if not arguments.promote:
-        return answer, text
-    promoted, told = _promoted(client, answer["version"])
-    return {**answer, "promoted": promoted}, text + told
 
 
 def _decisions(client: httpx.Client, *, since_ms: int) -> list[dict[str, Any]]:
@@ -177,6 +181,24 @@ def _table(items: list[dict[str, Any]]) -> str:
         lines.append(
             f"{item['version']:<13} {item['state']:<10} {date_of(item['created_at_ms'])}  "
             f"{rows.get('log', 0)} logged, {rows.get('outcomes', 0)} recorded"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _model(answer: dict[str, Any]) -> str:
+    evidence = answer["evidence"]
+    rows, held_out = evidence.get("rows", {}), evidence.get("held_out", {})
+    lines = [
+        f"{answer['version']}: {answer['state']}, trained {date_of(answer['created_at_ms'])}",
+        f"tiers: {', '.join(evidence.get('tiers', [])) or '-'}",
+        f"learned from: {rows.get('log', 0)} logged calls, {rows.get('outcomes', 0)} recorded",
+        f"judged on: {held_out.get('log', 0)} logged calls, {held_out.get('outcomes', 0)} recorded",
+    ]
+    if (gain := evidence.get("outcomes")) is not None:
+        low, high = gain["ci95"]
+        lines.append(
+            f"gain on {gain['n']} recorded outcomes: {gain['value']:+.4f} a call, 95 % between "
+            f"{low:+.4f} and {high:+.4f} (quality from 0 to 1, less the price of what it costs)"
         )
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runtime.cli.admin_api import asked, client_of
+from runtime.cli.admin_api import add_options, asked, client_of
 from runtime.settings import Settings
 
 NAME = "tiers"
@@ -27,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="go by recorded outcomes instead of the log; no sidecar is asked",
     )
     advise.add_argument("--since", type=int, default=0, metavar="MS", help="only what came later")
-    for deed in deeds.choices.values():
-        # Suppressed, or its default would undo a --json that stands before the deed.
-        deed.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
-        )
+    add_options(deeds.choices.values())
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -77,21 +73,28 @@ def _text(answer: dict[str, Any], deed: str) -> str:
             for tier in answer["tiers"]
         ]
         return "\n".join(lines) + "\n"
-    lines = [f"{'tier':<24}{'n':>7}  {'quality':<24}{'cost of a call':<28}standing"]
-    lines += [_line(tier) for tier in answer["tiers"]]
+    rows = [("tier", "n", "quality", "cost of a call", "standing"), *map(_row, answer["tiers"])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     if answer["too_thin"]:
         lines.append(answer["too_thin"])
     return "\n".join(lines) + "\n"
 
 
-def _line(tier: dict[str, Any]) -> str:
+def _row(tier: dict[str, Any]) -> tuple[str, str, str, str, str]:
     standing = tier["standing"]
     if tier["dominated_by"] is not None:
         standing += f": {tier['dominated_by']} is better and no dearer"
-    quality, cost = tier["quality"], tier["cost_microusd"]
+    quality = _figure(tier["quality"], 1, "{:.3f}")
     return (
-        f"{tier['tier']:<24}{tier['n']:>7}  {_figure(quality, 1, '{:.3f}'):<24}"
-        f"{_figure(cost, _MICRO, '${:.6f}'):<28}{standing}"
+        tier["tier"],
+        str(tier["n"]),
+        quality,
+        _figure(tier["cost_microusd"], _MICRO, "${:.6f}"),
+        standing,
     )
 
 

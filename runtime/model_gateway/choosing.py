@@ -64,7 +64,7 @@ class Choosing:
         if request.model == AUTO:
             # Where every provider is unfit, the first choice says best what is the matter.
             spoken = tuple(tier for tier in spoken if self.staying.is_fit(tier)) or spoken
-        choice = choose_tier(request.model, spoken, self.rules, request.facts)
+        choice = self._first(request, spoken)
         if choice is not None and request.model == AUTO:
             choice = self._kept(choice, request, wire, spoken, chain)
         if choice is not None and request.model == AUTO and self.router is not None:
@@ -139,6 +139,50 @@ class Choosing:
         return next_fallback(
             named, self.priced, tried=tried, is_for_size=is_for_size, can_serve=can_serve
         )
+
+    def cheaper_than(
+        self,
+        tier: ModelTier,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        tried: Collection[TierName],
+    ) -> ModelTier | None:
+        """Return the dearest tier that can serve a request for less than `tier`, none `tried`."""
+        most = self._cost_max(tier, request, wire)
+        costs = [
+            (cost, each)
+            for each in self.able(request, wire)
+            if each.name not in tried
+            and (cost := self._cost_max(each, request, wire)) is not None
+            and (most is None or cost < most)
+        ]
+        return max(costs, key=lambda priced: priced[0])[1] if costs else None
+
+    def _cost_max(self, tier: ModelTier, request: ModelRequest, wire: Wire) -> int | None:
+        serving = self.serving(wire, tier)
+        if tier.price is None or serving is None:
+            return None
+        try:
+            payload = serving.payload(request, tier)
+        except InvalidRequestError:
+            return None
+        return tier.price.cost_microusd(
+            input_tokens=payload.input_tokens_max, output_tokens=payload.output_tokens_max
+        )
+
+    def _first(self, request: ModelRequest, spoken: tuple[ModelTier, ...]) -> TierChoice | None:
+        """Return the tier that the request or the rules name; `auto` takes one with a price."""
+        choice = choose_tier(request.model, spoken, self.rules, request.facts)
+        if choice is None or request.model != AUTO:
+            return choice
+        prices = self.prices()
+        priced = tuple(tier for tier in spoken if tier.priced_by(prices).price is not None)
+        other = choose_tier(AUTO, priced, self.rules, request.facts)
+        if other is None or other.tier.name == choice.tier.name:
+            return choice
+        passed = f"{choice.why} passed over: the tier {choice.tier.name} has no price"
+        return replace(other, why=f"{other.why}; {passed}")
 
     def _kept(
         self,

@@ -24,7 +24,7 @@ from runtime.model_gateway.answers import (
 )
 from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.job import Job, Progress, record_of, unpriced
+from runtime.model_gateway.job import Job, Progress, record_of, sized, unpriced
 from runtime.model_gateway.journey import Journey, Leg
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.making import Making
@@ -252,7 +252,7 @@ class ModelGateway:
                 case Denied():
                     first = first or decision
                     less = job.clamped(decision, output_tokens_min=self._output_tokens_min)
-                    if less is None:
+                    if less is None or self._making.is_scanty(less, journey):
                         break
                     job = less
         assert first is not None, "whoever was not admitted was denied"
@@ -282,9 +282,9 @@ class ModelGateway:
         assert not_started.answer is not None, "a denial is an answer"
         standing = await self._books.standing(job.call.chain)
         answer = named(not_started.answer, job, budget=standing)
-        journey.note_denied(
-            Leg(call_id=job.call.call_id, tier=job.tier.name, why=denied.reason.value), answer
-        )
+        leg = Leg(call_id=job.call.call_id, tier=job.tier.name, why=denied.reason.value)
+        goes_cheaper = self._making.goes_cheaper(job, denied, journey)
+        journey.note_denied(leg, answer, goes_cheaper=goes_cheaper)
         # What failed first is what the client has to know; what denied its mending comes beside.
         return journey.without_a_way(answer, denied) if job.legs else answer
 
@@ -293,7 +293,7 @@ class ModelGateway:
         telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
         cheapest = self._choosing.tiers[0].name
         return advised(
-            denied,
+            sized(job, denied),
             cheaper=None if job.tier.name == cheapest else f"model {cheapest}",
             contact=self._admin_contact,
         )

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from governor.affording import affordable_output
+from governor.affording import affordable_output, is_too_dear
 from governor.amounts import Amounts
 from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import DenialReason, Denied, Remedy, RemedyAction
@@ -24,7 +24,7 @@ from runtime.model_gateway.journey import Leg
 from runtime.model_gateway.kept_answers import Keep, KeptAnswer
 from runtime.model_gateway.measured import NEVER_MEASURED, Metered, source_of
 from runtime.model_gateway.metering import estimate_of, estimate_of_kept, heard_of, held_price
-from runtime.model_gateway.model_request import ModelRequest, Payload
+from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 from runtime.model_gateway.preparation import Prepared
 from runtime.model_gateway.verdict import Verdict
 from runtime.model_gateway.wires.wire import StreamMeter, Wire
@@ -33,6 +33,11 @@ from tool_gateway.redaction import ArgumentsKept, render_arguments
 logger = logging.getLogger(__name__)
 
 Refitted = Callable[[ModelTier], Prepared]
+
+_OUTPUT_FIELDS = {
+    WireName.OPENAI_CHAT: "max_completion_tokens",
+    WireName.OPENAI_RESPONSES: "max_output_tokens",
+}
 
 CLIENT_LEFT = "the client went away"
 
@@ -210,6 +215,27 @@ def unpriced(job: Job) -> Denied | None:
             ),
         ),
     )
+
+
+def sized(job: Job, denied: Denied) -> Denied:
+    """Return the denial with what would run: less output, or a shorter prompt."""
+    if not is_too_dear(denied) or job.tier.price is None or job.kept is not None:
+        return denied
+    price, tokens = held_price(job.payload, job.price), job.payload.input_tokens_max
+    output = affordable_output(denied, price, input_tokens=tokens, choices=job.request.choices)
+    if output is None:
+        return denied
+    field = _OUTPUT_FIELDS.get(job.client.name, "max_tokens")
+    told = f"It would run with {field} {output} or lower."
+    if output == 0:
+        alone = price.cost_microusd(input_tokens=tokens, output_tokens=0)
+        told = (
+            f"Its size is the cause: its prompt of up to {tokens} tokens is held at {alone} "
+            f"cost_microusd before any output. Send a shorter prompt; a lower {field} alone "
+            "does not help."
+        )
+    remedy = replace(denied.remedy, text=f"{denied.remedy.text} {told}")
+    return replace(denied, remedy=remedy)
 
 
 def record_of(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from governor.denial import DenialReason, Denied
 from governor.ids import CallId, TierName
-from governor.providing.recourse import AnotherTier, NewHold, Recourse
+from governor.providing.recourse import AnotherTier, CheaperTier, NewHold, Recourse
 from runtime.model_gateway.answer import Answer
 from tool_gateway.denials import denial_json
 
@@ -64,12 +64,18 @@ class Journey:
         self.keeps_key = self.keeps_key and was_released
         self._first_answer = self._first_answer or answer
 
-    def note_denied(self, leg: Leg, answer: Answer) -> None:
+    def note_denied(self, leg: Leg, answer: Answer, *, goes_cheaper: bool = False) -> None:
         """Take note of a call that was denied.
 
-        The request goes on where another tier was to mend a failure, or where the provider of
-        the first is left alone for its failures.
+        The request goes on where another tier was to mend a failure, where the provider of
+        the first is left alone for its failures, or where a cheaper tier may do.
         """
+        if goes_cheaper:
+            self.recourse = CheaperTier()
+            self.legs.append(leg)
+            return
+        if self._before == CheaperTier() and self._first_answer is None:
+            return
         is_left_alone = leg.why == DenialReason.UPSTREAM_UNAVAILABLE.value
         if not self.legs and not is_left_alone:
             return
@@ -78,15 +84,19 @@ class Journey:
         self.legs.append(leg)
         self._first_answer = self._first_answer or answer
 
-    def why(self) -> str:
-        """Return why the request is where it goes next."""
+    def why(self, chosen: str) -> str:
+        """Return why the request is where it goes next; `chosen` says why the first tier was."""
+        if isinstance(self.recourse, CheaperTier):
+            return f"{chosen} passed over: too dear for what is left"
         last = self.legs[-1]
         word = "repeated after" if isinstance(self.recourse, NewHold) else "fallback from"
-        return f"{word} {last.tier} ({last.why})"
+        return f"{word} {last.tier} ({last.why}); {chosen}"
 
     def without_a_way(self, answer: Answer, denied: Denied) -> Answer:
         """Return the first failure, beside it the denial of what should have mended it."""
-        first = self._first_answer or answer
+        first = self._first_answer
+        if first is None:
+            return answer
         return first.with_flyball({"fallback_denial": denial_json(denied)})
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 from functools import partial
 
 from governor.admission import AdmissionRequest
+from governor.affording import is_too_dear
 from governor.call import CallStatus, Idempotency, ToolCall
+from governor.denial import Denied
 from governor.ids import CallId, ReservationId, ToolName, TurnId
-from governor.providing.recourse import AnotherTier, NewHold
+from governor.providing.recourse import AnotherTier, CheaperTier, NewHold
 from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from governor.tiers import ModelTier, TierChoice
@@ -17,6 +19,7 @@ from runtime.model_gateway.job import Job, Progress
 from runtime.model_gateway.journey import Journey
 from runtime.model_gateway.measured import Measured, UsageSource
 from runtime.model_gateway.model_request import ModelRequest
+from runtime.model_gateway.models import AUTO
 from runtime.model_gateway.ports import Wishes
 from runtime.model_gateway.preparation import Linked, Prepared, Preparer, Preparing
 from runtime.model_gateway.providers.pool import ProviderPool
@@ -27,6 +30,8 @@ from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import payload_hash
 
+# What is cut to fewer tokens than these is seldom an answer.
+_SCANTY_TOKENS = 64
 _COUNTED = (UsageSource.PROVIDER, UsageSource.TOKENIZER)
 
 
@@ -97,7 +102,13 @@ class Making:
         )
         refitted = partial(self._prepared, request, wanted)
         prepared = refitted(tier)
-        said = (choice.why, "" if linked is None else linked.words, prepared.why)
+        # Whoever answers in rounds names the tiers, not the client.
+        is_named = linked is None or request.model == AUTO
+        said = (
+            choice.why if is_named else "",
+            "" if linked is None else linked.words,
+            prepared.why,
+        )
         return Job(
             call=call,
             session_name=session_name,
@@ -155,7 +166,7 @@ class Making:
             call=call,
             wire=serving,
             tier=tier,
-            why=f"{journey.why()}; {choice.why}",
+            why=journey.why(choice.why),
             prepared=prepared,
             payload=serving.payload(prepared.request, tier, note=job.note),
             timeout_ms=self._providers.timeouts(tier).whole_ms,
@@ -205,8 +216,28 @@ class Making:
                     why = journey.legs[-1].why
                     telemetry.count_fallback(provider=job.tier.provider, reason=why)
                 return tier
+            case CheaperTier():
+                return self._cheaper(job, journey)
             case _:
                 return None
+
+    def goes_cheaper(self, job: Job, denied: Denied, journey: Journey) -> bool:
+        """Tell whether a call that was denied is for a cheaper tier to answer."""
+        return is_too_dear(denied) and self._cheaper(job, journey) is not None
+
+    def is_scanty(self, job: Job, journey: Journey) -> bool:
+        """Tell whether a cheaper tier is to answer rather than so short of output."""
+        wanted = min(_SCANTY_TOKENS, job.wanted or _SCANTY_TOKENS)
+        if job.payload.output_tokens_max // job.request.choices >= wanted:
+            return False
+        return self._cheaper(job, journey) is not None
+
+    def _cheaper(self, job: Job, journey: Journey) -> ModelTier | None:
+        # Whoever names a tier means that one.
+        if job.asked.model != AUTO:
+            return None
+        tried = journey.tried | {job.tier.name}
+        return self._choosing.cheaper_than(job.tier, job.asked, job.client, tried=tried)
 
 
 def _asked_hash(request: ModelRequest, wire: Wire) -> str:

@@ -51,16 +51,20 @@ class Watched:
             return
         if self.said is not None and progress.answer is not None:
             self.said.hear(progress.answer.content)
-        measured = None if usage is None else usage.measured.by_unit
         end = InferenceEnd(
             status=progress.status,
             tokens=progress.tokens,
-            cost_microusd=None if measured is None else measured.get(Unit.COST_MICROUSD),
+            cost_microusd=None if usage is None else self._charged(usage),
             wall_ms=wall_ms,
             first_ms=None if self.timed is None else self.timed.first_ms,
             said=self.said,
         )
         note_end(self.inference, end, self.span)
+
+    def _charged(self, usage: Usage) -> int:
+        """Return what the call is charged: what nobody measured as it was held."""
+        measured = usage.measured.by_unit.get(Unit.COST_MICROUSD)
+        return self.job.estimate.of(Unit.COST_MICROUSD) if measured is None else measured
 
 
 class Watching:

@@ -36,6 +36,7 @@ _TOLD = (
     'many tokens it would take. Answer with JSON alone: {"plan": "...", "chance": 0.5, '
     '"tokens": 300}. Be honest: a bidder that promises too much is believed less.'
 )
+_BIDDERS_MIN = 2
 _KNEW = {True: "went well", False: "did not go well"}
 
 
@@ -50,9 +51,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sold:
-    """How an auction ended; `won` is None where nobody bid, and then nobody answered."""
+    """How an auction ended; `won` is None where no bid could be read."""
 
-    best: Round | None
+    best: Round
     rounds: tuple[Round, ...]
     won: Weighed | None
     plan: str
@@ -76,6 +77,7 @@ class Auction:
         query_class: str,
         audience: str,
         mark: Marker,
+        task_class: str | None = None,
     ) -> None:
         """Take who asks, what is known of bidders, and what a good answer is worth.
 
@@ -87,9 +89,16 @@ class Auction:
         self._class = query_class
         self._audience = audience
         self._mark = mark
+        self._task_class = task_class
+
+    def bidders(self, request: ModelRequest, tiers: Sequence[Forecast]) -> list[Forecast]:
+        """Return those that are asked for bids: the others' could not be read of late."""
+        asked = self._learned.is_asked_for_bids
+        return [one for one in tiers if asked(self._tier_class(request, one))]
 
     def is_called(self, request: ModelRequest, tiers: Sequence[Forecast]) -> Calling:
         """Return whether asking for bids is expected to pay."""
+        bidders = self.bidders(request, tiers)
         put = self._put(request, tiers[0].tier.name)
         return call_for_bids(
             [
@@ -99,23 +108,27 @@ class Auction:
                     spread=one.spread,
                     cost_microusd=one.cost_microusd,
                 )
-                for one in tiers
+                for one in bidders
             ],
             bid_microusd={
-                one.tier.name: cost_of(one.tier, put, output_tokens=BID_TOKENS) for one in tiers
+                one.tier.name: cost_of(one.tier, put, output_tokens=BID_TOKENS) for one in bidders
             },
             trust=self._trust,
             value_microusd=self._value,
         )
 
-    async def run(
-        self, request: ModelRequest, tiers: Sequence[Forecast], *, task_class: str | None
-    ) -> Sold:
-        """Return the answer of the tier whose bid is worth most."""
-        rounds, bids = await self._bids(request, tiers, task_class=task_class)
+    async def run(self, request: ModelRequest, tiers: Sequence[Forecast]) -> Sold:
+        """Return the answer of the tier whose bid is worth most, of `auto` without a bid."""
+        bidders = self.bidders(request, tiers)
+        for one in tiers:
+            if one not in bidders:
+                self._learned.note_no_bid(self._tier_class(request, one))
+        if len(bidders) < _BIDDERS_MIN:
+            return await self._unsold(request, (), "no bids: theirs could not be read of late")
+        rounds, bids, unread = await self._bids(request, bidders)
+        not_read = f"the bids of {', '.join(unread)} could not be read" if unread else ""
         if not bids:
-            why = "nobody bid in the form that was asked for"
-            return Sold(best=None, rounds=tuple(rounds), won=None, plan="", why=why)
+            return await self._unsold(request, tuple(rounds), not_read or "nobody could bid")
         won = winner([weighed for weighed, _ in bids.values()])
         plan = bids[won.bid.tier][1]
         asked = for_tier(whole(request), won.bid.tier)
@@ -128,7 +141,18 @@ class Auction:
             f"{tier} {weighed.chance:.2f} for {weighed.cost_microusd}"
             for tier, (weighed, _) in bids.items()
         )
-        return Sold(best=best, rounds=(*rounds, best), won=won, plan=plan, why=f"bids: {told}")
+        why = f"bids: {told}" + (f"; {not_read}" if not_read else "")
+        return Sold(best=best, rounds=(*rounds, best), won=won, plan=plan, why=why)
+
+    async def _unsold(self, request: ModelRequest, rounds: tuple[Round, ...], why: str) -> Sold:
+        """Return what `auto` answers without bids, with the bids that were paid for."""
+        parent = rounds[0].call_id if rounds else None
+        answer = await self._asker.ask(whole(request), Linked(why=why, parent=parent))
+        best = round_of(TierName(request.model), request.wire, answer)
+        return Sold(best=best, rounds=(*rounds, best), won=None, plan="", why=why)
+
+    def _tier_class(self, request: ModelRequest, one: Forecast) -> str:
+        return query_class(request, one.tier.name, task_class=self._task_class)
 
     @property
     def _trust(self) -> float:
@@ -155,8 +179,9 @@ class Auction:
         )
 
     async def _bids(
-        self, request: ModelRequest, tiers: Sequence[Forecast], *, task_class: str | None
-    ) -> tuple[list[Round], Mapping[TierName, tuple[Weighed, str]]]:
+        self, request: ModelRequest, tiers: Sequence[Forecast]
+    ) -> tuple[list[Round], Mapping[TierName, tuple[Weighed, str]], list[TierName]]:
+        """Return the calls that asked for bids, the bids, and whose could not be read."""
         rounds: list[Round] = []
 
         async def ask(one: Forecast) -> None:
@@ -173,10 +198,16 @@ class Auction:
                 tasks.start_soon(ask, one)
         said = {one.tier: one for one in rounds if one.is_served}
         bids: dict[TierName, tuple[Weighed, str]] = {}
+        unread: list[TierName] = []
         for one in tiers:
             made = said.get(one.tier.name)
             planned = None if made is None else planned_in(made.said)
-            if made is None or planned is None:
+            if made is None:
+                continue
+            tier_class = self._tier_class(request, one)
+            self._learned.note_bid(tier_class, was_read=planned is not None)
+            if planned is None:
+                unread.append(one.tier.name)
                 continue
             tokens = min(planned.tokens, one.tier.output_tokens_max)
             bid = Bid(
@@ -185,14 +216,12 @@ class Auction:
                 planned_tokens=tokens,
                 answer_microusd=cost_of(one.tier, request, output_tokens=tokens),
             )
-            bidder = self._learned.bidders[
-                query_class(request, one.tier.name, task_class=task_class)
-            ]
+            bidder = self._learned.bidders[tier_class]
             weighed = weigh(
                 bid, bidder, prior=one.chance, trust=self._trust, value_microusd=self._value
             )
             bids[one.tier.name] = (weighed, planned.plan)
-        return rounds, bids
+        return rounds, bids, unread
 
 
 def planned_in(said: Said) -> Planned | None:

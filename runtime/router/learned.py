@@ -18,6 +18,10 @@ V = TypeVar("V")
 WAITING_MAX = 10_000
 _BIDS_MAX = 200
 _PLANS_MAX = 20
+# A tier is not asked for bids any more after so many in a row that nobody can read, and is
+# given another chance after so many auctions without it.
+_UNREAD_MAX = 3
+_WITHOUT_MAX = 20
 
 
 class Latest(Generic[K, V]):
@@ -84,11 +88,27 @@ class Learned:
         self.cascades: Latest[str, CascadeSeen] = Latest(NOTHING_SEEN, keys_max=CLASSES_MAX)
         self.bidders: Latest[str, Bidder] = Latest(NEW_BIDDER, keys_max=CLASSES_MAX)
         self.examples: Latest[str, ExamplesSeen] = Latest(NOTHING_SHOWN, keys_max=CLASSES_MAX)
+        self._unread: Latest[str, int] = Latest(0, keys_max=CLASSES_MAX)
         self._waiting: Latest[CallId, Waiting | None] = Latest(None, keys_max=WAITING_MAX)
         self._claims: Latest[str, tuple[tuple[float, float], ...]] = Latest(
             (), keys_max=CLASSES_MAX
         )
         self._plans: deque[tuple[tuple[str, str], PastPlan]] = deque(maxlen=_PLANS_MAX * 10)
+
+    def is_asked_for_bids(self, tier_class: str) -> bool:
+        """Tell whether the bids of a tier could be read of late."""
+        return self._unread[tier_class] < _UNREAD_MAX
+
+    def note_bid(self, tier_class: str, *, was_read: bool) -> None:
+        """Note whether a bid could be read."""
+        self._unread.change(tier_class, lambda count: 0 if was_read else count + 1)
+
+    def note_no_bid(self, tier_class: str) -> None:
+        """Note that an auction was held without a tier whose bids could not be read."""
+        last = _UNREAD_MAX + _WITHOUT_MAX
+        self._unread.change(
+            tier_class, lambda count: _UNREAD_MAX - 1 if count + 1 >= last else count + 1
+        )
 
     def wait_for(self, call_id: CallId, waiting: Waiting) -> None:
         """Note that the outcome of a call will tell something, should it become known."""

@@ -86,8 +86,8 @@ def evidence_of(model: RouterModel, held_out: Sequence[RatedDecision]) -> Eviden
     n = len(held_out)
     if n < RATED_MIN:
         why = (
-            f"{n} rated decisions since it was trained are too few, {RATED_MIN} are needed; let "
-            "more calls be rated"
+            f"{RATED_MIN - n} more rated calls are needed since it was trained (have {n} of "
+            f"{RATED_MIN}); report outcomes with POST /v1/outcomes"
         )
         return Evidence(source="log", n=n, gain=None, why_not=why)
     _, candidate = values_of(held_out, {"in_force": as_logged, "candidate": by_model(model)})
@@ -96,12 +96,14 @@ def evidence_of(model: RouterModel, held_out: Sequence[RatedDecision]) -> Eviden
     why = ""
     if value.covered < COVERED_MIN or value.effective < EFFECTIVE_MIN:
         why = (
-            f"the log could have done what it does in {100 * value.covered:.0f} % of the decisions "
-            f"and says as much as {value.effective:.0f} of its own; let more be explored"
+            f"too few rated calls went to the tiers that it would choose: they tell of "
+            f"{100 * value.covered:.0f} % of its choices, as much as {value.effective:.0f} calls "
+            f"of its own ({EFFECTIVE_MIN:.0f} and {100 * COVERED_MIN:.0f} % are needed); raise "
+            "router.explore_percent"
         )
     elif gain.low <= 0:
         why = (
-            f"its gain is {gain.value:+.4f}, between {gain.low:+.4f} and {gain.high:+.4f}: not "
-            "above zero beyond doubt"
+            f"its gain a call is {gain.value:+.4f}, between {gain.low:+.4f} and {gain.high:+.4f}, "
+            "in quality from 0 to 1 less the price of its cost: not above zero beyond doubt"
         )
     return Evidence(source="log", n=n, gain=gain, why_not=why)

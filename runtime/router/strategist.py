@@ -156,6 +156,7 @@ class Strategist:
             query_class=_class(query),
             audience=query.audience,
             mark=self._mark,
+            task_class=query.task_class,
         )
         calling = auction.is_called(query.request, found)
         if query.wished is None and not calling.is_worth_it:
@@ -164,11 +165,8 @@ class Strategist:
 
     async def _sold(
         self, auction: Auction, query: Query, found: Sequence[Forecast], why: str
-    ) -> Answer | None:
-        sold = await auction.run(query.request, found, task_class=query.task_class)
-        if sold.best is None:
-            # What was bid is charged and recorded; a single call answers, or is denied itself.
-            return None
+    ) -> Answer:
+        sold = await auction.run(query.request, found)
         self._note_auction(query, sold)
         return _told(Strategy.AUCTION, sold.best, sold.rounds, f"{why}; {sold.why}")
 
@@ -195,7 +193,7 @@ class Strategist:
 
     def _note_auction(self, query: Query, sold: Sold) -> None:
         best, won = sold.best, sold.won
-        if best is None or won is None or not best.is_served:
+        if won is None or not best.is_served:
             return
         tier_class, tokens = _tier_class(query, best.tier), best.output_tokens
         if tokens is not None:

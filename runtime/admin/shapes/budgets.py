@@ -152,7 +152,7 @@ class BudgetOut(Out):
     version: int
 
 
-class BalanceFilters(Shape):
+class BalanceFilters(Paging):
     """Whose balances are wanted; without any, everybody's."""
 
     tenant: TenantId | None = None
@@ -160,6 +160,8 @@ class BalanceFilters(Shape):
     session: Annotated[
         str | None, Field(description="its id (`ses_…`), or its agent and name: `agent/name`")
     ] = None
+    scope: Annotated[ScopeKind | None, Field(description="only budgets of this scope")] = None
+    budget: Annotated[BudgetId | None, Field(description="only this budget")] = None
 
 
 class BalanceOut(Out):

@@ -51,14 +51,6 @@ class Page(Out, Generic[T]):
     next: str | None
 
 
-class CutPage(Page[T], Generic[T]):
-    """A listing that is one page, as far as that goes."""
-
-    truncated: Annotated[
-        bool, Field(description="more may follow: ask for a tenant, an agent or a session")
-    ]
-
-
 def page_of(found: paging.Page[Any], shape: Callable[[Any], T]) -> Page[T]:
     """Return a page of the store as a page of the interface."""
     return Page(items=[shape(item) for item in found.items], next=found.next)

@@ -104,7 +104,7 @@ async def test_without_a_log_nobody_can_say_but_recorded_outcomes_may(world: Wor
     promoted = await ask(world, "POST", f"/models/{second['version']}/promote")
 
     assert (refused.status_code, promoted.status_code) == (409, 200)
-    assert "too few" in refused.json()["detail"]
+    assert "more rated calls are needed" in refused.json()["detail"]
     assert promoted.json()["evidence"]["source"] == "outcomes"
 
 

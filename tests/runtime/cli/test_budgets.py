@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from governor.amounts import Unit
 from governor.scope import ScopeKind
+from runtime.cli.budgets import table
 from runtime.configuration.listen import Listen
 from runtime.configuration.model import BudgetTable, Config
 from runtime.serving import serving
@@ -76,3 +77,33 @@ async def test_an_unknown_session_is_told_in_a_sentence(flyball: Flyball) -> Non
 
     assert listed.status == 2
     assert "ses_nosuch" in listed.err
+
+
+def balance(scope: str, subject: str) -> dict[str, object]:
+    return {
+        "budget_id": f"of-{scope}",
+        "scope": scope,
+        "subject": subject,
+        "session_name": None,
+        "unit": "tool_calls",
+        "limit": 9,
+        "used": 1,
+        "reserved": 0,
+        "remaining": 8,
+        "burst": None,
+        "resets_at_ms": None,
+        "is_quota": False,
+        "kind": "allowance",
+        "mode": "enforce",
+    }
+
+
+def test_of_very_many_sessions_only_some_are_shown_and_the_rest_are_counted() -> None:
+    items = [balance("tenant", "default"), balance("agent", "coder")]
+    items += [balance("session", f"ses_{number:03}") for number in range(500)]
+
+    lines = table({"items": items, "next": None}, sessions_max=40).splitlines()
+
+    assert [line.split()[1] for line in lines[1:4]] == ["tenant", "agent", "session"]
+    assert len(lines) == 1 + 2 + 40 + 1
+    assert lines[-1].startswith("460 more sessions have balances of their own")

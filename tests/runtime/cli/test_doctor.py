@@ -129,3 +129,53 @@ def test_a_reason_that_several_capabilities_share_is_told_once(
     assert "  wall      observed  by SIGKILL [1]" in lines
     assert "  landlock  absent    by -: too old" in lines
     assert f"  [1] {why}" in lines
+
+
+TIERS = """
+[[provider]]
+name = "lab"
+base_url = "http://127.0.0.1:9"
+
+[[tier]]
+name = "low"
+provider = "lab"
+model = "small-1"
+input_usd_per_mtok = "0.1"
+output_usd_per_mtok = "0.4"
+effort = "low"
+
+[[tier]]
+name = "half"
+provider = "lab"
+model = "large-1"
+input_usd_per_mtok = "1"
+"""
+
+
+def test_doctor_lists_the_tiers_and_warns_of_what_would_not_work(
+    flyball: Flyball, config: Path
+) -> None:
+    config.write_text(FREE_PORTS + TIERS, encoding="utf-8")
+
+    ended = flyball("doctor")
+
+    assert ended.status == 0
+    assert "small-1 at lab; $0.1 in and $0.4 out for a million tokens" in ended.out
+    assert "warn tier half price: every call is denied: half a price is none" in ended.out
+    assert "warn tier low effort: its effort is told to nobody: set effort_style" in ended.out
+    assert "warn provider lab base_url path: it has no path" in ended.out
+
+
+def test_doctor_names_every_key_that_is_missing(flyball: Flyball, config: Path) -> None:
+    keys = "".join(
+        f'[[provider]]\nname = "p{number}"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        f'api_key_from = "NO_SUCH_KEY_{number}"\n'
+        for number in (1, 2)
+    )
+    config.write_text(FREE_PORTS + keys, encoding="utf-8")
+
+    ended = flyball("doctor")
+
+    assert ended.status == 1
+    assert "NO_SUCH_KEY_1" in ended.out
+    assert "NO_SUCH_KEY_2" in ended.out

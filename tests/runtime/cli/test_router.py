@@ -110,6 +110,13 @@ def test_without_a_sidecar_it_is_said_how_to_start_one(
     assert "flyball up" in json.loads(ended.out)["error"]
 
 
+@pytest.mark.parametrize("words", [("router", "train"), ("tiers", "list"), ("router", "list")])
+def test_options_may_stand_after_the_deed(flyball: Flyball, words: tuple[str, ...]) -> None:
+    ended = flyball(*words, "--state", "elsewhere", "--config", "nowhere.toml", "--json")
+
+    assert "elsewhere" in json.loads(ended.out)["error"]
+
+
 def test_an_evaluation_is_of_a_file_or_of_the_log(flyball: Flyball) -> None:
     neither = flyball("eval", "router")
     both = flyball("eval", "router", "--log", "--outcomes", "x.jsonl")

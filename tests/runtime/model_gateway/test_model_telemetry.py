@@ -28,7 +28,7 @@ from runtime.version import VERSION
 from tests.model_upstream.chat_goldens import CHAT as GOLDENS
 from tests.model_upstream.chat_goldens import completion
 from tests.model_upstream.upstream import an_upstream, answering, streaming
-from tests.runtime.model_gateway.bench import open_house
+from tests.runtime.model_gateway.bench import open_house, tier
 from tests.runtime.test_telemetry import value_of
 
 SECONDS_MAX = 60
@@ -174,6 +174,19 @@ def test_what_a_call_used_is_counted_by_tier_and_model() -> None:
     assert value_of(f"{first}_bucket", le="0.16", **by) == 0
     assert value_of(f"{first}_bucket", le="0.32", **by) == 2
     assert value_of("flyball_model_cost_microusd_total", tier="telemetry-tier") == 40
+
+
+@pytest.mark.anyio
+async def test_what_a_failed_call_is_charged_is_counted_too() -> None:
+    async with open_house(tiers=(tier("telemetry-failing"),)) as house:
+        house.budget(cost_microusd=10_000_000)
+        house.provider_answers(200, content=b"no answer")
+        await house.chat(model="telemetry-failing")
+        charged = (await house.ledger.spent())[0]
+
+    assert charged > 0
+    counted = value_of("flyball_model_cost_microusd_total", tier="telemetry-failing")
+    assert counted == charged
 
 
 @pytest.mark.anyio

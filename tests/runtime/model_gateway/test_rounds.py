@@ -179,6 +179,31 @@ async def test_every_bid_is_charged_and_recorded_in_the_turn_of_the_answer() -> 
     assert "\ncount them\n</plan mark" in house.sent["messages"][-1]["content"]
 
 
+async def test_bids_that_nobody_can_read_are_told_and_soon_not_asked_for() -> None:
+    async with rounds_house(says=lambda _: "I would rather not") as house:
+        answers = [await house.chat(model="auto", headers=AUCTION) for _ in range(5)]
+
+        told = [answer.json()["flyball"]["strategy"] for answer in answers]
+        assert [one["name"] for one in told] == ["auction"] * 5
+        assert "the bids of low, high could not be read" in told[0]["why"]
+        assert [len(one["rounds"]) for one in told] == [3, 3, 3, 1, 1]
+        assert sum(one["cost_microusd"] for one in told) == (await house.ledger.spent())[0]
+
+
+async def test_a_tier_whose_bids_were_not_read_is_asked_again_after_some_auctions() -> None:
+    says = {"words": "no"}
+    async with rounds_house(says=lambda _: says["words"]) as house:
+        for _ in range(3):
+            await house.chat(model="auto", headers=AUCTION)
+        says["words"] = '{"plan": "", "chance": 0.5, "tokens": 20}'
+        counts = []
+        for _ in range(22):
+            answer = await house.chat(model="auto", headers=AUCTION)
+            counts.append(answer.headers["flyball-rounds"])
+
+    assert counts == ["1"] * 20 + ["3"] * 2
+
+
 @pytest.mark.requirement("model.rounds-stream-as-one-answer")
 async def test_a_client_that_streams_gets_the_last_answer_as_one_stream() -> None:
     async with rounds_house(says=json_at_high) as house:

@@ -365,8 +365,12 @@ async def test_where_nobody_bids_in_the_form_a_single_call_answers() -> None:
         wished=Strategy.AUCTION,
     )
 
-    assert answer is None
-    assert len(asker.rounds) == 2
+    assert answer is not None
+    told = answer.flyball["strategy"]
+    assert told["name"] == "auction"
+    assert "the bids of low, high could not be read" in told["why"]
+    assert told["cost_microusd"] == 30
+    assert asker.tiers == ["low", "high", "auto"]
 
 
 async def test_outcomes_teach_whom_to_believe_and_what_plans_went_well() -> None:
