@@ -37,6 +37,7 @@ from runtime.model_gateway.wires.openai_embeddings import OpenAIEmbeddings
 from runtime.model_gateway.wires.openai_responses import OpenAIResponses
 from runtime.model_gateway.wires.wire import Wire
 from runtime.model_gateway.wishes import wishes_in
+from runtime.naming import OUTCOMES
 from tool_gateway.errors import InvalidContextError, UnknownSessionError
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import CallContext, Caller, read_context
@@ -108,7 +109,11 @@ class ModelFront:
         self._wires = {f"{PREFIX}{wire.path}": wire for wire in wires}
         self._plain = wires[0]
         self._problem_of = problem_of
-        self._served = {**dict.fromkeys(self._wires, "POST"), _MODELS: ", ".join(_READS)}
+        self._served = {
+            **dict.fromkeys(self._wires, "POST"),
+            _MODELS: ", ".join(_READS),
+            OUTCOMES: "POST",
+        }
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager

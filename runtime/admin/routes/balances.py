@@ -180,7 +180,8 @@ async def _asked(
             continue
         cursor = None
         if after is not None and RANKS[each] == after.rank:
-            yield each, TenantId(after.tenant)
+            if after.budget_id != _END:
+                yield each, TenantId(after.tenant)
             cursor = cursor_of((after.tenant,))
         while True:
             page = await parts.store.tenants.page(cursor=cursor, limit=PAGE_LIMIT_MAX)

@@ -63,7 +63,7 @@ def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:
     raise fault(
         one.param,
         f"{one.what} is not served by the tier {tier.name}: its tokens cannot be bounded "
-        "before the call. Send it in the request itself, or let an administrator state "
+        "before the call. Send what can be counted, such as text, or let an administrator state "
         "context_tokens_max of the tier, which is then held.",
     )
 

@@ -61,7 +61,7 @@ def test_a_thin_file_says_nothing_and_says_so(flyball: Flyball, folder: Path) ->
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", ":2: "),
+        ("{", "line 2: "),
         ({"id": 1, "prompt": "x"}, "tiers"),
         ({"id": 1, "prompt": "x", "tiers": {"low": {"score": "good", "cost": 1}}}, "score"),
         ([], "expected"),
@@ -80,14 +80,14 @@ def test_a_line_that_is_no_outcome_is_named(
     assert ended.status == 2
     assert not told["ok"]
     assert says in told["error"]
-    assert "outcomes.jsonl:2" in told["error"]
+    assert "outcomes.jsonl, line 2" in told["error"]
 
 
 def test_a_file_that_is_not_there_is_named(flyball: Flyball) -> None:
     ended = flyball("tiers", "advise", "--outcomes", "nowhere.jsonl")
 
     assert ended.status == 2
-    assert "nowhere.jsonl: cannot be read" in ended.err
+    assert "nowhere.jsonl: No such file" in ended.err
 
 
 @pytest.mark.parametrize(
