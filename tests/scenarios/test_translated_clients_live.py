@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import openai
 import pytest
 from scenarios.process import SidecarProcess
 
+from runtime.model_gateway.counting.tokenizer import TOKEN_BYTES_MAX
 from tests.model_upstream.chat_goldens import CHAT, completion
 from tests.model_upstream.golden import Golden, Truth
 from tests.model_upstream.messages_goldens import MESSAGES, message
@@ -328,7 +330,8 @@ async def test_a_stream_of_chat_reaches_anthropics_client(house: House, golden: 
 
 @pytest.mark.requirement("model.translation-serves-official-clients")
 async def test_a_translated_stream_is_cut_where_its_hold_ends(house: House) -> None:
-    house.upstream.plays(in_pieces(MESSAGES[0].content, 1_000), in_pieces(CHAT[0].content, 1_000))
+    message, chat = lengthened(MESSAGES[0].content), lengthened(CHAT[0].content)
+    house.upstream.plays(in_pieces(message, 1_000), in_pieces(chat, 1_000))
 
     with anyio.fail_after(SECONDS_MAX):
         async with house.openai() as client:
@@ -344,6 +347,12 @@ async def test_a_translated_stream_is_cut_where_its_hold_ends(house: House) -> N
 
     assert [choice.finish_reason for choice in chunks[-1].choices] == ["length"]
     assert answer.stop_reason == "max_tokens"
+
+
+def lengthened(stream: bytes) -> bytes:
+    """Return a stream whose words are as long as tokens can be: each is one at the least."""
+    word = re.compile(rb'(?<="text":")[^"]+|(?<="content":")[^"]+')
+    return word.sub(lambda found: found.group().rjust(TOKEN_BYTES_MAX), stream)
 
 
 async def test_a_provider_that_leaves_out_its_last_words_ends_well_for_the_client(

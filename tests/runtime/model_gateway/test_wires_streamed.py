@@ -12,6 +12,7 @@ import pytest
 
 from governor.amounts import Unit
 from governor.call import CallStatus
+from runtime.model_gateway.counting.tokenizer import TOKEN_BYTES_MAX
 from tests.model_upstream.embeddings_goldens import embeddings
 from tests.model_upstream.golden import Golden, Truth
 from tests.model_upstream.messages_goldens import MESSAGES, message
@@ -97,7 +98,7 @@ async def test_a_stream_that_breaks_off_in_any_event_is_told_and_never_charged_b
 
 @pytest.mark.parametrize("golden", BOTH, ids=shown)
 async def test_a_stream_is_cut_where_what_is_held_for_it_ends(golden: Golden) -> None:
-    words = golden.events[:-2] if golden.wire == "anthropic_messages" else golden.events[:-4]
+    words = [lengthened(event) for event in golden.events]
     never = anyio.Event()
     cap = {"max_tokens": 2} if golden.wire == "anthropic_messages" else {"max_output_tokens": 2}
     with anyio.fail_after(SECONDS_MAX):
@@ -110,14 +111,23 @@ async def test_a_stream_is_cut_where_what_is_held_for_it_ends(golden: Golden) ->
     events = events_in(response.content)
     assert house.record.status is CallStatus.LIMIT_HIT
     assert held == 0
-    assert used <= house.record.estimate.of(COST)
+    # With the word that was one too many: it was written, and is paid for.
     if golden.wire == "anthropic_messages":
+        assert used == golden.truth.input_tokens + 2 * 3
         assert events[-2]["delta"]["stop_reason"] == "max_tokens"
         assert events[-1]["type"] == "message_stop"
     else:
+        assert used == house.record.estimate.of(COST) + 2
         assert events[-1]["type"] == "response.incomplete"
-        # With the word that was one too many: it was written, and is paid for.
-        assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hi there"
+        text = events[-1]["response"]["output"][0]["content"][0]["text"]
+        assert (len(text), text.split()) == (3 * TOKEN_BYTES_MAX, ["Hi", "the", "re"])
+
+
+def lengthened(event: bytes) -> bytes:
+    """Return an event whose word is as long as a token can be, so that it is one at the least."""
+    for word in (b"Hello", b"Hi", b" the", b"re"):
+        event = event.replace(b'"%b"' % word, b'"%b"' % word.rjust(TOKEN_BYTES_MAX))
+    return event
 
 
 @pytest.mark.parametrize("golden", BOTH, ids=shown)
