@@ -7,14 +7,13 @@ import msgspec
 
 from governor.tiers import Extra, ModelTier, PromptFacts
 from runtime.model_gateway.answer import Answer, json_answer
-from runtime.model_gateway.counting.bounds import input_tokens_max
 from runtime.model_gateway.counting.reports import anthropic_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import Asked, ModelRequest, Payload, WireName
 from runtime.model_gateway.wires.anthropic_errors import error_body
 from runtime.model_gateway.wires.anthropic_meter import THINKING, MessagesMeter
 from runtime.model_gateway.wires.anthropic_request import found_in, texts_of
-from runtime.model_gateway.wires.extras import bounded, refuse_extras
+from runtime.model_gateway.wires.extras import refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
@@ -24,6 +23,7 @@ from runtime.model_gateway.wires.fields import (
     model_in,
     tokens_in,
 )
+from runtime.model_gateway.wires.holding import input_held, output_held
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served
 
@@ -89,27 +89,23 @@ class AnthropicMessages:
             InvalidRequestError: it asks for what the price of the tier does not cover.
         """
         refuse_extras(request, tier)
-        caps = (tier.output_tokens_max, request.output_tokens_asked, output_tokens_max)
-        cap = min(tokens for tokens in caps if tokens is not None)
+        cap = output_held(request, tier, output_tokens_max)
         fields = {**request.fields, "model": tier.model, "max_tokens": cap}
         _keep_thinking_below(cap, fields)
         if note is not None:
             fields["system"] = _with_note(fields.get("system"), note)
         content = encoded(fields)
-        counted = request.more_tokens + input_tokens_max(
-            content_bytes=len(content),
-            messages=request.messages_count,
-            tools=request.tools_count,
-            images=request.images,
-            tier=tier,
-            content=content,
-            tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
-        )
         return Payload(
             request=request,
             model=tier.model,
             content=content,
-            input_tokens_max=bounded(counted, request, tier),
+            input_tokens_max=input_held(
+                request,
+                tier,
+                content,
+                messages=request.messages_count,
+                tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
+            ),
             output_tokens_max=cap,
         )
 
@@ -122,9 +118,9 @@ class AnthropicMessages:
         """Return what a whole answer with status 200 means."""
         body = object_of(content)
         if body is None:
-            return _fault("the provider's answer is not a JSON object")
+            return Served(fault="the provider's answer is not a JSON object")
         if body.get("type") == "error" or not isinstance(body.get("content"), list):
-            return _fault("the provider's answer holds an error in place of a message")
+            return Served(fault="the provider's answer holds an error in place of a message")
         return Served(
             reported=anthropic_usage(body.get("usage")),
             produced=_produced(body["content"], keeps_text=keeps_text),
@@ -219,7 +215,3 @@ def _produced(blocks: list[Any], *, keeps_text: bool) -> Produced:
             produced.note(f"{number}.name", str(block.get("name")))
             produced.note_arguments(f"{number}.tool", _encode(block["input"]).decode())
     return produced
-
-
-def _fault(why: str) -> Served:
-    return Served(fault=why)

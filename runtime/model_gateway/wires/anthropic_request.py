@@ -9,6 +9,7 @@ from governor.tiers import Extra
 from runtime.model_gateway.model_request import Asked, ImagePart, Uncounted
 from runtime.model_gateway.wires.extras import image_at
 from runtime.model_gateway.wires.fields import Object, fault, objects, objects_in
+from runtime.model_gateway.wires.found import Found
 
 MESSAGES_MAX = 100_000
 _BLOCKS_MAX = 100_000
@@ -40,26 +41,19 @@ _IN_BYTES = frozenset(
 
 
 @dataclass(slots=True)
-class Found:
-    """What was found in a request while it was read."""
+class FoundInMessage(Found):
+    """What was found, and which tools are shown to the model again, once for each time."""
 
-    images: list[ImagePart] = field(default_factory=list)
-    uncounted: list[Uncounted] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    # Beyond what the bytes that are sent stand for.
-    more_tokens: int = 0
-    writes_cache: bool = False
-    # The tools that are shown to the model again, once for each time.
     shown_again: list[object] = field(default_factory=list)
 
 
-def found_in(fields: Object) -> Found:
+def found_in(fields: Object) -> FoundInMessage:
     """Return what a request holds besides the text that its bytes bound.
 
     Raises:
         InvalidRequestError: a part of it is not what the format says.
     """
-    found = Found()
+    found = FoundInMessage()
     _take_system(fields.get("system"), found)
     messages = objects_in(fields, "messages", count_max=MESSAGES_MAX)
     if not messages:
@@ -88,14 +82,14 @@ def texts_of(message: Object) -> Iterator[str]:
                 yield text
 
 
-def _take_system(system: object, found: Found) -> None:
+def _take_system(system: object, found: FoundInMessage) -> None:
     if system is None or isinstance(system, str):
         return
     for number, block in enumerate(objects(system, "system", count_max=_BLOCKS_MAX)):
         _take_block(block, f"system.{number}", found)
 
 
-def _take_message(message: Object, param: str, found: Found) -> None:
+def _take_message(message: Object, param: str, found: FoundInMessage) -> None:
     role = message.get("role")
     if not isinstance(role, str) or not role:
         raise fault(f"{param}.role", 'use "user" or "assistant"')
@@ -107,14 +101,14 @@ def _take_message(message: Object, param: str, found: Found) -> None:
     _take_blocks(content, f"{param}.content", found)
 
 
-def _take_blocks(content: object, param: str, found: Found, *, depth: int = 0) -> None:
+def _take_blocks(content: object, param: str, found: FoundInMessage, *, depth: int = 0) -> None:
     if depth > _TOOL_RESULT_DEPTH_MAX:
         raise fault(param, "blocks are nested too deeply")
     for number, block in enumerate(objects(content, param, count_max=_BLOCKS_MAX)):
         _take_block(block, f"{param}.{number}", found, depth=depth)
 
 
-def _take_block(block: Object, param: str, found: Found, *, depth: int = 0) -> None:
+def _take_block(block: Object, param: str, found: FoundInMessage, *, depth: int = 0) -> None:
     _take_cache(block, f"{param}.cache_control", found)
     kind = block.get("type")
     if not isinstance(kind, str):
@@ -135,7 +129,7 @@ def _take_block(block: Object, param: str, found: Found, *, depth: int = 0) -> N
         found.uncounted.append(Uncounted(param=param, what="This type of block"))
 
 
-def _take_result(block: Object, param: str, found: Found, *, depth: int) -> None:
+def _take_result(block: Object, param: str, found: FoundInMessage, *, depth: int) -> None:
     """Take what a tool answered: a text, blocks, or one document inside what was fetched."""
     content = block.get("content")
     if isinstance(content, Mapping):
@@ -156,7 +150,7 @@ def _image(source: object, param: str) -> ImagePart:
     return image_at(f"data:{source.get('media_type')};base64,{encoded}", param)
 
 
-def _take_document(block: Object, param: str, found: Found, *, depth: int) -> None:
+def _take_document(block: Object, param: str, found: FoundInMessage, *, depth: int) -> None:
     source = block.get("source")
     if not isinstance(source, Mapping):
         raise fault(f"{param}.source", "use an object")
@@ -173,7 +167,7 @@ def _take_document(block: Object, param: str, found: Found, *, depth: int) -> No
             found.uncounted.append(Uncounted(param=param, what="A document that is no text"))
 
 
-def _take_citations(block: Object, found: Found) -> None:
+def _take_citations(block: Object, found: FoundInMessage) -> None:
     """Count a document again that can be cited: its sentences are numbered for the model."""
     citations = block.get("citations")
     if isinstance(citations, Mapping) and citations.get("enabled") is True:
@@ -188,7 +182,7 @@ def _text_bytes(value: object) -> int:
     return sum(_text_bytes(item) for item in value) if isinstance(value, list) else 0
 
 
-def _take_tools(tools: Sequence[dict[str, Any]], found: Found) -> None:
+def _take_tools(tools: Sequence[dict[str, Any]], found: FoundInMessage) -> None:
     if tools:
         found.more_tokens += _TOKENS_WITH_TOOLS
     again = Counter(name for name in found.shown_again if isinstance(name, str))
@@ -210,7 +204,7 @@ def _take_tools(tools: Sequence[dict[str, Any]], found: Found) -> None:
             found.more_tokens += _TOKENS_PER_KNOWN_TOOL
 
 
-def _take_extras(fields: Object, found: Found) -> None:
+def _take_extras(fields: Object, found: FoundInMessage) -> None:
     for name, extra in _EXTRA_FIELDS.items():
         if fields.get(name) not in (None, [], {}):
             found.asked.append(Asked(extra=extra, param=name))
@@ -241,7 +235,7 @@ _EXTRA_VALUES = {
 }
 
 
-def _take_cache(holder: Object, param: str, found: Found) -> None:
+def _take_cache(holder: Object, param: str, found: FoundInMessage) -> None:
     control = holder.get("cache_control")
     if control is None:
         return

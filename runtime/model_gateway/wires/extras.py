@@ -47,27 +47,6 @@ def _is_priced(extra: Extra, tier: ModelTier) -> bool:
     )
 
 
-def bounded(tokens: int, request: ModelRequest, tier: ModelTier) -> int:
-    """Return the most input tokens: those that were counted, at most the context of the model.
-
-    Raises:
-        InvalidRequestError: something cannot be counted, and the context is not known.
-    """
-    if not request.uncounted:
-        # A model that reads less refuses what is longer, so no more than that is billed.
-        most = tier.context_tokens_max if request.has_bounded_input else None
-        return tokens if most is None else min(tokens, most)
-    if tier.context_tokens_max is not None:
-        return tier.context_tokens_max
-    one = request.uncounted[0]
-    raise fault(
-        one.param,
-        f"{one.what} is not served by the tier {tier.name}: its tokens cannot be bounded "
-        "before the call. Send what can be counted, such as text, or let an administrator state "
-        "context_tokens_max of the tier, which is then held.",
-    )
-
-
 def image_at(url: str, param: str, *, detail: str = "auto") -> ImagePart:
     """Return what is known of an image by its address, which may hold the image itself.
 

@@ -7,14 +7,14 @@ import msgspec
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.belief import is_believable
-from runtime.model_gateway.counting.bounds import input_tokens_max
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 from runtime.model_gateway.notes import with_note
 from runtime.model_gateway.strict_json import object_in
-from runtime.model_gateway.wires.extras import bounded, refuse_extras
+from runtime.model_gateway.wires.extras import refuse_extras
 from runtime.model_gateway.wires.fields import encoded
+from runtime.model_gateway.wires.holding import input_held
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
 from runtime.model_gateway.wires.openai_chat_written import written_in
@@ -77,20 +77,17 @@ class OpenAiChat:
             options = fields.get("stream_options") or {}
             fields["stream_options"] = {**options, "include_usage": True}
         content = encoded(fields)
-        tokens = input_tokens_max(
-            content_bytes=len(content),
-            messages=len(fields["messages"]),
-            tools=request.tools_count,
-            images=request.images,
-            tier=tier,
-            content=content,
-            tools_json=tools_json(fields),
-        )
         return Payload(
             request=request,
             model=tier.model,
             content=content,
-            input_tokens_max=bounded(tokens, request, tier),
+            input_tokens_max=input_held(
+                request,
+                tier,
+                content,
+                messages=len(fields["messages"]),
+                tools_json=tools_json(fields),
+            ),
             output_tokens_max=max(caps.values()) * request.choices,
             strips_usage=asks,
             output_caps=tuple(caps),

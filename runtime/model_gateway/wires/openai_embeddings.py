@@ -108,9 +108,9 @@ class OpenAIEmbeddings:
         """Return what a whole answer with status 200 means."""
         body = object_of(content)
         if body is None:
-            return _fault("the provider's answer is not a JSON object")
+            return Served(fault="the provider's answer is not a JSON object")
         if body.get("error") or not isinstance(body.get("data"), list):
-            return _fault("the provider's answer holds an error in place of embeddings")
+            return Served(fault="the provider's answer holds an error in place of embeddings")
         return Served(reported=openai_usage(body.get("usage")), produced=Produced())
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
@@ -149,7 +149,3 @@ def _inputs(fields: Object) -> Sequence[object]:
             # An address of an image or a file would be read at the provider's.
             raise fault(f"input.{number}", "use a text or a list of token numbers")
     return value
-
-
-def _fault(why: str) -> Served:
-    return Served(fault=why)

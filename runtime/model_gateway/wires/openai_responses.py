@@ -5,11 +5,10 @@ from typing import Any
 
 from governor.tiers import ModelTier, PromptFacts
 from runtime.model_gateway.answer import Answer
-from runtime.model_gateway.counting.bounds import input_tokens_max
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
-from runtime.model_gateway.wires.extras import bounded, refuse_extras
+from runtime.model_gateway.wires.extras import refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
@@ -19,6 +18,7 @@ from runtime.model_gateway.wires.fields import (
     model_in,
     tokens_in,
 )
+from runtime.model_gateway.wires.holding import input_held, output_held
 from runtime.model_gateway.wires.openai_errors import openai_error
 from runtime.model_gateway.wires.responses_meter import REASONING, ResponsesMeter
 from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
@@ -86,27 +86,23 @@ class OpenAIResponses:
             InvalidRequestError: it asks for what the price of the tier does not cover.
         """
         refuse_extras(request, tier)
-        caps = (tier.output_tokens_max, request.output_tokens_asked, output_tokens_max)
-        cap = min(tokens for tokens in caps if tokens is not None)
+        cap = output_held(request, tier, output_tokens_max)
         fields: dict[str, Any] = {**request.fields, "model": tier.model, "max_output_tokens": cap}
         if note is not None:
             told = fields.get("instructions")
             fields["instructions"] = f"{told}\n\n{note}" if told else note
         content = encoded(fields)
-        counted = request.more_tokens + input_tokens_max(
-            content_bytes=len(content),
-            messages=request.messages_count,
-            tools=request.tools_count,
-            images=request.images,
-            tier=tier,
-            content=content,
-            tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
-        )
         return Payload(
             request=request,
             model=tier.model,
             content=content,
-            input_tokens_max=bounded(counted, request, tier),
+            input_tokens_max=input_held(
+                request,
+                tier,
+                content,
+                messages=request.messages_count,
+                tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
+            ),
             output_tokens_max=cap,
         )
 
@@ -122,7 +118,7 @@ class OpenAIResponses:
         """Return what a whole answer with status 200 means."""
         body = object_of(content)
         if body is None:
-            return _fault("the provider's answer is not a JSON object")
+            return Served(fault="the provider's answer is not a JSON object")
         output = body.get("output")
         reported = openai_usage(body.get("usage"))
         if body.get("error") or not isinstance(output, list):
@@ -199,7 +195,3 @@ def _texts(parts: object) -> list[str]:
         for name in ("text", "refusal")
         if isinstance(text := part.get(name), str)
     ]
-
-
-def _fault(why: str) -> Served:
-    return Served(fault=why)

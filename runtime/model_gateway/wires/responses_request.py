@@ -1,12 +1,13 @@
 """What is read of a request in OpenAI's Responses format."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from governor.tiers import Extra
 from runtime.model_gateway.model_request import Asked, ImagePart, Uncounted
 from runtime.model_gateway.wires.extras import image_at
 from runtime.model_gateway.wires.fields import Object, fault, objects, objects_in
+from runtime.model_gateway.wires.found import Found
 
 ITEMS_MAX = 100_000
 TOOLS_MAX = 4_096
@@ -43,15 +44,9 @@ _STORED = {
 
 
 @dataclass(slots=True)
-class Found:
-    """What was found in a request while it was read."""
+class FoundInResponse(Found):
+    """What was found, and how many tools the model is offered."""
 
-    images: list[ImagePart] = field(default_factory=list)
-    uncounted: list[Uncounted] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    # Beyond what the bytes that are sent stand for.
-    more_tokens: int = 0
-    writes_cache: bool = False
     tools_count: int = 0
 
 
@@ -69,13 +64,13 @@ def items_of(fields: Object) -> Sequence[Mapping[str, object]]:
     return objects_in(fields, "input", count_max=ITEMS_MAX)
 
 
-def found_in(fields: Object) -> Found:
+def found_in(fields: Object) -> FoundInResponse:
     """Return what a request holds besides the text that its bytes bound.
 
     Raises:
         InvalidRequestError: a part of it is not what the format says, or cannot be governed.
     """
-    found = Found()
+    found = FoundInResponse()
     for number, item in enumerate(items_of(fields)):
         _take_item(item, f"input.{number}", found)
     _take_tools(fields.get("tools"), "tools", found)
@@ -106,7 +101,7 @@ def is_message(item: Mapping[str, object]) -> bool:
     return item.get("type") == "message" or ("type" not in item and "role" in item)
 
 
-def _take_item(item: Object, param: str, found: Found) -> None:
+def _take_item(item: Object, param: str, found: FoundInResponse) -> None:
     kind = _kind(item, param)
     if is_message(item):
         _take_content(item.get("content"), f"{param}.content", found)
@@ -133,7 +128,7 @@ def _kind(holder: Object, param: str) -> str | None:
     return kind
 
 
-def _take_content(content: object, param: str, found: Found) -> None:
+def _take_content(content: object, param: str, found: FoundInResponse) -> None:
     if content is None or isinstance(content, str):
         return
     if isinstance(content, Mapping):
@@ -143,7 +138,7 @@ def _take_content(content: object, param: str, found: Found) -> None:
         _take_part(part, f"{param}.{number}", found)
 
 
-def _take_part(part: Object, param: str, found: Found) -> None:
+def _take_part(part: Object, param: str, found: FoundInResponse) -> None:
     if part.get("prompt_cache_breakpoint") is not None:
         _take_cache(part["prompt_cache_breakpoint"], f"{param}.prompt_cache_breakpoint", found)
     kind = _kind(part, param)
@@ -165,7 +160,7 @@ def _take_part(part: Object, param: str, found: Found) -> None:
     found.uncounted.append(Uncounted(param=param, what=what))
 
 
-def _take_tools(tools: object, param: str, found: Found, *, depth: int = 0) -> None:
+def _take_tools(tools: object, param: str, found: FoundInResponse, *, depth: int = 0) -> None:
     if depth > _DEPTH_MAX:
         raise fault(param, "tools are nested too deeply")
     for number, tool in enumerate(objects(tools, param, count_max=TOOLS_MAX)):
@@ -191,7 +186,7 @@ def _is_run_by_client(tool: Object) -> bool:
     return kind in _OWN_TOOLS or kind in _KNOWN_TOOLS
 
 
-def _take_options(fields: Object, found: Found) -> None:
+def _take_options(fields: Object, found: FoundInResponse) -> None:
     if fields.get("background") not in (None, False):
         raise fault(
             "background",
@@ -211,7 +206,7 @@ def _take_options(fields: Object, found: Found) -> None:
         found.more_tokens += _TOKENS_WITH_FORMAT
 
 
-def _take_cache(options: object, param: str, found: Found) -> None:
+def _take_cache(options: object, param: str, found: FoundInResponse) -> None:
     found.writes_cache = True
     if isinstance(options, Mapping) and options.get("ttl") == _LONG_CACHE:
         found.asked.append(Asked(extra=Extra.LONG_CACHE, param=f"{param}.ttl"))
