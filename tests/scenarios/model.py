@@ -9,6 +9,27 @@ import uvicorn
 
 from runtime.tour.scripted_model import create_app
 
+# What a configuration says of it, tenfold dearer where it is larger.
+TWO_TIERS = """
+[[provider]]
+name = "scripted"
+base_url = "http://127.0.0.1:{port}/v1"
+
+[[tier]]
+name = "low"
+provider = "scripted"
+model = "scripted-small"
+input_usd_per_mtok = 1
+output_usd_per_mtok = 1
+
+[[tier]]
+name = "high"
+provider = "scripted"
+model = "scripted-large"
+input_usd_per_mtok = 10
+output_usd_per_mtok = 10
+"""
+
 
 @asynccontextmanager
 async def a_model() -> AsyncIterator[int]:

@@ -1,10 +1,8 @@
 """The providers' own clients against a running sidecar, whose providers are scripted."""
 
 import base64
-import os
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import anthropic
@@ -12,7 +10,7 @@ import anyio
 import openai
 import pytest
 from pydantic import BaseModel
-from scenarios.process import SidecarProcess
+from scenarios.clients import KEY, SECONDS_MAX, House, a_house, truth_of
 
 from tests.model_upstream.chat_goldens import CHAT, completion
 from tests.model_upstream.embeddings_goldens import embeddings
@@ -20,9 +18,6 @@ from tests.model_upstream.golden import WAVE, Golden, Truth
 from tests.model_upstream.messages_goldens import MESSAGES, message
 from tests.model_upstream.responses_goldens import RESPONSES, whole
 from tests.model_upstream.upstream import (
-    Received,
-    Upstream,
-    an_upstream,
     answering,
     broken_at,
     failing,
@@ -31,8 +26,6 @@ from tests.model_upstream.upstream import (
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SECONDS_MAX = 60
-KEY = "sk-provider-0123456789abcdef"
 CONFIG = """
 [[provider]]
 name = "openai"
@@ -103,64 +96,6 @@ class City(BaseModel):
     name: str
 
 
-@dataclass
-class House:
-    """A sidecar, what it asks, and clients of it, one session for each."""
-
-    sidecar: SidecarProcess
-    upstream: Upstream
-    sessions: int = 0
-    # Of the last call that answered: the clients themselves show no headers.
-    last_call: str = ""
-
-    async def _hear(self, response: Any) -> None:
-        self.last_call = response.headers.get("flyball-call", self.last_call)
-
-    @property
-    def _agents(self) -> str:
-        return self.sidecar.urls["agents"].removesuffix("/mcp")
-
-    def _session(self) -> dict[str, str]:
-        self.sessions += 1
-        return {"Flyball-Session": f"session-{self.sessions}"}
-
-    def openai(self, **more: Any) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(
-            base_url=f"{self._agents}/v1",
-            api_key=self.sidecar.token("agent"),
-            default_headers=self._session(),
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
-            **more,
-        )
-
-    def anthropic(self, **more: Any) -> anthropic.AsyncAnthropic:
-        return anthropic.AsyncAnthropic(
-            base_url=self._agents,
-            api_key=self.sidecar.token("agent"),
-            default_headers=self._session(),
-            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
-            **more,
-        )
-
-    @property
-    def last(self) -> Received:
-        return self.upstream.received[-1]
-
-    async def spent(self) -> tuple[int, int]:
-        """Return what the last call was charged, once it is recorded.
-
-        A client may leave a stream at its last event, before the call has ended.
-        """
-        async with self.sidecar.admin() as admin:
-            answer = await admin.get(f"calls/{self.last_call}")
-            while answer.status_code == 404:
-                await anyio.sleep(0.02)
-                answer = await admin.get(f"calls/{self.last_call}")
-        assert answer.status_code == 200, answer.text
-        charged = answer.json()["charged"]
-        return charged["input_tokens"], charged["output_tokens"]
-
-
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
@@ -168,17 +103,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    async with an_upstream() as upstream:
-        sidecar = SidecarProcess(
-            folder=tmp_path_factory.mktemp("clients"),
-            extra=CONFIG.format(url=upstream.base_url),
-            env={**os.environ, "SCRIPTED_KEY": KEY},
-        )
-        await anyio.to_thread.run_sync(sidecar.start)
-        try:
-            yield House(sidecar=sidecar, upstream=upstream)
-        finally:
-            await anyio.to_thread.run_sync(sidecar.stop)
+    async with a_house(tmp_path_factory.mktemp("clients"), CONFIG) as house:
+        yield house
 
 
 @pytest.fixture
@@ -193,10 +119,6 @@ def asked(golden: Golden, model: str = "low") -> dict[str, Any]:
     return {**fields, "model": model}
 
 
-def truth_of(golden: Golden) -> tuple[int, int]:
-    return golden.truth.input_tokens, golden.truth.output_tokens
-
-
 @pytest.mark.requirement("wire.official-clients")
 async def test_a_chat_is_answered_and_charged(house: House) -> None:
     house.upstream.plays(answering(completion(Truth(input_tokens=9, output_tokens=4))))
@@ -207,7 +129,7 @@ async def test_a_chat_is_answered_and_charged(house: House) -> None:
             )
 
         assert answer.choices[0].message.content == "Hello there."
-        assert await house.spent() == (9, 4)
+        assert await house.charged() == (9, 4)
     assert (house.last.path, house.last.body["model"]) == ("/v1/chat/completions", "gpt-4.1")
 
 
@@ -219,7 +141,7 @@ async def test_a_response_is_answered_and_charged(house: House) -> None:
             answer = await client.responses.create(model="low", input="Say hello.")
 
         assert answer.output_text == "Hi there!"
-        assert await house.spent() == (30, 5)
+        assert await house.charged() == (30, 5)
     assert house.last.path == "/v1/responses"
 
 
@@ -231,7 +153,7 @@ async def test_embeddings_are_answered_and_charged(house: House) -> None:
             answer = await client.embeddings.create(model="low", input="Say hello.")
 
         assert answer.data[0].embedding == [0.5, -0.25]
-        assert await house.spent() == (3, 0)
+        assert await house.charged() == (3, 0)
     assert house.last.path == "/v1/embeddings"
 
 
@@ -252,7 +174,7 @@ async def test_a_message_is_answered_and_charged_and_the_keys_stay_apart(house: 
 
         assert answer.content[0].type == "text"
         assert answer.content[0].text == "Hello there."
-        assert await house.spent() == (25, 6)
+        assert await house.charged() == (25, 6)
     sent = house.last
     assert (sent.path, sent.body["model"]) == ("/v1/messages", "claude-sonnet-4-5")
     assert sent.headers["x-api-key"] == KEY
@@ -299,7 +221,7 @@ async def test_a_chat_is_streamed_as_it_came(house: House, golden: Golden) -> No
         async with house.openai() as client:
             stream = await client.chat.completions.create(**asked(golden), stream=True)
             chunks = [chunk async for chunk in stream]
-            charged = await house.spent()
+            charged = await house.charged()
             async with client.chat.completions.with_streaming_response.create(
                 **asked(golden), stream=True
             ) as raw:
@@ -327,7 +249,7 @@ async def test_a_message_is_streamed_as_it_came(house: House, golden: Golden) ->
         async with house.anthropic() as client:
             async with client.messages.stream(**fields) as stream:
                 answer = await stream.get_final_message()
-            charged = await house.spent()
+            charged = await house.charged()
             async with client.messages.with_streaming_response.create(**fields, stream=True) as raw:
                 content = await raw.read()
 
@@ -345,7 +267,7 @@ async def test_a_response_is_streamed_as_it_came(house: House, golden: Golden) -
         async with house.openai() as client:
             async with client.responses.stream(**asked(golden)) as stream:
                 events = [event async for event in stream]
-            charged = await house.spent()
+            charged = await house.charged()
             async with client.responses.with_streaming_response.create(
                 **asked(golden), stream=True
             ) as raw:
@@ -401,7 +323,7 @@ async def test_tokens_are_counted_by_the_provider_for_nothing(house: House) -> N
             )
 
         assert counted.input_tokens == 2095
-        assert await house.spent() == (0, 0)
+        assert await house.charged() == (0, 0)
     assert (house.last.path, house.last.body["model"]) == (
         "/v1/messages/count_tokens",
         "claude-sonnet-4-5",

@@ -18,7 +18,7 @@ import anyio.to_thread
 import httpx
 import numpy as np
 import pytest
-from scenarios.model import a_model
+from scenarios.model import TWO_TIERS, a_model
 
 from runtime import routing
 from runtime.cli.command_line import run
@@ -27,7 +27,8 @@ from runtime.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-CONFIG = """
+CONFIG = (
+    """
 [listen]
 agents = "127.0.0.1:0"
 admin = "127.0.0.1:0"
@@ -37,25 +38,9 @@ mode = "learned"
 explore_percent = 50
 trusted_reporters = ["agent"]
 answer_usd = 0.005
-
-[[provider]]
-name = "scripted"
-base_url = "http://127.0.0.1:{port}/v1"
-
-[[tier]]
-name = "low"
-provider = "scripted"
-model = "scripted-small"
-input_usd_per_mtok = 1
-output_usd_per_mtok = 1
-
-[[tier]]
-name = "high"
-provider = "scripted"
-model = "scripted-large"
-input_usd_per_mtok = 10
-output_usd_per_mtok = 10
 """
+    + TWO_TIERS
+)
 HARD = ("prove the theorem", "derive a bound for", "show that the sum equals", "prove by induction")
 EASY = ("say hello to", "list some names like", "write a short note to", "greet my friend")
 THINGS = ("Ann", "the primes", "a graph", "Tom", "the series", "a matrix", "the queue", "Lisbon")

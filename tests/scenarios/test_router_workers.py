@@ -11,7 +11,7 @@ import anyio.to_thread
 import httpx
 import numpy as np
 import pytest
-from scenarios.model import a_model
+from scenarios.model import TWO_TIERS, a_model
 from scenarios.process import SidecarProcess
 
 from runtime.cli.command_line import run
@@ -20,30 +20,15 @@ from runtime.workers.places import worker_socket
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 WORKERS = 2
-CONFIG = """
+CONFIG = (
+    """
 [router]
 mode = "learned"
 answer_usd = 0.005
 explore_percent = 0
-
-[[provider]]
-name = "scripted"
-base_url = "http://127.0.0.1:{port}/v1"
-
-[[tier]]
-name = "low"
-provider = "scripted"
-model = "scripted-small"
-input_usd_per_mtok = 1
-output_usd_per_mtok = 1
-
-[[tier]]
-name = "high"
-provider = "scripted"
-model = "scripted-large"
-input_usd_per_mtok = 10
-output_usd_per_mtok = 10
 """
+    + TWO_TIERS
+)
 
 
 @pytest.fixture

@@ -1,25 +1,21 @@
 """The providers' own clients against tiers whose provider speaks only the other's wire."""
 
 import json
-import os
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 import anyio
 import openai
 import pytest
-from scenarios.process import SidecarProcess
+from scenarios.clients import KEY, SECONDS_MAX, House, a_house, truth_of
 
 from runtime.model_gateway.counting.tokenizer import TOKEN_BYTES_MAX
 from tests.model_upstream.chat_goldens import CHAT, completion
 from tests.model_upstream.golden import Golden, Truth
 from tests.model_upstream.messages_goldens import MESSAGES, message
 from tests.model_upstream.upstream import (
-    Upstream,
-    an_upstream,
     answering,
     broken_at,
     failing,
@@ -29,8 +25,6 @@ from tests.model_upstream.upstream import (
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SECONDS_MAX = 60
-KEY = "sk-provider-0123456789abcdef"
 HI: Any = [{"role": "user", "content": "Say hello."}]
 # As long as the longest of the scripted answers says that its request was.
 LONG: Any = [{"role": "user", "content": "Say hello, please." * 50}]
@@ -104,64 +98,6 @@ limits = {{ cost_microusd = 100000000 }}
 """
 
 
-@dataclass
-class House:
-    """A sidecar, and what it asks."""
-
-    sidecar: SidecarProcess
-    upstream: Upstream
-    sessions: int = 0
-    # Of the last call that answered: the clients themselves show no headers.
-    last_call: str = ""
-
-    async def _hear(self, response: Any) -> None:
-        self.last_call = response.headers.get("flyball-call", self.last_call)
-
-    def _session(self) -> dict[str, str]:
-        self.sessions += 1
-        return {"Flyball-Session": f"session-{self.sessions}"}
-
-    @property
-    def _agents(self) -> str:
-        return self.sidecar.urls["agents"].removesuffix("/mcp")
-
-    def openai(self) -> openai.AsyncOpenAI:
-        token = self.sidecar.token("agent")
-        return openai.AsyncOpenAI(
-            base_url=f"{self._agents}/v1",
-            api_key=token,
-            max_retries=0,
-            default_headers=self._session(),
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
-        )
-
-    def anthropic(self) -> anthropic.AsyncAnthropic:
-        token = self.sidecar.token("agent")
-        return anthropic.AsyncAnthropic(
-            base_url=self._agents,
-            api_key=token,
-            max_retries=0,
-            default_headers=self._session(),
-            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks={"response": [self._hear]}),
-        )
-
-    def last_path(self) -> str:
-        return self.upstream.received[-1].path
-
-    async def charged(self) -> tuple[int, int]:
-        """Return what the last call was charged, in tokens, once it is recorded.
-
-        A client may leave a stream at its last event, before the call has ended.
-        """
-        async with self.sidecar.admin() as admin:
-            answer = await admin.get(f"calls/{self.last_call}")
-            while answer.status_code == 404:
-                await anyio.sleep(0.02)
-                answer = await admin.get(f"calls/{self.last_call}")
-        charged = answer.json()["charged"]
-        return charged["input_tokens"], charged["output_tokens"]
-
-
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
@@ -169,17 +105,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    async with an_upstream() as upstream:
-        sidecar = SidecarProcess(
-            folder=tmp_path_factory.mktemp("translated"),
-            extra=CONFIG.format(url=upstream.base_url),
-            env={**os.environ, "SCRIPTED_KEY": KEY},
-        )
-        await anyio.to_thread.run_sync(sidecar.start)
-        try:
-            yield House(sidecar=sidecar, upstream=upstream)
-        finally:
-            await anyio.to_thread.run_sync(sidecar.stop)
+    async with a_house(tmp_path_factory.mktemp("translated"), CONFIG, max_retries=0) as house:
+        yield house
 
 
 @pytest.fixture
@@ -187,10 +114,6 @@ def house(shared_house: House) -> House:
     shared_house.upstream.script.clear()
     shared_house.upstream.received.clear()
     return shared_house
-
-
-def truth_of(golden: Golden) -> tuple[int, int]:
-    return golden.truth.input_tokens, golden.truth.output_tokens
 
 
 @pytest.mark.requirement("model.translation-serves-official-clients")
@@ -426,11 +349,11 @@ async def test_auto_is_a_tier_that_can_be_told_the_request(house: House) -> None
     with anyio.fail_after(SECONDS_MAX):
         async with house.openai() as client:
             await client.chat.completions.create(model="auto", messages=HI)
-            translated = house.last_path()
+            translated = house.last.path
             await client.chat.completions.create(model="auto", messages=HI, seed=7)
 
     assert translated == "/v1/messages"
-    assert house.last_path() == "/v1/chat/completions"
+    assert house.last.path == "/v1/chat/completions"
 
 
 async def test_a_fallback_speaks_its_own_wire(house: House) -> None:
