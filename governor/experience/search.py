@@ -1,0 +1,71 @@
+"""What is asked of experiences, and what was found."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from governor.experience.experience import Experience
+from governor.experience.kinds import ExperienceKind, TrustLane
+from governor.ids import NamespaceId, SessionId, TaskClass, TenantId
+
+# What a reader gets that names no lanes: everything but what anybody may have written.
+LANES_ASKED = (TrustLane.OPERATOR, TrustLane.USER, TrustLane.AGENT, TrustLane.TOOL)
+
+
+class MemoryTier(StrEnum):
+    """How much a search may cost (after BudgetMem); MID is the shipped ranker over everything."""
+
+    LOW = "low"
+    MID = "mid"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which experiences count at all.
+
+    Empty tuples leave out nothing. `at_ms` is the time at which they must have been true, None for
+    any; `learned_before_ms` is the time by which the house must have heard of them.
+    """
+
+    lanes: tuple[TrustLane, ...] = LANES_ASKED
+    kinds: tuple[ExperienceKind, ...] = ()
+    actors: tuple[str, ...] = ()
+    session: SessionId | None = None
+    task_class: TaskClass | None = None
+    tags: tuple[str, ...] = ()
+    at_ms: int | None = None
+    learned_from_ms: int | None = None
+    learned_before_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A question to the experiences of some namespaces of one tenant.
+
+    `most` bounds how many are returned. `use_vectors` off is the mode without a model.
+    """
+
+    tenant: TenantId
+    namespaces: tuple[NamespaceId, ...]
+    text: str
+    now_ms: int
+    most: int = 10
+    filters: Filters = field(default_factory=Filters)
+    tier: MemoryTier = MemoryTier.MID
+    use_vectors: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An experience that was found; `score` orders hits of one search and means nothing else."""
+
+    experience: Experience
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found, the best first, and how many more matched and were left out."""
+
+    hits: tuple[Hit, ...]
+    left_out: int
