@@ -23,6 +23,10 @@ from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.engine import Durability, translated
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
+from memory_store.experiences.blobs import PREFIX, Blobs
+from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.namespaces import NamespaceBook
+from memory_store.experiences.tables import experience_contents
 from memory_store.flows import FlowBook
 from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
@@ -48,6 +52,7 @@ from memory_store.writer import Writer
 
 DATABASE_NAME = "flyball.db"
 ARCHIVE_NAME = "archive"
+EXPERIENCES_NAME = "experiences"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,8 @@ class Store:
     works: WorkBook
     router_log: RouterLog
     router_shelf: RouterShelf
+    experiences: ExperienceBook
+    namespaces: NamespaceBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -117,11 +124,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What a store stands on: its connections, and where the archive's contents are."""
+    """What a store stands on: its connections, and where large contents are.
+
+    `contents` are the archive's, `evidence` those of experiences.
+    """
 
     writing: Engine
     reading: Engine
     contents: Contents
+    evidence: Contents
     is_shared: bool
 
 
@@ -180,6 +191,10 @@ async def open_store(
                 works=WorkBook(writer=writer, reader=reader),
                 router_log=RouterLog(writer=writer, reader=reader),
                 router_shelf=RouterShelf(writer=writer, reader=reader),
+                experiences=ExperienceBook(
+                    writer=writer, reader=reader, blobs=Blobs(ground.evidence)
+                ),
+                namespaces=NamespaceBook(writer=writer, reader=reader),
                 writer=writer,
                 reader=reader,
                 bookkeeping=bookkeeping,
@@ -227,7 +242,14 @@ def _opened(state_dir: Path, durability: Durability) -> Iterator[_Ground]:
         try:
             sqlite_schema.upgrade(writing, database)
             contents = ArchiveFiles(state_dir / ARCHIVE_NAME)
-            yield _Ground(writing=writing, reading=reading, contents=contents, is_shared=False)
+            evidence = ArchiveFiles(state_dir / EXPERIENCES_NAME, prefix=PREFIX)
+            yield _Ground(
+                writing=writing,
+                reading=reading,
+                contents=contents,
+                evidence=evidence,
+                is_shared=False,
+            )
         finally:
             reading.dispose()
 
@@ -258,7 +280,11 @@ def _connected(address: str, durability: Durability) -> Iterator[_Ground]:
         moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
         try:
             yield _Ground(
-                writing=writing, reading=reading, contents=ArchiveBlobs(moving), is_shared=True
+                writing=writing,
+                reading=reading,
+                contents=ArchiveBlobs(moving),
+                evidence=ArchiveBlobs(moving, table=experience_contents),
+                is_shared=True,
             )
         finally:
             moving.dispose()
