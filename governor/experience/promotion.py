@@ -35,10 +35,14 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks; an operator is known by an administrator's token and by nothing else."""
+    """Who asks; an operator is known by an administrator's token and by nothing else.
+
+    `saw_untrusted` is whether an agent's session has seen what others may have written.
+    """
 
     principal: PrincipalId
-    is_operator: bool
+    is_operator: bool = False
+    saw_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +113,24 @@ def promote(
 
 
 def withdraw(experience: Experience, standing: Standing, *, asker: Asker) -> Stands | Stays:
-    """Return what becomes of an experience that somebody wants in quarantine or revoked."""
+    """Return what becomes of an experience that somebody wants in quarantine or revoked.
+
+    What may be withdrawn may be erased.
+    """
     if experience.standing in (Standing.REVOKED, standing):
         return Stays(refusal=Refusal.ALREADY)
     if standing not in (Standing.QUARANTINED, Standing.REVOKED):
         return Stays(refusal=Refusal.OVER)
-    if asker.is_operator or (
-        asker.principal == experience.provenance.writer and not experience.lane.instructs
-    ):
+    if asker.is_operator or _is_its_own(experience, asker):
         return Stands(standing=standing)
     return Stays(refusal=Refusal.NOT_AN_OPERATOR)
+
+
+def _is_its_own(experience: Experience, asker: Asker) -> bool:
+    """Tell whether an agent wrote this, in no better lane than its session would write in now."""
+    if asker.principal != experience.provenance.writer or experience.lane.instructs:
+        return False
+    return not asker.saw_untrusted or experience.lane is TrustLane.WEB
 
 
 def _out_of_quarantine(

@@ -46,14 +46,12 @@ class Doubt(StrEnum):
     """Why a write waits in quarantine.
 
     CLAIMS: it says of itself that it may instruct. TEACHES: what to do, from where anybody may
-    have written. REPLACES: what somebody else wrote, or what is trusted more. REPEATS: what
-    stands there several times already, and is found without it.
+    have written. REPLACES: what somebody else wrote, or what is trusted more.
     """
 
     CLAIMS = "claims"
     TEACHES = "teaches"
     REPLACES = "replaces"
-    REPEATS = "repeats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +69,8 @@ class Attempt:
     `saw_untrusted` is whether its session has seen what others may have written, or the tool
     that answered shows such. `sources` are the lanes of what it is derived from, None for one
     that its writer may not read or that is not there. `claimed` is the lane that a file says,
-    and `is_signed` whether this house has signed exactly that. `copies` is how many experiences
-    with this content are found already in the namespace.
+    `is_signed` whether this house has signed exactly that, and `stood` where it stood then:
+    what was withdrawn does not come back by being read in again.
     """
 
     way: Way
@@ -83,7 +81,7 @@ class Attempt:
     corrects: Corrected | None = None
     claimed: TrustLane | None = None
     is_signed: bool = False
-    copies: int = 0
+    stood: Standing = Standing.ACTIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +98,6 @@ class Placed:
     doubts: tuple[Doubt, ...] = ()
 
 
-# From this many copies on, a further one is no news and only pushes others out of an answer.
-COPIES_MAX: Final = 3
-
 _AT_BEST: Final[Mapping[Way, TrustLane]] = MappingProxyType(
     {
         Way.OPERATOR: TrustLane.OPERATOR,
@@ -117,6 +112,7 @@ _AT_BEST: Final[Mapping[Way, TrustLane]] = MappingProxyType(
 )
 # Whose words do not become others' because the session has read those.
 _SPEAKING_FOR_THEMSELVES: Final = frozenset({Way.OPERATOR, Way.ADOPTED, Way.USER, Way.RESTORED})
+_SHOWN_UNASKED: Final = tuple(lane for lane in TrustLane if lane is not TrustLane.WEB)
 _TEACHING: Final = frozenset({ExperienceKind.LESSON})
 
 
@@ -125,12 +121,26 @@ def decide(attempt: Attempt) -> Placed:
     lane = _lane(attempt)
     replaces = attempt.corrects is not None and _may_replace(attempt, attempt.corrects, lane)
     doubts = tuple(_doubts(attempt, lane, replaces=replaces))
+    standing = attempt.stood
+    if doubts and standing is Standing.ACTIVE:
+        standing = Standing.QUARANTINED
     return Placed(
         lane=lane,
-        standing=Standing.QUARANTINED if doubts else Standing.ACTIVE,
-        supersedes=replaces and not doubts,
+        standing=standing,
+        supersedes=replaces and standing is Standing.ACTIVE,
         doubts=doubts,
     )
+
+
+def lanes_for(asked: tuple[TrustLane, ...], *, saw_untrusted: bool) -> tuple[TrustLane, ...]:
+    """Return the lanes that a session is shown that asks for these, or for none in particular.
+
+    What anybody may have written is shown to whoever asks for it. A session that has seen such
+    already loses nothing by more, and finds again what it wrote itself.
+    """
+    if asked:
+        return asked
+    return LANES_BY_TRUST if saw_untrusted else _SHOWN_UNASKED
 
 
 def is_as_trusted(lane: TrustLane, other: TrustLane) -> bool:
@@ -169,6 +179,4 @@ def _doubts(attempt: Attempt, lane: TrustLane, *, replaces: bool) -> list[Doubt]
         doubts.append(Doubt.TEACHES)
     if attempt.corrects is not None and not replaces:
         doubts.append(Doubt.REPLACES)
-    if attempt.copies >= COPIES_MAX and not lane.instructs:
-        doubts.append(Doubt.REPEATS)
     return doubts

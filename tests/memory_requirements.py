@@ -1,0 +1,35 @@
+"""Required behaviours of the experience memory."""
+
+MEMORY: dict[str, str] = {
+    "memory.lane-by-way": (
+        "The lane of a write follows from who writes by which way and what its session has seen, "
+        "never from what is asked for; what is derived is trusted as its worst source."
+    ),
+    "memory.only-the-house-instructs": (
+        "Whatever is written, superseded, derived, promoted, imported or voted, nothing that did "
+        "not come from an operator or a user stands in a lane that instructs."
+    ),
+    "memory.quarantine": (
+        "A write that claims to instruct, teaches from untrusted sources or replaces somebody "
+        "else's waits in quarantine until an operator or a quorum promotes it."
+    ),
+    "memory.lanes-asked": (
+        "What anybody may have written is shown to who asks for that lane, or has seen such."
+    ),
+    "memory.writers-withdraw-their-own": (
+        "An agent withdraws what it wrote itself and nobody else's, and less once its session "
+        "has seen what others wrote."
+    ),
+    "memory.signed-writers": (
+        "A signature vouches for writer and lane of each experience; where it does not hold the "
+        "lane is that of strangers."
+    ),
+    "memory.quoted-as-data": (
+        "What does not instruct is shown between marks that its writer cannot know, with its "
+        "source, and nothing in it or said of it breaks out of them."
+    ),
+    "memory.lane-quotas": (
+        "A writer that fills a lane is refused there, with the limit and when there is room "
+        "again, and everybody else writes on."
+    ),
+}
