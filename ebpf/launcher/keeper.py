@@ -25,6 +25,7 @@ else:
 _SECTOR_BYTES = 512
 _KILL_WAIT_MS_FIRST = 2
 _KILL_WAIT_MS_MAX = 500
+_HEARD = (signal.SIGCHLD, signal.SIGTERM)
 
 
 def keep(spec: "LaunchSpec", become: "Callable[[int], None]") -> None:
@@ -34,13 +35,18 @@ def keep(spec: "LaunchSpec", become: "Callable[[int], None]") -> None:
     linux.adopt_orphans()
     parent = Parent(spec["parent_pid"])
     keeper_pid = os.getpid()
+    # From the fork on a request to end is passed on: until the keeper listens, it waits.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     command_pid = os.fork()
     if command_pid == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         if not spec["governed"]:
             os.setsid()  # what it sends to its own group must not reach its keeper
         become(keeper_pid)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the sidecar may have closed the pipe
-    _Keeper(spec, parent, command_pid).stay()
+    keeper = _Keeper(spec, parent, command_pid)
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    keeper.stay()
 
 
 class _Keeper:
@@ -53,7 +59,7 @@ class _Keeper:
         self._status_fd = spec["status_fd"]
         self._is_server = not spec["governed"]
         self._status: int | None = None
-        self._signals = _heard(signal.SIGCHLD, signal.SIGTERM)
+        self._signals = _heard(*_HEARD)
 
     def stay(self) -> None:
         """Return never: end as the command did, once it and all its descendants have."""

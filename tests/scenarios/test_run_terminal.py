@@ -22,14 +22,14 @@ TALK = """
 import os, signal, sys
 print("tty", os.isatty(0), os.tcgetpgrp(0) == os.getpgrp(), flush=True)
 def interrupted(number, frame):
-    print("interrupted", flush=True)
+    os.write(1, b"interrupted\\n")  # print may be at work when the signal comes
+    if os.get_terminal_size().columns == 99:
+        os.write(1, b"size 99\\n")
+        os._exit(5)
 signal.signal(signal.SIGINT, interrupted)
 print("heard", input("say> "), flush=True)
 while True:
     signal.pause()
-    print("size", os.get_terminal_size().columns, flush=True)
-    if os.get_terminal_size().columns == 99:
-        raise SystemExit(5)
 """
 RAW = """
 import os, signal, tty
