@@ -12,6 +12,7 @@ from tests.domain_requirements import DOMAINS
 from tests.enforcement_requirements import ENFORCEMENT
 from tests.isolation_requirements import ISOLATION
 from tests.lab_requirements import WITHSTOOD
+from tests.memory_requirements import MEMORY
 from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
 from tests.online_requirements import ROUTER
@@ -62,6 +63,7 @@ _CARE = "upstream care"
 _COUNTING = "what model calls use"
 _METERING = "metering in the kernel"
 _LADDER = "the ladder"
+_MEMORY = "experience memory"
 _MODELS = "the model gateway"
 _WIRES = "clients of model providers"
 _STRATEGIES = "answers in several rounds"
@@ -104,6 +106,7 @@ _STATED: dict[str, dict[str, str]] = {
     _LADDER: LADDER,
     _WIRES: WIRES,
     _STRATEGIES: STRATEGIES,
+    _MEMORY: MEMORY,
     _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
