@@ -1,0 +1,289 @@
+"""Which plan a search is done by: what is asked for, what is left, and what was learned.
+
+Pure: what is believed of the plans, what they take and the dice are arguments. Each choice says
+how probable every plan was, so that what another choice would have earned can be told from the log.
+A budget that is short never refuses a search: it is done as cheaply as can be, and says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import ceil, log1p
+
+import numpy as np
+
+from governor.experience.search import MemoryTier
+from governor.experience.stages import PLANS, Plan, Price, StagePrices, plan_of
+from governor.learning.bandit import Bandit, BanditTerms, Vector
+from governor.learning.choice import (
+    ChoiceTerms,
+    Exploration,
+    Objective,
+    Option,
+    drawn,
+    preferred,
+    propensities,
+    share_left,
+)
+
+# How good an answer a plan finds, before anything was learned: what more work adds grows less.
+BELIEVED: Mapping[str, float] = {
+    "low": 0.60,
+    "low_neighbours": 0.62,
+    "mid": 0.70,
+    "mid_neighbours": 0.71,
+    "mid_sentences": 0.70,
+    "wide": 0.71,
+    "wide_sentences": 0.71,
+    "wide_neighbours": 0.72,
+    "high": 0.72,
+}
+AXES = 12
+# What a measurement may exceed the mean by before a budget is called too short for it.
+_MARGIN = 1.5
+_WORDS_USUAL = 12.0
+_ITEMS_USUAL = 10_000.0
+_TOKENS_USUAL = 4_000.0
+_ASKS = (("when", "date", "year"), ("who", "whose", "whom"), ("why", "how"), ("list", "all"))
+
+
+class Why(StrEnum):
+    """Why a search is done by its plan."""
+
+    ASKED = "asked"
+    """The caller named the tier."""
+    SHORT = "short"
+    """Nothing dearer fits what is left."""
+    RULE = "rule"
+    """Nothing that was learned is in force."""
+    LEARNED = "learned"
+    """It is the best that was learned."""
+    EXPLORED = "explored"
+    """It was tried, to learn from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """What a search may still take; None is no bound."""
+
+    tokens: int | None = None
+    latency_us: int | None = None
+    cost_microusd: int | None = None
+
+
+UNBOUNDED = Remaining()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierTerms:
+    """What counts in a choice.
+
+    `worth_microusd` is what a right answer is worth to whoever asks; a thousand tokens and a
+    second cost as much as is said here. `explored` is the share of the searches that is tried
+    out. `fallback` is the plan while nothing that was learned is in force.
+    """
+
+    worth_microusd: float = 2_000.0
+    thousand_tokens_microusd: float = 150.0
+    second_microusd: float = 100.0
+    explored: float = 0.05
+    fallback: str = MemoryTier.MID.value
+
+    def costs(self, price: Price, *, tokens: float) -> float:
+        """Return in micro-dollars what a plan takes that shows so many tokens."""
+        return (
+            price.cost_microusd
+            + self.thousand_tokens_microusd * tokens * price.token_share / 1_000
+            + self.second_microusd * price.latency_us / 1_000_000
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is known of a search before it is done.
+
+    `words` are those of the question, `items` how many experiences may be found, `tokens` about
+    how many would be shown, `tokens_max` how many may be.
+    """
+
+    words: tuple[str, ...]
+    has_number: bool = False
+    has_time: bool = False
+    has_first_person: bool = False
+    items: int = 0
+    tokens: int = 1_000
+    tokens_max: int = 2_000
+    has_vectors: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChoice:
+    """The plan that was chosen, how probable each was, and what each was expected to do."""
+
+    plan: Plan
+    why: Why
+    chances: Mapping[str, float] = field(default_factory=dict)
+    expected: Mapping[str, Option] = field(default_factory=dict)
+    price: float = 0.0
+
+    @property
+    def propensity(self) -> float:
+        """Return how probable the chosen plan was."""
+        return self.chances.get(self.plan.name, 1.0)
+
+
+def context_of(question: Question) -> Vector:
+    """Return a question as numbers that its words cannot be told from; the first is constant."""
+    words = frozenset(word.lower() for word in question.words)
+    asks = [float(any(word in words for word in these)) for these in _ASKS]
+    return np.array(
+        [
+            1.0,
+            min(len(question.words) / _WORDS_USUAL, 2.0),
+            *asks,
+            float(question.has_number),
+            float(question.has_time),
+            float(question.has_first_person),
+            log1p(question.items) / log1p(_ITEMS_USUAL),
+            min(question.tokens_max / _TOKENS_USUAL, 2.0),
+            float(question.has_vectors),
+        ]
+    )
+
+
+def nothing_learned(*, keep: float = 1.0) -> Bandit:
+    """Return what is known of plans before anybody said what became of a search."""
+    return Bandit(BanditTerms(dimensions=AXES, ridge=4.0, scatter=0.4, keep=keep))
+
+
+def chosen(
+    question: Question,
+    *,
+    asked: MemoryTier | None,
+    remaining: Remaining,
+    prices: StagePrices,
+    learned: Bandit | None,
+    terms: TierTerms,
+    dice: float,
+    normals: Vector,
+    has_model: bool,
+) -> TierChoice:
+    """Return the plan for a search.
+
+    `learned` is None while nothing that was learned is in force. `dice` is a number from 0 to
+    below 1, `normals` standard normal draws with a column for each of `PLANS`, or none.
+    """
+    if asked is not None:
+        return _forced(asked, question, remaining=remaining, prices=prices, has_model=has_model)
+    fitting = [
+        plan
+        for plan in PLANS.values()
+        if (has_model or not plan.needs_model) and fits(plan, question, remaining, prices)
+    ]
+    if not fitting:
+        plan = plan_of(MemoryTier.LOW)
+        return TierChoice(plan=plan, why=Why.SHORT, chances={plan.name: 1.0})
+    options = _options(fitting, question, prices=prices, learned=learned, terms=terms)
+    price = 1.0 / terms.worth_microusd
+    best = _best(options, learned, terms, price=price)
+    share = terms.explored
+    if learned is not None:
+        share = share_left(share, [learned.evidence(one.tier) for one in options])
+    columns = [list(PLANS).index(one.tier) for one in options]
+    draws = normals[:, columns] if len(normals) else normals
+    left = remaining.cost_microusd
+    chances = propensities(options, best, Exploration(share=share, left_microusd=left), draws)
+    at = drawn(chances, dice)
+    named = {one.tier: float(chance) for one, chance in zip(options, chances, strict=True)}
+    return TierChoice(
+        plan=PLANS[options[at].tier],
+        why=_why(at, best, options, learned, terms),
+        chances={name: chance for name, chance in named.items() if chance > 0},
+        expected={one.tier: one for one in options},
+        price=price,
+    )
+
+
+def fits(plan: Plan, question: Question, remaining: Remaining, prices: StagePrices) -> bool:
+    """Tell whether what is left is enough for a plan, with some room for what varies."""
+    price = prices.of(plan)
+    tokens = min(question.tokens * price.token_share, question.tokens_max)
+    return (
+        _within(tokens, remaining.tokens)
+        and _within(price.latency_us * _MARGIN, remaining.latency_us)
+        and _within(price.cost_microusd * _MARGIN, remaining.cost_microusd)
+    )
+
+
+def _within(needed: float, left: int | None) -> bool:
+    return left is None or needed <= left
+
+
+def _forced(
+    asked: MemoryTier,
+    question: Question,
+    *,
+    remaining: Remaining,
+    prices: StagePrices,
+    has_model: bool,
+) -> TierChoice:
+    """Return what the caller named, or the best below it that what is left is enough for."""
+    tiers = list(MemoryTier)
+    for tier in reversed(tiers[: tiers.index(asked) + 1]):
+        plan = plan_of(tier)
+        plan = plan if has_model else plan.without_model()
+        if fits(plan, question, remaining, prices):
+            why = Why.ASKED if tier is asked else Why.SHORT
+            return TierChoice(plan=plan, why=why, chances={plan.name: 1.0})
+    plan = plan_of(MemoryTier.LOW)
+    why = Why.ASKED if asked is MemoryTier.LOW else Why.SHORT
+    return TierChoice(plan=plan, why=why, chances={plan.name: 1.0})
+
+
+def _options(
+    plans: Sequence[Plan],
+    question: Question,
+    *,
+    prices: StagePrices,
+    learned: Bandit | None,
+    terms: TierTerms,
+) -> list[Option]:
+    names = [plan.name for plan in plans]
+    bandit = nothing_learned() if learned is None else learned
+    known = bandit.expected(context_of(question), names)
+    found = []
+    for at, plan in enumerate(plans):
+        price = prices.of(plan)
+        cost = terms.costs(price, tokens=min(question.tokens, question.tokens_max))
+        quality = min(1.0, max(0.0, BELIEVED[plan.name] + float(known.mean[at])))
+        found.append(
+            Option(
+                tier=plan.name,
+                quality=quality,
+                spread=float(known.spread[at]),
+                cost_microusd=cost,
+                cost_max_microusd=ceil(price.cost_microusd * _MARGIN),
+            )
+        )
+    return found
+
+
+def _best(
+    options: Sequence[Option], learned: Bandit | None, terms: TierTerms, *, price: float
+) -> int:
+    """Return the best by what was learned; without that the fallback, or what is next below."""
+    if learned is None:
+        order = [one.tier for one in options]
+        if terms.fallback in order:
+            return order.index(terms.fallback)
+    return preferred(options, ChoiceTerms(objective=Objective.VALUE, price=price, target=0.0))
+
+
+def _why(
+    at: int, best: int, options: Sequence[Option], learned: Bandit | None, terms: TierTerms
+) -> Why:
+    if at != best:
+        return Why.EXPLORED
+    if learned is not None:
+        return Why.LEARNED
+    return Why.RULE if options[best].tier == terms.fallback else Why.SHORT
