@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy import Engine, Table, delete, func, insert, select
 
 from governor.ids import ArchiveId, TenantId
 from memory_store.engine import translated
@@ -21,8 +21,11 @@ class ArchiveBlobs:
     It has connections of its own, so that large contents pass by the writer.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, table: Table = archive_blobs) -> None:
         self._engine = engine
+        self._table = table
+        # The entry's name, whatever it is called there.
+        (self._name,) = table.primary_key.columns
 
     def path(self, tenant: TenantId, archive_id: ArchiveId) -> Path:
         """Return where an entry is kept."""
@@ -34,9 +37,9 @@ class ArchiveBlobs:
         Raises:
             StoreUnavailableError: the database refused.
         """
-        row = {"archive_id": path.name, "content": content, "written_at_ms": _server_ms()}
+        row = {self._name.name: path.name, "content": content, "written_at_ms": _server_ms()}
         with translated(), self._engine.begin() as connection:
-            connection.execute(insert(archive_blobs).values(row))
+            connection.execute(insert(self._table).values(row))
         return hashlib.sha256(content).hexdigest()
 
     def read(self, path: Path, *, sha256: str) -> bytes:
@@ -46,7 +49,7 @@ class ArchiveBlobs:
             ArchiveCorruptError: it is missing or not what was stored.
             StoreUnavailableError: the database refused.
         """
-        query = select(archive_blobs.c.content).where(archive_blobs.c.archive_id == path.name)
+        query = select(self._table.c.content).where(self._name == path.name)
         with translated(), self._engine.begin() as connection:
             content = connection.execute(query).scalar()
         if content is None or hashlib.sha256(content).hexdigest() != sha256:
@@ -63,7 +66,7 @@ class ArchiveBlobs:
         names = sorted(path.name for path in paths)
         with translated(), self._engine.begin() as connection:
             for name in names:
-                connection.execute(delete(archive_blobs).where(archive_blobs.c.archive_id == name))
+                connection.execute(delete(self._table).where(self._name == name))
 
     def written_before(self, before_ms: int) -> Generator[Sequence[Path], None, None]:
         """Yield the archive's older contents, some at a time.
@@ -78,9 +81,9 @@ class ArchiveBlobs:
 
     def _names(self, before_ms: int, *, after: str) -> Sequence[str]:
         query = (
-            select(archive_blobs.c.archive_id)
-            .where(archive_blobs.c.written_at_ms < before_ms, archive_blobs.c.archive_id > after)
-            .order_by(archive_blobs.c.archive_id)
+            select(self._name)
+            .where(self._table.c.written_at_ms < before_ms, self._name > after)
+            .order_by(self._name)
             .limit(_LISTED_AT_ONCE)
         )
         with translated(), self._engine.begin() as connection:

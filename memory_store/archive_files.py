@@ -11,15 +11,16 @@ from governor.ids import ArchiveId, TenantId
 from memory_store.errors import ArchiveCorruptError, StoreUnavailableError
 
 _UNFINISHED = ".tmp"
-_OURS = re.compile(rf"arc_[0-9a-f]{{32}}({re.escape(_UNFINISHED)})?")
+_NAME = rf"_[0-9a-f]{{32}}({re.escape(_UNFINISHED)})?"
 _LISTED_AT_ONCE = 512
 
 
 class ArchiveFiles:
     """Reads, writes and removes files; every method blocks and belongs in a worker thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, prefix: str = "arc") -> None:
         self._folder = folder
+        self._ours = re.compile(prefix + _NAME)
 
     def path(self, tenant: TenantId, archive_id: ArchiveId) -> Path:
         """Return where an entry is kept."""
@@ -86,7 +87,7 @@ class ArchiveFiles:
         try:
             for tenant_folder in _entries(self._folder):
                 if tenant_folder.is_dir(follow_symlinks=False):
-                    older = _older(Path(tenant_folder), before_ms)
+                    older = _older(Path(tenant_folder), before_ms, self._ours)
                     while batch := tuple(itertools.islice(older, _LISTED_AT_ONCE)):
                         yield batch
         except OSError as error:
@@ -106,9 +107,9 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         """Nothing was archived yet."""
 
 
-def _older(folder: Path, before_ms: int) -> Iterator[Path]:
+def _older(folder: Path, before_ms: int, ours: re.Pattern[str]) -> Iterator[Path]:
     for entry in _entries(folder):
-        if not _OURS.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+        if not ours.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
             continue
         try:
             written_at_ms = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000

@@ -104,3 +104,35 @@ class ArchiveCorruptError(StoreError):
 
 class InvalidCursorError(StoreError):
     """The cursor was not made by this listing."""
+
+
+class ExperienceNotFoundError(NotFoundError):
+    """There is no such experience."""
+
+
+class NamespaceNotFoundError(NotFoundError):
+    """There is no such namespace."""
+
+
+class ExperienceCorruptError(StoreError):
+    """What is kept of the experience is not what was written; restore it from a backup."""
+
+
+class ExperienceTooLargeError(StoreError):
+    """The content is larger than one experience may be; write it in parts."""
+
+
+class ExperienceQuotaError(StoreError):
+    """There is no room left for this; erase some of what is kept or have the limit raised."""
+
+
+class ExperienceSupersededError(StoreError):
+    """The experience was corrected already; correct the correction."""
+
+
+class ExperienceRevokedError(StoreError):
+    """What this is made of was revoked, so this is not kept either."""
+
+
+class InvalidExperienceError(StoreError):
+    """The experience contradicts itself."""

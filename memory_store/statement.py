@@ -31,7 +31,7 @@ _INT64_MAX = 2**63 - 1
 Driver: TypeAlias = sqlite3.Connection | psycopg.Connection[Any]
 # What was asked inside a pipeline, to be fetched after it.
 Answers: TypeAlias = Sequence[psycopg.Cursor[Any]]
-Value = str | int | None
+Value = str | int | float | bytes | None
 Values = Mapping[str, Value]
 
 # What a driver raises at a value that it cannot bind. SQLite's raises nothing of its own at
@@ -73,6 +73,20 @@ class Statement:
             elif rows:
                 for batch in self._many.batches(rows):
                     driver.execute(self._many.sql, {"rows": batch})
+        except BINDING_ERRORS as error:
+            refuse(error, *rows)
+            raise
+
+    def run_each(self, driver: Driver, values: Iterable[Values]) -> None:
+        """Run the statement once for each of `values`, which may hold bytes."""
+        rows = tuple(values)
+        if not rows:
+            return
+        try:
+            if isinstance(driver, sqlite3.Connection):
+                driver.executemany(self._sqlite, map(self._in_place, rows))
+            else:
+                driver.cursor().executemany(self._postgresql, rows)
         except BINDING_ERRORS as error:
             refuse(error, *rows)
             raise

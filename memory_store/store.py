@@ -23,6 +23,10 @@ from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.engine import Durability, translated
 from memory_store.errors import LedgerBreachError, StoreUnavailableError
+from memory_store.experiences.blobs import PREFIX, Blobs
+from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.namespaces import NamespaceBook
+from memory_store.experiences.tables import experience_contents
 from memory_store.flows import FlowBook
 from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
@@ -48,6 +52,7 @@ from memory_store.writer import Writer
 
 DATABASE_NAME = "flyball.db"
 ARCHIVE_NAME = "archive"
+EXPERIENCES_NAME = "experiences"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,8 @@ class Store:
     works: WorkBook
     router_log: RouterLog
     router_shelf: RouterShelf
+    experiences: ExperienceBook
+    namespaces: NamespaceBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -117,11 +124,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What a store stands on: its connections, and where the archive's contents are."""
+    """What a store stands on: its connections, and where large contents are.
+
+    `contents` are the archive's, `evidence` those of experiences.
+    """
 
     writing: Engine
     reading: Engine
     contents: Contents
+    evidence: Contents
     is_shared: bool
 
 
@@ -149,50 +160,71 @@ async def open_store(
     with exclusive(state_dir), opened as ground:
         live = LiveBudgets()
         bookkeeping = Bookkeeping(live)
-        identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
         writer = Writer(ground.writing, book=bookkeeping, durability=durability)
-        reader = Reader(ground.reading)
-        archive = Archive(
-            ground.contents,
+        store = _books_on(
+            ground,
             writer=writer,
-            reader=reader,
-            tenant_bytes_max=archive_bytes_max_per_tenant,
+            bookkeeping=bookkeeping,
+            live=live,
+            archive_bytes_max_per_tenant=archive_bytes_max_per_tenant,
         )
         writer.start()
         try:
-            yield Store(
-                ledger=SqlLedger(writer=writer, reader=reader),
-                sessions=SessionBook(writer=writer, reader=reader),
-                turns=TurnBook(writer=writer, reader=reader),
-                productivity=ProductivityBook(reader=reader),
-                calls=CallLog(writer=writer, reader=reader),
-                approvals=ApprovalBook(writer=writer, reader=reader),
-                budgets=BudgetBook(writer=writer, reader=reader, live=live),
-                tenants=TenantBook(writer=writer, reader=reader, identities=identities),
-                principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
-                archive=archive,
-                retention=Retention(writer=writer, reader=reader, archive=archive),
-                audit=AuditLog(reader=reader, writer=writer),
-                notices=NoticeBook(writer=writer, reader=reader),
-                prices=PriceBook(writer=writer, reader=reader),
-                flows=FlowBook(writer=writer, reader=reader),
-                manifests=ManifestBook(writer=writer, reader=reader),
-                works=WorkBook(writer=writer, reader=reader),
-                router_log=RouterLog(writer=writer, reader=reader),
-                router_shelf=RouterShelf(writer=writer, reader=reader),
-                writer=writer,
-                reader=reader,
-                bookkeeping=bookkeeping,
-                conservation=Conservation(),
-                is_shared=ground.is_shared,
-            )
+            yield store
         finally:
             writer.stop_taking()
             # What was accepted is stored, however this ends; no thread may be left with a
             # connection that is about to be closed.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(writer.join)
-                await reader.close()
+                await store.reader.close()
+
+
+def _books_on(
+    ground: _Ground,
+    *,
+    writer: Writer,
+    bookkeeping: Bookkeeping,
+    live: LiveBudgets,
+    archive_bytes_max_per_tenant: int,
+) -> Store:
+    """Return the books of a store that stands on `ground`."""
+    identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
+    reader = Reader(ground.reading)
+    archive = Archive(
+        ground.contents,
+        writer=writer,
+        reader=reader,
+        tenant_bytes_max=archive_bytes_max_per_tenant,
+    )
+    return Store(
+        ledger=SqlLedger(writer=writer, reader=reader),
+        sessions=SessionBook(writer=writer, reader=reader),
+        turns=TurnBook(writer=writer, reader=reader),
+        productivity=ProductivityBook(reader=reader),
+        calls=CallLog(writer=writer, reader=reader),
+        approvals=ApprovalBook(writer=writer, reader=reader),
+        budgets=BudgetBook(writer=writer, reader=reader, live=live),
+        tenants=TenantBook(writer=writer, reader=reader, identities=identities),
+        principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
+        archive=archive,
+        retention=Retention(writer=writer, reader=reader, archive=archive),
+        audit=AuditLog(reader=reader, writer=writer),
+        notices=NoticeBook(writer=writer, reader=reader),
+        prices=PriceBook(writer=writer, reader=reader),
+        flows=FlowBook(writer=writer, reader=reader),
+        manifests=ManifestBook(writer=writer, reader=reader),
+        works=WorkBook(writer=writer, reader=reader),
+        router_log=RouterLog(writer=writer, reader=reader),
+        router_shelf=RouterShelf(writer=writer, reader=reader),
+        experiences=ExperienceBook(writer=writer, reader=reader, blobs=Blobs(ground.evidence)),
+        namespaces=NamespaceBook(writer=writer, reader=reader),
+        writer=writer,
+        reader=reader,
+        bookkeeping=bookkeeping,
+        conservation=Conservation(),
+        is_shared=ground.is_shared,
+    )
 
 
 def migrate_store(
@@ -227,7 +259,14 @@ def _opened(state_dir: Path, durability: Durability) -> Iterator[_Ground]:
         try:
             sqlite_schema.upgrade(writing, database)
             contents = ArchiveFiles(state_dir / ARCHIVE_NAME)
-            yield _Ground(writing=writing, reading=reading, contents=contents, is_shared=False)
+            evidence = ArchiveFiles(state_dir / EXPERIENCES_NAME, prefix=PREFIX)
+            yield _Ground(
+                writing=writing,
+                reading=reading,
+                contents=contents,
+                evidence=evidence,
+                is_shared=False,
+            )
         finally:
             reading.dispose()
 
@@ -258,7 +297,11 @@ def _connected(address: str, durability: Durability) -> Iterator[_Ground]:
         moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
         try:
             yield _Ground(
-                writing=writing, reading=reading, contents=ArchiveBlobs(moving), is_shared=True
+                writing=writing,
+                reading=reading,
+                contents=ArchiveBlobs(moving),
+                evidence=ArchiveBlobs(moving, table=experience_contents),
+                is_shared=True,
             )
         finally:
             moving.dispose()

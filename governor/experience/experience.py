@@ -68,7 +68,8 @@ class Experience:
 
     `number` counts all that was written to the store, and so orders experiences for good.
     `address` is the SHA-256 of the content, in hex; `tokens` is how many it adds to a context.
-    `signature` proves the writer and the lane to whoever has the house's key.
+    `signature` proves the writer and the lane to whoever has the house's key. `valid_until_ms` is
+    also the time from which a correction is true; the house heard of it at `superseded_at_ms`.
     """
 
     experience_id: ExperienceId
@@ -97,3 +98,4 @@ class Experience:
     superseded_by: ExperienceId | None
     expires_at_ms: int | None
     signature: str
+    superseded_at_ms: int | None = None

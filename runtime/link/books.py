@@ -14,6 +14,8 @@ from memory_store.budgets import BudgetBook
 from memory_store.calls import CallLog
 from memory_store.conservation import Conservation
 from memory_store.errors import StoreError, StoreUnavailableError
+from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.flows import FlowBook
 from memory_store.identities import SHARED_PROOF_MS, Identities, Identity, Proof, Role
 from memory_store.ledger import SqlLedger
@@ -55,6 +57,11 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "router_log": (RouterLog, "record report calls_of"),
     "router_shelf": (RouterShelf, "standing content"),
     "archive": (Archive, "put read"),
+    "experiences": (
+        ExperienceBook,
+        "write get content proves mark erase neighbours of_session page log_since note_use uses_of",
+    ),
+    "namespaces": (NamespaceBook, "find get make list usage"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
 }
@@ -210,6 +217,8 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         router_log=remote(RouterLog, "router_log", bulk),
         router_shelf=remote(RouterShelf, "router_shelf", bulk),
         archive=remote(Archive, "archive", bulk),
+        experiences=remote(ExperienceBook, "experiences", bulk),
+        namespaces=remote(NamespaceBook, "namespaces", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),
         budgets=absent(BudgetBook),

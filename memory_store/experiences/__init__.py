@@ -1,0 +1,1 @@
+"""Experiences as rows: written once, corrected by others, logged, and erased for good."""

@@ -1,0 +1,308 @@
+"""The book of experiences: written, read by index, corrected, withdrawn, erased."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+
+from sqlalchemy import Connection
+
+from governor.experience.chain import LogEntry
+from governor.experience.experience import Experience
+from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.experience.quota import Exceeded
+from governor.experience.receipt import Receipt, signed
+from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
+from memory_store.engine import driver_of
+from memory_store.errors import (
+    ArchiveCorruptError,
+    ExperienceCorruptError,
+    ExperienceNotFoundError,
+)
+from memory_store.experiences import browsing, writing
+from memory_store.experiences.blobs import Blobs
+from memory_store.experiences.browsing import KeptContent
+from memory_store.experiences.drafts import Prepared, prepared
+from memory_store.experiences.heads import Head, read_head
+from memory_store.experiences.values import (
+    SLICE_BYTES_MAX,
+    Changed,
+    Dereferenced,
+    Indexed,
+    ReceiptFinding,
+    UseNote,
+    WriteLimits,
+    Written,
+)
+from memory_store.experiences.writing import BlobsMissingError, Stored
+from memory_store.paging import Page
+from memory_store.reader import Reader
+from memory_store.writer import Writer
+
+LIMITS = WriteLimits()
+
+
+class ExperienceBook:
+    """Keeps experiences, each written once and never changed.
+
+    A correction supersedes, a withdrawal marks, an erasure leaves a tombstone in the log.
+    Another tenant's experience is answered like one that is not there.
+    """
+
+    def __init__(self, *, writer: Writer, reader: Reader, blobs: Blobs) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._blobs = blobs
+
+    async def write(
+        self, drafts: tuple[Indexed, ...], *, limits: WriteLimits = LIMITS
+    ) -> tuple[Written | Exceeded, ...]:
+        """Return what became of `drafts`, which are of one tenant: all are stored, or none.
+
+        What the same call wrote before is not written again. What is above the quota of its
+        writer in its lane is left out, and answered with that.
+
+        Raises:
+            ExperienceTooLargeError: a content is above the limit.
+            ExperienceQuotaError: there is no room left.
+            ExperienceNotFoundError: what one corrects or is made of is not there.
+            ExperienceSupersededError: what one corrects was corrected already.
+            ExperienceRevokedError: what one is made of was revoked.
+            InvalidExperienceError: one contradicts itself.
+            AlreadyExistsError: an id is that of something else.
+            NamespaceNotFoundError: the tenant has no such namespace.
+            UnstorableError: a name or number is not one that a database holds.
+            StoreUnavailableError: the disk or the database refused.
+            StoreOverloadedError: too much waits to be written.
+        """
+        ready = prepared(drafts, limits)
+        if not ready:
+            return ()
+        tenant = ready[0].experience.tenant
+        missing: frozenset[str] = frozenset()
+        while True:
+            offered = await self._blobs.put(tenant, ready, missing)
+            try:
+                stored = await self._stored(ready, limits, offered)
+            except BlobsMissingError as error:
+                await self._blobs.discard(tenant, offered.values())
+                missing = error.addresses
+                continue
+            finally:
+                self._blobs.settled(offered.values())
+            await self._blobs.discard(tenant, stored.unused)
+            return stored.results
+
+    async def get(
+        self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, now_ms: int | None = None
+    ) -> tuple[Experience, ...]:
+        """Return the experiences of those ids, in their order.
+
+        With `now_ms`, what has run out by then is not there.
+
+        Raises:
+            ExperienceNotFoundError: one is not there, or is another tenant's.
+        """
+        return await self._reader.run(
+            lambda connection: browsing.get(driver_of(connection), ids, tenant, now_ms)
+        )
+
+    async def content(
+        self,
+        experience_id: ExperienceId,
+        *,
+        tenant: TenantId,
+        offset: int = 0,
+        length: int = SLICE_BYTES_MAX,
+        now_ms: int | None = None,
+    ) -> Dereferenced:
+        """Return at most `SLICE_BYTES_MAX` bytes from `offset`, of a content that proved intact.
+
+        Raises:
+            ExperienceNotFoundError: it is not there (any more), or is another tenant's.
+            ExperienceCorruptError: what is kept is not what was written.
+        """
+
+        def read(connection: Connection) -> tuple[KeptContent, Head | None]:
+            driver = driver_of(connection)
+            return (
+                browsing.content_of(driver, experience_id, tenant),
+                read_head(driver, tenant),
+            )
+
+        kept, head = await self._reader.run(read)
+        if browsing.is_gone(kept.kept.experience, now_ms):
+            raise ExperienceNotFoundError
+        if head is None:
+            raise ExperienceCorruptError
+        content = await self._whole(kept)
+        start = max(0, offset)
+        return Dereferenced(
+            experience=kept.kept.experience,
+            content=content[start : start + max(0, min(length, SLICE_BYTES_MAX))],
+            offset=start,
+            receipt=_receipt(kept, head),
+        )
+
+    async def proves(self, receipt: Receipt) -> ReceiptFinding:
+        """Return what a receipt proves; its content is compared by `receipt.is_of`."""
+        raise NotImplementedError
+
+    async def mark(
+        self,
+        ids: tuple[ExperienceId, ...],
+        standing: Standing,
+        *,
+        tenant: TenantId,
+        by: str,
+        why: str,
+        now_ms: int,
+        takes_effect: bool = True,
+    ) -> Changed:
+        """Return how many experiences now stand elsewhere: promoted, quarantined or revoked.
+
+        A promoted correction that takes effect supersedes what it corrects; what is withdrawn
+        again no longer does.
+
+        Raises:
+            ExperienceNotFoundError: one is not there; then none is marked.
+        """
+        raise NotImplementedError
+
+    async def revoke_writer(
+        self,
+        writer: PrincipalId,
+        *,
+        tenant: TenantId,
+        by: str,
+        why: str,
+        now_ms: int,
+        since_ms: int = 0,
+    ) -> Changed:
+        """Return how many were revoked: what `writer` wrote since, and all that was made of it."""
+        raise NotImplementedError
+
+    async def erase(
+        self,
+        *,
+        tenant: TenantId,
+        by: str,
+        why: str,
+        now_ms: int,
+        ids: tuple[ExperienceId, ...] = (),
+        session: SessionId | None = None,
+        writer: PrincipalId | None = None,
+        namespace: NamespaceId | None = None,
+    ) -> Changed:
+        """Return how many were erased for good: what is named, and all that was made of it.
+
+        Exactly one of the four says what. Ids that are not there are passed over.
+        """
+        raise NotImplementedError
+
+    async def neighbours(
+        self, experience_id: ExperienceId, *, tenant: TenantId, before: int = 1, after: int = 1
+    ) -> tuple[Experience, ...]:
+        """Return what its session wrote before and after an experience, without itself.
+
+        Raises:
+            ExperienceNotFoundError: it is not there, or is another tenant's.
+        """
+        earlier, later = (min(max(0, count), browsing.LISTED_MAX) for count in (before, after))
+
+        def read(connection: Connection) -> tuple[Experience, ...]:
+            driver = driver_of(connection)
+            (experience,) = browsing.get(driver, (experience_id,), tenant, None)
+            return browsing.neighbours(driver, experience, before=earlier, after=later)
+
+        return await self._reader.run(read)
+
+    async def of_session(
+        self, session: SessionId, *, tenant: TenantId, since: int = 0, most: int = 100
+    ) -> tuple[Experience, ...]:
+        """Return what a session wrote after the experience with the number `since`, in order."""
+        count = min(max(1, most), browsing.LISTED_MAX)
+        return await self._reader.run(
+            lambda connection: browsing.of_session(
+                driver_of(connection), session, tenant, after=since, most=count
+            )
+        )
+
+    async def page(
+        self,
+        *,
+        tenant: TenantId,
+        namespace: NamespaceId | None = None,
+        kind: ExperienceKind | None = None,
+        lane: TrustLane | None = None,
+        standing: Standing | None = None,
+        writer: PrincipalId | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Experience]:
+        """Return a page of a tenant's experiences, the latest first.
+
+        Raises:
+            InvalidCursorError: the cursor is not one of this listing.
+        """
+        raise NotImplementedError
+
+    async def log_since(
+        self, tenant: TenantId, *, number: int, most: int = 1_000
+    ) -> tuple[LogEntry, ...]:
+        """Return what was logged of a tenant's experiences after that number, in order."""
+        count = min(max(1, most), browsing.LISTED_MAX)
+        return await self._reader.run(
+            lambda connection: browsing.log_since(
+                driver_of(connection), tenant, number=number, most=count
+            )
+        )
+
+    async def note_use(self, notes: tuple[UseNote, ...], *, tenant: TenantId) -> int:
+        """Return how many notes were taken; those on what is not there are passed over."""
+        raise NotImplementedError
+
+    async def uses_of(
+        self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, most: int = 1_000
+    ) -> tuple[UseNote, ...]:
+        """Return who was given those experiences and what came of it, the latest first."""
+        raise NotImplementedError
+
+    async def _stored(
+        self, drafts: tuple[Prepared, ...], limits: WriteLimits, offered: Mapping[str, str]
+    ) -> Stored:
+        work = partial(writing.store, drafts=drafts, limits=limits, offered=offered)
+        return await self._writer.run(work)
+
+    async def _whole(self, kept: KeptContent) -> bytes:
+        experience = kept.kept.experience
+        if kept.content is not None:
+            if not _is_intact(experience, kept.content):
+                raise ExperienceCorruptError
+            return kept.content
+        try:
+            return await self._blobs.read(
+                experience.tenant, kept.blob or "", address=experience.address
+            )
+        except ArchiveCorruptError:
+            # A blob goes after its row: if that is gone too, it was erased meanwhile.
+            await self.get((experience.experience_id,), tenant=experience.tenant)
+            raise ExperienceCorruptError from None
+
+
+def _is_intact(experience: Experience, content: bytes) -> bool:
+    return hashlib.sha256(content).hexdigest() == experience.address
+
+
+def _receipt(kept: KeptContent, head: Head) -> Receipt:
+    experience = kept.kept.experience
+    receipt = Receipt(
+        experience_id=experience.experience_id,
+        tenant=experience.tenant,
+        address=experience.address,
+        size_bytes=experience.size_bytes,
+        entry_number=kept.kept.entry_number,
+        entry_hash=kept.kept.entry_hash,
+        head_number=head.number,
+        head_hash=head.hash,
+    )
+    return signed(receipt, secret=head.secret)

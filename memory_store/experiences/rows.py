@@ -1,0 +1,157 @@
+"""Experiences as columns, and back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from governor.experience.experience import Experience, Provenance
+from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.ids import CallId, ExperienceId, PrincipalId
+from memory_store.experiences.tables import experiences
+from memory_store.rows import json_of
+
+_NAMES = tuple(column.name for column in experiences.columns)
+_HEAD = _NAMES[: _NAMES.index("content")]
+# All but the content, in the order that `experience_of` reads.
+HEAD = tuple(experiences.c[name] for name in _HEAD)
+_NONE = json_of(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """An experience with what only the store knows of it.
+
+    `stated` is the experience as it was written, before anything corrected it.
+    """
+
+    experience: Experience
+    stated: Experience
+    salt: bytes
+    entry_number: int
+    entry_hash: str
+    traits: int
+
+
+def experience_of(row: Sequence[Any]) -> Experience:
+    """Return the experience in a row of `HEAD`."""
+    (
+        number, experience_id, tenant, namespace, kind, lane, standing, address, size_bytes,
+        tokens, _traits, media_type, writer, call_id, upstream, source, derived_from,
+        learned_at_ms, valid_from_ms, valid_until_ms, actor, session, task_class, tags,
+        cost_microusd, outcome, supersedes, superseded_by, superseded_at_ms, superseded_from_ms,
+        expires_at_ms, signature, _salt, _entry_number, _entry_hash, summary, *_rest,
+    ) = row  # fmt: skip
+    return Experience(
+        experience_id=experience_id,
+        number=number,
+        tenant=tenant,
+        namespace=namespace,
+        kind=_KINDS[kind],
+        lane=_LANES[lane],
+        standing=_STANDINGS[standing],
+        address=address,
+        size_bytes=size_bytes,
+        tokens=tokens,
+        media_type=media_type,
+        summary=summary,
+        provenance=Provenance(
+            writer=PrincipalId(writer),
+            call_id=None if call_id is None else CallId(call_id),
+            upstream=upstream,
+            source=source,
+            derived_from=tuple(ExperienceId(one) for one in _texts(derived_from)),
+        ),
+        learned_at_ms=learned_at_ms,
+        valid_from_ms=valid_from_ms,
+        valid_until_ms=_earlier(valid_until_ms, superseded_from_ms),
+        actor=actor,
+        session=session,
+        task_class=task_class,
+        tags=_texts(tags),
+        cost_microusd=cost_microusd,
+        outcome=outcome,
+        supersedes=supersedes,
+        superseded_by=superseded_by,
+        expires_at_ms=expires_at_ms,
+        signature=signature,
+        superseded_at_ms=superseded_at_ms,
+    )
+
+
+def kept_of(row: Sequence[Any]) -> Kept:
+    """Return what a row of `HEAD` holds, the store's own part of it too."""
+    experience = experience_of(row)
+    return Kept(
+        experience=experience,
+        stated=replace(experience, valid_until_ms=row[_AT["valid_until_ms"]]),
+        salt=bytes(row[_AT["salt"]]),
+        entry_number=row[_AT["entry_number"]],
+        entry_hash=row[_AT["entry_hash"]],
+        traits=row[_AT["traits"]],
+    )
+
+
+def columns_of(
+    experience: Experience, *, traits: int, salt: bytes, content: bytes | None
+) -> dict[str, Any]:
+    """Return the columns of an experience, but for where it stands in the log."""
+    provenance = experience.provenance
+    return {
+        "number": experience.number,
+        "experience_id": experience.experience_id,
+        "tenant": experience.tenant,
+        "namespace": experience.namespace,
+        "kind": experience.kind.value,
+        "lane": experience.lane.value,
+        "standing": experience.standing.value,
+        "address": experience.address,
+        "size_bytes": experience.size_bytes,
+        "tokens": experience.tokens,
+        "traits": traits,
+        "media_type": experience.media_type,
+        "writer": provenance.writer,
+        "call_id": provenance.call_id,
+        "upstream": provenance.upstream,
+        "source": provenance.source,
+        "derived_from": _listed(provenance.derived_from),
+        "learned_at_ms": experience.learned_at_ms,
+        "valid_from_ms": experience.valid_from_ms,
+        "valid_until_ms": experience.valid_until_ms,
+        "actor": experience.actor,
+        "session": experience.session,
+        "task_class": experience.task_class,
+        "tags": _listed(experience.tags),
+        "cost_microusd": experience.cost_microusd,
+        "outcome": experience.outcome,
+        "supersedes": experience.supersedes,
+        "superseded_by": None,
+        "superseded_at_ms": None,
+        "superseded_from_ms": None,
+        "expires_at_ms": experience.expires_at_ms,
+        "signature": experience.signature,
+        "salt": salt,
+        "summary": experience.summary,
+        "content": content,
+    }
+
+
+_AT = {name: place for place, name in enumerate(_HEAD)}
+# The value of an enumeration's member is a computed attribute, and its lookup by value slow.
+_KINDS = {kind.value: kind for kind in ExperienceKind}
+_LANES = {lane.value: lane for lane in TrustLane}
+_STANDINGS = {standing.value: standing for standing in Standing}
+
+
+def _texts(listed: str) -> tuple[str, ...]:
+    return () if listed == _NONE else tuple(json.loads(listed))
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return json_of(texts) if texts else _NONE
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
