@@ -160,54 +160,71 @@ async def open_store(
     with exclusive(state_dir), opened as ground:
         live = LiveBudgets()
         bookkeeping = Bookkeeping(live)
-        identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
         writer = Writer(ground.writing, book=bookkeeping, durability=durability)
-        reader = Reader(ground.reading)
-        archive = Archive(
-            ground.contents,
+        store = _books_on(
+            ground,
             writer=writer,
-            reader=reader,
-            tenant_bytes_max=archive_bytes_max_per_tenant,
+            bookkeeping=bookkeeping,
+            live=live,
+            archive_bytes_max_per_tenant=archive_bytes_max_per_tenant,
         )
         writer.start()
         try:
-            yield Store(
-                ledger=SqlLedger(writer=writer, reader=reader),
-                sessions=SessionBook(writer=writer, reader=reader),
-                turns=TurnBook(writer=writer, reader=reader),
-                productivity=ProductivityBook(reader=reader),
-                calls=CallLog(writer=writer, reader=reader),
-                approvals=ApprovalBook(writer=writer, reader=reader),
-                budgets=BudgetBook(writer=writer, reader=reader, live=live),
-                tenants=TenantBook(writer=writer, reader=reader, identities=identities),
-                principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
-                archive=archive,
-                retention=Retention(writer=writer, reader=reader, archive=archive),
-                audit=AuditLog(reader=reader, writer=writer),
-                notices=NoticeBook(writer=writer, reader=reader),
-                prices=PriceBook(writer=writer, reader=reader),
-                flows=FlowBook(writer=writer, reader=reader),
-                manifests=ManifestBook(writer=writer, reader=reader),
-                works=WorkBook(writer=writer, reader=reader),
-                router_log=RouterLog(writer=writer, reader=reader),
-                router_shelf=RouterShelf(writer=writer, reader=reader),
-                experiences=ExperienceBook(
-                    writer=writer, reader=reader, blobs=Blobs(ground.evidence)
-                ),
-                namespaces=NamespaceBook(writer=writer, reader=reader),
-                writer=writer,
-                reader=reader,
-                bookkeeping=bookkeeping,
-                conservation=Conservation(),
-                is_shared=ground.is_shared,
-            )
+            yield store
         finally:
             writer.stop_taking()
             # What was accepted is stored, however this ends; no thread may be left with a
             # connection that is about to be closed.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(writer.join)
-                await reader.close()
+                await store.reader.close()
+
+
+def _books_on(
+    ground: _Ground,
+    *,
+    writer: Writer,
+    bookkeeping: Bookkeeping,
+    live: LiveBudgets,
+    archive_bytes_max_per_tenant: int,
+) -> Store:
+    """Return the books of a store that stands on `ground`."""
+    identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
+    reader = Reader(ground.reading)
+    archive = Archive(
+        ground.contents,
+        writer=writer,
+        reader=reader,
+        tenant_bytes_max=archive_bytes_max_per_tenant,
+    )
+    return Store(
+        ledger=SqlLedger(writer=writer, reader=reader),
+        sessions=SessionBook(writer=writer, reader=reader),
+        turns=TurnBook(writer=writer, reader=reader),
+        productivity=ProductivityBook(reader=reader),
+        calls=CallLog(writer=writer, reader=reader),
+        approvals=ApprovalBook(writer=writer, reader=reader),
+        budgets=BudgetBook(writer=writer, reader=reader, live=live),
+        tenants=TenantBook(writer=writer, reader=reader, identities=identities),
+        principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
+        archive=archive,
+        retention=Retention(writer=writer, reader=reader, archive=archive),
+        audit=AuditLog(reader=reader, writer=writer),
+        notices=NoticeBook(writer=writer, reader=reader),
+        prices=PriceBook(writer=writer, reader=reader),
+        flows=FlowBook(writer=writer, reader=reader),
+        manifests=ManifestBook(writer=writer, reader=reader),
+        works=WorkBook(writer=writer, reader=reader),
+        router_log=RouterLog(writer=writer, reader=reader),
+        router_shelf=RouterShelf(writer=writer, reader=reader),
+        experiences=ExperienceBook(writer=writer, reader=reader, blobs=Blobs(ground.evidence)),
+        namespaces=NamespaceBook(writer=writer, reader=reader),
+        writer=writer,
+        reader=reader,
+        bookkeeping=bookkeeping,
+        conservation=Conservation(),
+        is_shared=ground.is_shared,
+    )
 
 
 def migrate_store(

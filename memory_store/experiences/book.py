@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from governor.experience.chain import LogEntry
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.experience.quota import Exceeded
 from governor.experience.receipt import Receipt, signed
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
 from memory_store.engine import driver_of
@@ -54,10 +55,11 @@ class ExperienceBook:
 
     async def write(
         self, drafts: tuple[Indexed, ...], *, limits: WriteLimits = LIMITS
-    ) -> tuple[Written, ...]:
+    ) -> tuple[Written | Exceeded, ...]:
         """Return what became of `drafts`, which are of one tenant: all are stored, or none.
 
-        What the same call wrote before is not written again.
+        What the same call wrote before is not written again. What is above the quota of its
+        writer in its lane is left out, and answered with that.
 
         Raises:
             ExperienceTooLargeError: a content is above the limit.
@@ -88,7 +90,7 @@ class ExperienceBook:
             finally:
                 self._blobs.settled(offered.values())
             await self._blobs.discard(tenant, stored.unused)
-            return stored.written
+            return stored.results
 
     async def get(
         self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, now_ms: int | None = None
@@ -154,8 +156,12 @@ class ExperienceBook:
         by: str,
         why: str,
         now_ms: int,
+        takes_effect: bool = True,
     ) -> Changed:
         """Return how many experiences now stand elsewhere: promoted, quarantined or revoked.
+
+        A promoted correction that takes effect supersedes what it corrects; what is withdrawn
+        again no longer does.
 
         Raises:
             ExperienceNotFoundError: one is not there; then none is marked.

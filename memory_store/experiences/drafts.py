@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from governor.experience.experience import Draft, Experience
+from governor.experience.kinds import Standing
 from governor.ids import TenantId
 from memory_store.errors import ExperienceTooLargeError, InvalidExperienceError, UnstorableError
 from memory_store.experiences.values import Indexed, WriteLimits
@@ -27,13 +28,14 @@ _NUL_SIGN = "\u2400"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A draft that can be kept; `experience` has no number yet."""
+    """A draft that can be kept; `experience` has no number and no signature yet."""
 
     experience: Experience
     content: bytes
     terms: str
     vector: bytes | None
     traits: int
+    takes_effect: bool
 
     @property
     def is_blob(self) -> bool:
@@ -99,6 +101,8 @@ def _prepared(indexed: Indexed, limits: WriteLimits) -> Prepared:
         terms=storable_text(indexed.terms),
         vector=indexed.vector,
         traits=indexed.traits,
+        # What nobody vouches for yet corrects nothing; it does when it is promoted.
+        takes_effect=indexed.takes_effect and draft.standing is Standing.ACTIVE,
     )
 
 
@@ -189,5 +193,5 @@ def _experience(indexed: Indexed) -> Experience:
         supersedes=draft.supersedes,
         superseded_by=None,
         expires_at_ms=draft.expires_at_ms,
-        signature=storable_text(indexed.signature),
+        signature="",
     )

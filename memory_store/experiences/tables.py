@@ -205,6 +205,19 @@ experience_totals = Table(
     sqlite_with_rowid=False,
 )
 
+# What a writer has written into a lane in a window, for the quotas of lanes.
+experience_tallies = Table(
+    "experience_tallies",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("writer", Text, primary_key=True),
+    Column("lane", Text, primary_key=True),
+    Column("window_from_ms", BigInteger, nullable=False),
+    Column("writes", BigInteger, nullable=False),
+    Column("content_bytes", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 experience_uses = Table(
     "experience_uses",
     metadata,

@@ -1,10 +1,11 @@
 """What goes into the book of experiences and what comes out, beside experiences themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import ExperienceKind, TrustLane
+from governor.experience.quota import LaneQuotas
 from governor.experience.receipt import Receipt
 from governor.ids import (
     CallId,
@@ -34,7 +35,8 @@ class Indexed:
 
     `terms` are its words as the analysis cuts them, joined by spaces; `vector` is little-endian
     float16, None without a model; `traits` is the mask of what kind of text it is. `tokens` is
-    how many it adds to a context. `signature` is kept as it is given.
+    how many it adds to a context. A correction that does not `take_effect` says what it corrects
+    and leaves that as it is until it is promoted.
     """
 
     draft: Draft
@@ -42,25 +44,29 @@ class Indexed:
     vector: bytes | None = None
     traits: int = 0
     tokens: int = 0
-    signature: str = ""
+    takes_effect: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLimits:
-    """How much may be kept; None is no limit. `lane_bytes_max` is of a tenant's whole lane."""
+    """How much may be kept, None is no limit; `lanes` is what one writer may write in a window.
+
+    What is above a lane's quota at `now_ms` is refused by itself; nothing is asked of the lanes
+    without a time.
+    """
 
     content_bytes_max: int = CONTENT_BYTES_MAX
     tenant_bytes_max: int | None = None
     tenant_items_max: int | None = None
-    lane_bytes_max: tuple[tuple[TrustLane, int], ...] = ()
-    lane_items_max: tuple[tuple[TrustLane, int], ...] = ()
+    lanes: LaneQuotas = field(default_factory=LaneQuotas)
+    now_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """What became of a draft; not new if the same call had written the same content before.
 
-    `entry_number` is that of the log, whose head it was then.
+    `entry_number` is where the log says so.
     """
 
     experience_id: ExperienceId

@@ -60,6 +60,17 @@ def _namespaces() -> None:
         sa.PrimaryKeyConstraint("tenant", "namespace", "lane", name=op.f("pk_experience_totals")),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "experience_tallies",
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("writer", sa.Text(), nullable=False),
+        sa.Column("lane", sa.Text(), nullable=False),
+        sa.Column("window_from_ms", sa.BigInteger(), nullable=False),
+        sa.Column("writes", sa.BigInteger(), nullable=False),
+        sa.Column("content_bytes", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "writer", "lane", name=op.f("pk_experience_tallies")),
+        sqlite_with_rowid=False,
+    )
 
 
 def _experiences() -> None:
