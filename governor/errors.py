@@ -41,5 +41,9 @@ class InvalidVectorsError(GovernorError):
     """A file of word vectors is not usable."""
 
 
+class InvalidRankerError(GovernorError):
+    """The weights of a ranker are not usable."""
+
+
 class TooFewOutcomesError(GovernorError):
     """There are too few outcomes to learn from."""

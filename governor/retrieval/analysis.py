@@ -26,7 +26,7 @@ ll d don isn wasn didn doesn won what which who whom whose when where why how
 """
 _STOP = frozenset(_FUNCTION_WORDS.split())
 _QUESTION = re.compile(r"[?\uff1f]\s*(\[[^\]]*\]\s*)?$")
-_FIRST_PERSON = re.compile(r"\b(i|my|me|mine|we|our|us|myself)\b|[\u6211\u54b1]")
+_SELF = re.compile(r"\b(i|my|me|mine|we|our|us|myself)\b|[\u6211\u54b1]")
 _TIME = re.compile(
     r"\b(yesterday|today|tomorrow|tonight|last|next|ago|days?|weeks?|months?|years?|weekends?"
     r"|mornings?|afternoons?|evenings?|nights?|mon|tues|wednes|thurs|fri|satur|sun)(day)?\b"
@@ -38,29 +38,38 @@ _WHEN = re.compile(
     r"^\W*(when\b|how long|how many (days|weeks|months|years)"
     r"|(in |on |at |since |by |during |around |for )?(what|which)\s(\w+\s)?"
     r"(time|date|day|week|month|year|season))"
+    r"|\u4ec0\u4e48\u65f6|\u4f55\u65f6|\u51e0[\u70b9\u53f7\u6708]|\u54ea[\u5929\u5e74]"
 )
 _IMAGE = re.compile(r"\[image:|!\[|\.(png|jpe?g|gif|webp)\b")
-_NUMBER = re.compile(r"\d")
+_NUMBER = re.compile(
+    r"\d|\b(one|two|three|four|five|six|seven|eight|nine|ten|once|twice|dozen|couple|few|several)\b"
+    r"|[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341]"
+)
+_MANY = re.compile(
+    r"how (many|much|old|long|often|far|big|tall)\b|what (number|age)\b|\u51e0|\u591a\u5c11"
+)
 
 
 class Trait(IntFlag):
     """What may be seen of a text without understanding it; several make one number."""
 
     QUESTION = 1
-    FIRST_PERSON = 2
+    SELF = 2
     TIME = 4
     IMAGE = 8
     NUMBER = 16
     ASKS_WHEN = 32
+    ASKS_NUMBER = 64
 
 
 _SIGNS = (
     (Trait.QUESTION, _QUESTION),
-    (Trait.FIRST_PERSON, _FIRST_PERSON),
+    (Trait.SELF, _SELF),
     (Trait.TIME, _TIME),
     (Trait.IMAGE, _IMAGE),
     (Trait.NUMBER, _NUMBER),
     (Trait.ASKS_WHEN, _WHEN),
+    (Trait.ASKS_NUMBER, _MANY),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from governor.retrieval.columns import Floats, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class Postings:
         """Begin with no text."""
         self._places: dict[str, array[int]] = {}
         self._counts: dict[str, array[float]] = {}
+        self.size = 0
 
     def add(self, place: int, terms: Sequence[str]) -> None:
         """Note the terms of the text at `place`, which must be new."""
@@ -38,17 +39,16 @@ class Postings:
                 self._places[term], self._counts[term] = array("i"), array("f")
             self._places[term].append(place)
             self._counts[term].append(count)
+            self.size += 1
 
-    def counts(self, terms: Sequence[str], total: int) -> Floats:
-        """Return how often each of `terms` (rows) stands in each of `total` texts (columns)."""
-        found = np.zeros((len(terms), total), dtype=np.float32)
+    def known(self, terms: Sequence[str]) -> tuple[str, ...]:
+        """Return those of `terms` that some text holds or has held."""
+        return tuple(term for term in terms if term in self._places)
+
+    def counts(self, terms: Sequence[str], *, seen: Mask) -> Floats:
+        """Return how often each of `terms` (rows) stands in each text that is `seen` (columns)."""
+        found = np.zeros((len(terms), seen.size), dtype=np.float32)
         for row, term in zip(found, terms, strict=True):
-            if term in self._places:
-                row[np.frombuffer(self._places[term], dtype=np.intc)] = np.frombuffer(
-                    self._counts[term], dtype=np.float32
-                )
+            places: npt.NDArray[np.intc] = np.frombuffer(self._places[term], dtype=np.intc)
+            row[places] = np.frombuffer(self._counts[term], dtype=np.float32) * seen[places]
         return found
-
-    def holders(self, term: str) -> int:
-        """Return how many texts hold a term."""
-        return len(self._places.get(term, ()))

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from governor.retrieval.postings import Background, Floats, Postings
+from governor.retrieval.columns import NOWHERE, Columns, Mask
+from governor.retrieval.features import features_of
+from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
 from governor.retrieval.ranker import PLAIN_RANKER, Ranker
+from governor.retrieval.selection import Selection
+from governor.retrieval.speakers import Speakers
 from governor.retrieval.vectors import Vector
-
-_SATURATION, _EVENNESS = 1.2, 0.75
-_GROWTH = 1.5
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +47,15 @@ class Shelf:
         """Take the axes of vectors, and the `background` where this is a part of a larger whole."""
         self._axes = axes
         self._background = background
+        self._columns = Columns(axes=axes)
         self._postings = Postings()
+        self._speakers = Speakers()
         self._total = 0
-        self._numbers = np.zeros(0, dtype=np.int64)
-        self._lengths = np.zeros(0, dtype=np.float32)
-        self._alive = np.zeros(0, dtype=np.bool_)
-        self._vectors = np.zeros((0, axes), dtype=np.float32)
+        self._length = 0
         self._places: dict[int, int] = {}
+        self._sessions: dict[str, int] = {}
+        # Of each session, by its number, the place of its last entry.
+        self._lasts: list[int] = []
 
     def __len__(self) -> int:
         """Return how many entries can be found."""
@@ -63,36 +64,57 @@ class Shelf:
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """Return the number of each entry by its place, removed ones included."""
-        return self._numbers[: self._total]
+        return self._columns.numbers[: self._total]
 
     @property
     def size_bytes(self) -> int:
         """Return about how much memory it takes."""
-        return int(self._numbers.size * (self._axes * 4 + 64) + self._lengths.sum() * 8)
+        return self._columns.numbers.size * (self._axes * 4 + 160) + self._postings.size * 8
 
     def add(self, entries: Sequence[ShelfEntry]) -> None:
         """Put entries at the next places; one with a number that is there is passed over."""
-        self._make_room(self._total + len(entries))
+        self._columns.make_room(self._total + len(entries))
         for entry in entries:
-            if entry.number in self._places:
-                continue
-            place = self._total
-            terms = entry.terms.split()
-            self._postings.add(place, terms)
-            self._numbers[place], self._lengths[place] = entry.number, len(terms)
-            if entry.vector is not None:
-                self._vectors[place] = entry.vector
-            self._alive[place] = True
-            self._places[entry.number] = place
-            self._total += 1
+            if entry.number not in self._places:
+                self._put(entry, self._total)
+                self._total += 1
+
+    def _put(self, entry: ShelfEntry, place: int) -> None:
+        columns, terms = self._columns, entry.terms.split()
+        self._places[entry.number] = place
+        self._postings.add(place, terms)
+        columns.numbers[place], columns.lengths[place] = entry.number, len(terms)
+        columns.traits[place], columns.alive[place] = entry.traits, True
+        columns.actors[place] = self._speakers.heard(entry.actor)
+        self._length += len(terms)
+        if entry.vector is not None:
+            columns.vectors[place] = entry.vector
+        session = self._session(entry.session)
+        columns.link(place, session=session, last=self._lasts[session])
+        self._lasts[session] = place
+
+    def _session(self, name: str) -> int:
+        """Return the number of a session; without a name it is one that nothing else is in."""
+        number = self._sessions.get(name, len(self._lasts))
+        if number == len(self._lasts):
+            self._lasts.append(NOWHERE)
+            if name:
+                self._sessions[name] = number
+        return number
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Find these entries no more; numbers that are not there are passed over."""
+        columns = self._columns
         for number in numbers:
             place = self._places.pop(number, None)
-            if place is not None:
-                self._alive[place] = False
-                self._vectors[place] = 0
+            if place is None:
+                continue
+            session = int(columns.sessions[place])
+            if self._lasts[session] == place:
+                self._lasts[session] = int(columns.before[place])
+            columns.unlink(place)
+            self._speakers.unheard(int(columns.actors[place]))
+            self._length -= int(columns.lengths[place])
 
     def search(
         self,
@@ -107,32 +129,25 @@ class Shelf:
         `allowed` says of each place whether its entry may be seen; the others are as good as not
         there. An entry that has nothing in common with the question is not found.
         """
-        alive = self._alive[: self._total]
-        seen = alive if allowed is None else alive & allowed
-        scores = self._words(query.terms)
-        if query.vector is not None:
-            scores = scores + ranker.vector_weight * (self._vectors[: self._total] @ query.vector)
-        scores = np.where(seen, scores, 0)
+        selection = self._selection(allowed)
+        chosen, sight = selection.select(query)
+        if not chosen.size:
+            return []
+        scores = ranker.scores(features_of(sight))
         best = np.argsort(-scores, kind="stable")[:most]
-        return [
-            (int(self._numbers[place]), float(scores[place])) for place in best if scores[place] > 0
-        ]
+        numbers = self._columns.numbers[chosen[best]]
+        return list(zip(numbers.tolist(), scores[best].tolist(), strict=True))
 
-    def _words(self, terms: Sequence[str]) -> Floats:
-        total, lengths = self._total, self._lengths[: self._total]
-        counts = self._postings.counts(terms, total)
-        mean = float(lengths.mean()) if total else 1.0
-        holders = np.array([self._postings.holders(term) for term in terms], dtype=np.float32)
-        rarity = np.log1p((total - holders + 0.5) / (holders + 0.5)).astype(np.float32)
-        even = _SATURATION * (1 - _EVENNESS + _EVENNESS * lengths / max(mean, 1.0))
-        return np.asarray(rarity @ (counts / (counts + even)), dtype=np.float32)
-
-    def _make_room(self, total: int) -> None:
-        if total <= self._numbers.size:
-            return
-        size = max(total, int(self._numbers.size * _GROWTH))
-        more = size - self._numbers.size
-        self._numbers = np.pad(self._numbers, (0, more))
-        self._lengths = np.pad(self._lengths, (0, more))
-        self._alive = np.pad(self._alive, (0, more))
-        self._vectors = np.pad(self._vectors, ((0, more), (0, 0)))
+    def _selection(self, allowed: Mask | None) -> Selection:
+        seen = self._columns.alive[: self._total + 1]
+        if allowed is not None:
+            seen = seen & np.append(allowed, False)
+        mean = self._length / max(len(self), 1)
+        return Selection(
+            columns=self._columns,
+            postings=self._postings,
+            speakers=self._speakers,
+            seen=seen,
+            mean_length=mean if self._background is None else self._background.mean_length,
+            background=self._background,
+        )

@@ -1,0 +1,135 @@
+"""The few hundred texts of a shelf that may answer a question, and what is seen of them.
+
+Every text is scored by a rough sum: its words and those beside it, its session, its meaning, its
+actor. The best are looked at closely, so that what is looked at closely costs the same however
+many texts there are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from governor.retrieval.columns import Columns, Floats, Mask, Places
+from governor.retrieval.features import saturated
+from governor.retrieval.postings import Background, Postings
+from governor.retrieval.query import QueryParts
+from governor.retrieval.sight import Sight
+from governor.retrieval.speakers import Speakers
+
+CANDIDATES = 256
+_BESIDE, _SESSION, _MEANING, _ACTOR = 0.5, 0.25, 1.0, 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a question is put to: the texts that are `seen`, one place more than there are."""
+
+    columns: Columns
+    postings: Postings
+    speakers: Speakers
+    seen: Mask
+    mean_length: float
+    background: Background | None
+
+    def select(self, query: QueryParts, *, most: int = CANDIDATES) -> tuple[Places, Sight]:
+        """Return the places of at most `most` candidates and what is seen of them."""
+        columns, end = self.columns, self.seen.size
+        by_actor, naming = self.speakers.named(query.terms)
+        terms = self.postings.known([term for term in query.terms if term not in naming])
+        counts = self.postings.counts(terms, seen=self.seen)
+        lengths = columns.lengths[:end] * self.seen
+        rarity = self._rarity(terms, counts)
+        worth = saturated(counts, lengths, mean_length=self.mean_length)
+        words = np.asarray(rarity @ worth, dtype=np.float32)
+        sessions = columns.sessions[:end]
+        session_words, session_share = self._of_sessions(counts, lengths, sessions, rarity)
+        actor = by_actor[columns.actors[:end]] * self.seen
+        cosines = self._cosines(query)
+        beside = words[columns.before[:end]] + words[columns.after[:end]]
+        common = (
+            _of_best(words + np.float32(_BESIDE) * beside)
+            + _SESSION * _of_best(session_words)[sessions]
+        )
+        rough = common + _MEANING * np.maximum(cosines, 0) + _ACTOR * actor
+        chosen = _best(np.where(self.seen & (rough > 0), rough, 0), most)
+        around = _around(columns, chosen, end)
+        return chosen, Sight(
+            rarity=rarity,
+            mean_length=self.mean_length,
+            counts={reach: counts[:, places] for reach, places in around.items()},
+            lengths={reach: lengths[places] for reach, places in around.items()},
+            traits={
+                reach: columns.traits[:end][places] * self.seen[places]
+                for reach, places in around.items()
+            },
+            cosines={}
+            if query.vector is None
+            else {reach: cosines[places] for reach, places in around.items()},
+            sessions=np.unique(sessions[chosen], return_inverse=True)[1].astype(np.int32),
+            session_words=session_words[sessions[chosen]],
+            session_share=session_share[sessions[chosen]],
+            actor=actor[chosen],
+            asked=query.traits,
+        )
+
+    def _rarity(self, terms: tuple[str, ...], counts: Floats) -> Floats:
+        if self.background is None:
+            total = float(np.count_nonzero(self.seen))
+            holders = np.count_nonzero(counts, axis=1).astype(np.float32)
+        else:
+            total = float(self.background.total)
+            held = self.background.holders
+            holders = np.array([held.get(term, 0) for term in terms], dtype=np.float32)
+        return _rarity_of(holders, total)
+
+    def _of_sessions(
+        self, counts: Floats, lengths: Floats, sessions: Places, rarity: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return of each session its score by words, and the share of the words it holds."""
+        total = int(sessions.max(initial=0)) + 1
+        held = np.zeros((len(counts), total), dtype=np.float32)
+        for at, found in enumerate(counts):
+            (places,) = found.nonzero()
+            held[at] = np.bincount(sessions[places], weights=found[places], minlength=total)
+        size = np.bincount(sessions, weights=lengths, minlength=total).astype(np.float32)
+        spoken = max(int(np.count_nonzero(size)), 1)
+        worth = saturated(held, size, mean_length=float(size.sum()) / spoken)
+        rare = _rarity_of(np.count_nonzero(held, axis=1).astype(np.float32), float(spoken))
+        share = rarity @ (held > 0) / max(float(rarity.sum()), 1e-9)
+        return np.asarray(rare @ worth, dtype=np.float32), np.asarray(share, dtype=np.float32)
+
+    def _cosines(self, query: QueryParts) -> Floats:
+        end = self.seen.size
+        if query.vector is None:
+            return np.zeros(end, dtype=np.float32)
+        return np.asarray(self.columns.vectors[:end] @ query.vector * self.seen, dtype=np.float32)
+
+
+def _around(columns: Columns, chosen: Places, end: int) -> dict[int, Places]:
+    before, after = columns.before[:end], columns.after[:end]
+    return {
+        -2: before[before[chosen]],
+        -1: before[chosen],
+        0: chosen,
+        1: after[chosen],
+        2: after[after[chosen]],
+    }
+
+
+def _rarity_of(holders: Floats, total: float) -> Floats:
+    others = np.maximum(total - holders, 0)
+    return np.asarray(np.log1p((others + 0.5) / (holders + 0.5)), dtype=np.float32)
+
+
+def _of_best(scores: Floats) -> Floats:
+    best = float(scores.max(initial=0.0))
+    return scores / np.float32(best) if best > 0 else scores
+
+
+def _best(scores: Floats, most: int) -> npt.NDArray[np.int32]:
+    """Return the places of the best scores above zero, in the order of their places."""
+    (found,) = scores.nonzero()
+    if found.size > most:
+        found = found[np.argpartition(-scores[found], most)[:most]]
+    return np.sort(found).astype(np.int32)
