@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.experience.kinds import Standing, TrustLane
-from governor.experience.rendering import Role, Shown, rendered, role_of, shown
+from governor.experience.rendering import Role, Shown, framed, rendered, role_of, shown
 from tests.governor.experience.makers import OTHERS, OWN, Said, experience
 
 KEY = b"the house's secret"
@@ -107,6 +107,20 @@ def test_who_has_read_an_answer_cannot_write_what_breaks_the_next(
 
     blocks, _ = blocks_of(rendered(written, key=KEY).text)
     assert len(blocks) == len(written)
+
+
+@pytest.mark.requirement("memory.quoted-as-data")
+@given(text=TEXTS, source=TEXTS)
+def test_a_text_that_stays_as_it_is_stands_between_marks_that_it_does_not_hold(
+    text: str, source: str
+) -> None:
+    said = experience(Said(lane=TrustLane.TOOL, source=source))
+    frame = framed(shown(said, text, own=()), key=KEY)
+
+    mark = re.findall(r"^</data ([0-9a-f]{12})>$", frame.after)[0]
+    assert mark not in text
+    assert re.search(rf"^<data {mark} exp_1: answered by a tool>$", frame.before, re.MULTILINE)
+    assert _RULE.match(frame.before)
 
 
 @pytest.mark.requirement("memory.quoted-as-data")
