@@ -15,7 +15,7 @@ import json
 import math
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class Past:
 Policy = Callable[[str, Sequence[tuple[Past, float]], int], list[Past]]
 
 
-def by_likeness(task_class: str, found: Sequence[tuple[Past, float]], now_ms: int) -> list[Past]:  # noqa: ARG001 - a policy's shape
+def by_likeness(_task_class: str, found: Sequence[tuple[Past, float]], _now_ms: int) -> list[Past]:
     """Return the cases that are most alike."""
     return [past for past, _ in sorted(found, key=lambda one: -one[1])[:_READ]]
 
@@ -360,8 +360,8 @@ def _actions_wanted(run: dict[str, object]) -> Counter[str]:
     return _changing(str(one["name"]) for one in about["task"]["actions"])
 
 
-def _changing(names: object) -> Counter[str]:
-    return Counter(name for name in list(names) if name.startswith(_CHANGING))  # type: ignore[call-overload]
+def _changing(names: Iterable[str]) -> Counter[str]:
+    return Counter(name for name in names if name.startswith(_CHANGING))
 
 
 def _likenesses(texts: Sequence[str]) -> np.ndarray:
@@ -398,7 +398,9 @@ def _calibration_error(pairs: Sequence[tuple[float, float]]) -> float:
 
 def main() -> int:
     """Print the tables, or one object with `--json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--tau", type=Path, help="recorded runs, as tau-bench keeps them")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tasks", type=int, default=2_000)

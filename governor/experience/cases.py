@@ -288,6 +288,7 @@ class CaseValues:
             )
         )
 
+
 def features_of(candidates: Sequence[Candidate]) -> Vector:
     """Return the traits by which the worth of cases is foretold, a row for each; the first is 1.
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from governor.experience.playbook import Bullet, Delta, Playbook, linking
+from governor.experience.rendering import Role, Shown
 
 # Bullets compared with a new one: the best, for two texts are compared word by word.
 _COMPARED_MAX = 500
@@ -16,7 +17,7 @@ _LINE_TOKENS = 6
 class ShownPlaybook:
     """What of a playbook fits: instructions of operators, then evidence of everybody else.
 
-    A line of either begins with its bullet's id. `left_out` are the ids that did not fit, the
+    `left_out` are the ids that did not fit, the
     best first; `linked` counts bullets for which one that says nearly the same is shown.
     """
 
@@ -31,6 +32,20 @@ def line_of(bullet: Bullet) -> str:
     """Return the line of a bullet, with what became of those who followed it."""
     section = f"{bullet.section}: " if bullet.section else ""
     return f"[{bullet.bullet}] (+{bullet.helpful}/-{bullet.harmful}) {section}{bullet.text}"
+
+
+def pieces_of(shown: ShownPlaybook) -> tuple[Shown, ...]:
+    """Return the bullets as they are put before a model: quoted, unless an operator said them."""
+    return tuple(
+        Shown(
+            index=one.bullet,
+            role=Role.INSTRUCTION if one.instructs else Role.DATA,
+            lane=one.lane,
+            text=f"{one.section}: {one.text}" if one.section else one.text,
+            labels=(("helped", str(one.helpful)), ("harmed", str(one.harmful))),
+        )
+        for one in (*shown.instructions, *shown.evidence)
+    )
 
 
 def shown_within(

@@ -71,9 +71,7 @@ def test_a_case_whose_readers_fail_gives_way_to_one_that_is_less_alike() -> None
     worked = credit_of([reader(0.4)] * 12, now_ms=0)
 
     before = choose(values, [alike, other], most=1)
-    after = choose(
-        values, [replace(alike, credit=failed), replace(other, credit=worked)], most=1
-    )
+    after = choose(values, [replace(alike, credit=failed), replace(other, credit=worked)], most=1)
 
     assert before.chosen[0].valued.candidate.case == "exp_alike"
     assert after.chosen[0].valued.candidate.case == "exp_other"
@@ -133,9 +131,7 @@ def test_readers_count_less_the_longer_ago_and_the_less_alike_their_task() -> No
     fresh = credit_of([reader(0.5, at_hours=20)], now_ms=20 * _HOUR_MS, terms=terms)
     old = credit_of([reader(0.5)], now_ms=20 * _HOUR_MS, terms=terms)
     unlike = credit_of([reader(0.5, likeness=0.5)], now_ms=0, terms=terms)
-    elsewhere = credit_of(
-        [replace(reader(0.5), is_same_class=False)], now_ms=0, terms=terms
-    )
+    elsewhere = credit_of([replace(reader(0.5), is_same_class=False)], now_ms=0, terms=terms)
 
     assert fresh.weight == pytest.approx(1.0)
     assert old.weight == pytest.approx(0.25)
@@ -171,9 +167,7 @@ def test_the_chance_that_is_logged_is_the_one_that_a_case_was_chosen_with() -> N
     drawn = values.drawn(valued, normals)
     dice = (np.arange(1_000) + 0.5) / 1_000
 
-    chosen = [
-        chosen_from(valued, drawn, most=1, dice=[one], terms=terms).chosen[0] for one in dice
-    ]
+    chosen = [chosen_from(valued, drawn, most=1, dice=[one], terms=terms).chosen[0] for one in dice]
 
     for n in range(4):
         mine = [one.propensity for one in chosen if one.valued.candidate.case == f"exp_{n}"]

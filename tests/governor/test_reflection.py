@@ -18,8 +18,12 @@ from governor.experience.reflection import (
 
 
 def test_an_error_is_the_same_whatever_numbers_paths_and_ids_it_names() -> None:
-    one = error_class("No such file /tmp/a1/x.py: line 17 (request 4bf92f3577b34da6a3ce929d0e0e4736)")
-    other = error_class("No such file /srv/y.py:\n line 4 (request 00000000aaaaaaaa1111111122222222)")
+    one = error_class(
+        "No such file /tmp/a1/x.py: line 17 (request 4bf92f3577b34da6a3ce929d0e0e4736)"
+    )
+    other = error_class(
+        "No such file /srv/y.py:\n line 4 (request 00000000aaaaaaaa1111111122222222)"
+    )
 
     assert one == other == "No such file PATH: line N (request ID)"
 
@@ -35,7 +39,10 @@ def test_what_worked_after_an_error_becomes_words_once_two_sessions_saw_it() -> 
     found = repeated_in([("s1", first), ("s2", second), ("s3", third)])
 
     assert [(said_of(one.recovery), one.sessions) for one in found] == [
-        ('when search fails with "bad date N", calling it with other arguments worked', ("s1", "s2"))
+        (
+            'when search fails with "bad date N", calling it with other arguments worked',
+            ("s1", "s2"),
+        )
     ]
 
 
