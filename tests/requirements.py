@@ -7,6 +7,7 @@ things go wrong" in `governor/README.md`, the shared interfaces, and the house r
 
 from dataclasses import dataclass
 
+from tests.case_requirements import CASES
 from tests.counting_requirements import COUNTING
 from tests.domain_requirements import DOMAINS
 from tests.enforcement_requirements import ENFORCEMENT
@@ -106,7 +107,7 @@ _STATED: dict[str, dict[str, str]] = {
     _LADDER: LADDER,
     _WIRES: WIRES,
     _STRATEGIES: STRATEGIES,
-    _MEMORY: MEMORY,
+    _MEMORY: MEMORY | CASES,
     _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {

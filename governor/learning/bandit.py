@@ -71,6 +71,14 @@ class ArmSums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Believed:
+    """What is believed of an arm's slopes: their mean, and how they vary together."""
+
+    mean: Vector
+    covariance: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What arms are expected to earn in a context, in the order that was asked for."""
 
@@ -159,6 +167,15 @@ class Bandit:
             squares[known] = (self._inverse[at] @ context) @ context
         spread = self.terms.scatter * np.sqrt(np.maximum(squares, 0.0))
         return Expected(mean=mean, spread=spread)
+
+    def believed(self, arm: str) -> Believed:
+        """Return what is believed of an arm, for contexts that are judged together."""
+        at = self._names.get(arm)
+        square = self.terms.scatter**2
+        if at is None:
+            whole = np.eye(self.terms.dimensions) / self.terms.ridge
+            return Believed(mean=self._prior / self.terms.ridge, covariance=square * whole)
+        return Believed(mean=self._theta[at].copy(), covariance=square * self._inverse[at])
 
     def _place(self, arm: str) -> int:
         """Return where an arm is kept; it begins with nothing known.
