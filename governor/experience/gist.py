@@ -14,10 +14,12 @@ _VALUES_SHOWN_MAX = 12
 _SENTENCES_MAX = 2
 _MORE = "…"
 # Keys whose values name things: whoever goes on with a task needs these first.
-_NAMING = re.compile(r"(?i)(^|[_\-. ])(ids?|name|number|no|key|code|ref|path|url|email|date)$|I[dD]s?$")
+_NAMING = re.compile(
+    r"(?i:(?:^|[_\-. ])(?:ids?|name|number|no|key|code|ref|path|url|email|date)$)|I[dD]s?$"
+)
 # Letters and digits in one word, as identifiers are written.
 _IDENTIFIER = re.compile(r"(?=[^\s]*[0-9])(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-]{4,}")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
 _SPACES = re.compile(r"\s+")
 _ATOM = re.compile(r"[\w@.:/#+$%&-]+(?: [\w@.:/#+$%&-]+){0,2}")
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from governor.experience.gist import gist_of, is_atom, one_line
+from governor.experience.kinds import TrustLane
 from governor.experience.known import Known, known_in
 from governor.experience.piece import Piece, PieceKind
 from governor.experience.tokens import tokens_of
@@ -70,6 +71,7 @@ class Line:
 
     order: int
     text: str
+    lane: TrustLane
     index: ExperienceId | None = None
 
 
@@ -93,15 +95,14 @@ class Workspace:
     contents: ExperienceId | None
 
     @property
-    def text(self) -> str:
-        """Return it as the model reads it."""
-        rooms = (_shown(room, self.rooms.get(room, ())) for room in Room)
-        return "\n".join([_head(self), *(room for room in rooms if room)])
+    def head(self) -> str:
+        """Return the line that says what it is."""
+        return _head(self)
 
     @property
-    def tokens(self) -> int:
-        """Return about how many tokens it takes."""
-        return tokens_of(self.text)
+    def text(self) -> str:
+        """Return all of it as a model reads it."""
+        return "\n".join([self.head, *shown_rooms(self.rooms)])
 
 
 @dataclass(slots=True)
@@ -189,7 +190,7 @@ def _lines_of(pieces: Sequence[Piece], terms: WorkspaceTerms) -> dict[Room, list
 
 
 def _line(order: int, piece: Piece, text: str) -> Line:
-    return Line(order=order, text=text, index=piece.index)
+    return Line(order=order, text=text, lane=piece.lane, index=piece.index)
 
 
 def _speaker(piece: Piece) -> str:
@@ -198,7 +199,9 @@ def _speaker(piece: Piece) -> str:
 
 def _first_of_last(pieces: Sequence[Piece], last_turns: int) -> int:
     turns = sorted({piece.turn for piece in pieces})
-    return turns[-last_turns] if 0 < last_turns <= len(turns) else (turns[0] if last_turns else 1)
+    if not last_turns or not turns:
+        return (turns[-1] if turns else 0) + 1
+    return turns[max(0, len(turns) - last_turns)]
 
 
 def _kept(piece: Piece, pieces: Sequence[Piece], order: int, terms: WorkspaceTerms) -> str:
@@ -228,16 +231,14 @@ def _questions(pieces: Sequence[Piece]) -> Iterator[Line]:
         piece = pieces[spoken[-1]]
         for match in list(_QUESTION.finditer(piece.text))[-_QUESTIONS_MAX:]:
             text = one_line(match.group(), chars_max=_SAID_CHARS_MAX)
-            yield Line(order=spoken[-1], text=text, index=piece.index)
+            yield _line(spoken[-1], piece, text)
 
 
 def _is_answered(pieces: Sequence[Piece], at: int) -> bool:
     return any(piece.kind is PieceKind.USER for piece in pieces[at + 1 :])
 
 
-def _known(
-    pieces: Sequence[Piece], seen: str, share: float, terms: WorkspaceTerms
-) -> list[Line]:
+def _known(pieces: Sequence[Piece], seen: str, share: float, terms: WorkspaceTerms) -> list[Line]:
     """Return a line for each key, with those of its values that matter most."""
     known = known_in(pieces, seen=seen, atoms_only=not terms.quotes_results)
     left, by_key = int(share * terms.max_tokens), dict[str, list[Known]]()
@@ -248,7 +249,11 @@ def _known(
         left -= cost
         by_key.setdefault(one.key, []).append(one)
     return [
-        Line(order=place, text=f"{key} {', '.join(one.text for one in values)}".strip())
+        Line(
+            order=place,
+            text=f"{key} {', '.join(one.text for one in values)}".strip(),
+            lane=TrustLane.TOOL,
+        )
         for place, (key, values) in enumerate(by_key.items())
     ]
 
@@ -265,7 +270,7 @@ def _lengthen(filling: _Filling, pieces: Sequence[Piece], terms: WorkspaceTerms)
         more = tokens_of(longer) - tokens_of(line.text)
         if more <= filling.left:
             filling.left -= more
-            kept[place] = Line(order=line.order, text=longer, index=line.index)
+            kept[place] = replace(line, text=longer)
 
 
 def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> LeftOut:
@@ -293,9 +298,11 @@ def _head(workspace: Workspace) -> str:
     )
 
 
-def _shown(room: Room, lines: Sequence[Line]) -> str:
-    if not lines:
-        return ""
-    if room is Room.KNOWN:
-        return f"{room.value}: " + "; ".join(line.text for line in lines)
-    return f"{room.value}:\n" + "\n".join(line.text for line in lines)
+def shown_rooms(rooms: Mapping[Room, Sequence[Line]]) -> Iterator[str]:
+    """Yield the rooms that hold anything, as a model reads them."""
+    for room in Room:
+        lines = rooms.get(room, ())
+        if lines:
+            apart = "; " if room is Room.KNOWN else "\n"
+            opening = " " if room is Room.KNOWN else "\n"
+            yield f"{room.value}:{opening}{apart.join(line.text for line in lines)}"

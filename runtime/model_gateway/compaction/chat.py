@@ -1,10 +1,8 @@
 """Chat completions as conversations, and back with what gave way."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import msgspec
-
+from runtime.model_gateway.compaction.contents import JSON, TEXT, Fields, bytes_of, text_of
 from runtime.model_gateway.compaction.conversation import (
     Asked,
     Conversation,
@@ -13,10 +11,6 @@ from runtime.model_gateway.compaction.conversation import (
     Result,
 )
 
-Fields = Mapping[str, Any]
-
-TEXT = "text/plain; charset=utf-8"
-JSON = "application/json"
 _PARTS = {
     "system": Part.INSTRUCTIONS,
     "developer": Part.INSTRUCTIONS,
@@ -39,24 +33,6 @@ def read_chat(messages: Sequence[Fields]) -> Conversation:
         turn += part is Part.AGENT
         read.append(_read(message, part, turn, names))
     return Conversation(messages=tuple(read))
-
-
-def text_of(content: object) -> str:
-    """Return the words of a content, which is a text or a list of parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = (part.get("text") for part in content if isinstance(part, Mapping))
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def bytes_of(value: object) -> bytes | None:
-    """Return what stands for a value whole: a text's own bytes, else JSON; None for no text."""
-    try:
-        return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-    except (UnicodeEncodeError, OverflowError):
-        return None
 
 
 def seems_failed(text: str) -> bool:

@@ -7,12 +7,14 @@ from enum import StrEnum
 from governor.experience.gist import gist_of
 from governor.experience.kinds import TrustLane
 from governor.experience.piece import Piece, PieceKind
-from governor.experience.tokens import tokens_of
+from governor.experience.tokens import tokens_about
 
 _ARGUMENTS_CHARS_MAX = 160
 _FAILURE_CHARS_MAX = 80
 # What a template puts around a message.
 _TOKENS_PER_MESSAGE = 4
+# What is not read as text takes fewer tokens than its bytes would.
+_BYTES_PER_TOKEN_BESIDE = 16
 
 
 class Part(StrEnum):
@@ -43,8 +45,9 @@ class Result:
 
     @property
     def tokens(self) -> int:
-        """Return about how many tokens it takes."""
-        return tokens_of(self.text)
+        """Return about how many tokens it takes; a picture takes some part of its bytes."""
+        beside = 0 if self.content is None else len(self.content) // _BYTES_PER_TOKEN_BESIDE
+        return max(tokens_about(self.text), beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Asked:
     @property
     def tokens(self) -> int:
         """Return about how many tokens it takes."""
-        return tokens_of(self.name) + tokens_of(self.arguments)
+        return tokens_about(self.name) + tokens_about(self.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,11 @@ class Message:
     @property
     def tokens(self) -> int:
         """Return about how many tokens it takes."""
-        return _TOKENS_PER_MESSAGE + tokens_of(self.text) + sum(
-            one.tokens for one in (*self.asked, *self.results)
+        return (
+            _TOKENS_PER_MESSAGE
+            + tokens_about(self.text)
+            + sum(asked.tokens for asked in self.asked)
+            + sum(result.tokens for result in self.results)
         )
 
 
@@ -140,6 +146,6 @@ def _said(message: Message) -> Piece:
         kind=PieceKind.TASK if message.turn == 0 else kind,
         turn=message.turn,
         text=message.text,
-        tokens=tokens_of(message.text),
+        tokens=tokens_about(message.text),
         lane=TrustLane.AGENT if is_agents else TrustLane.USER,
     )

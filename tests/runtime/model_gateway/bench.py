@@ -31,6 +31,7 @@ from memory_store.testing import MemoryLedger
 from runtime.model_gateway.attempts.care import CareTerms, ProviderCares
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
+from runtime.model_gateway.compaction.compacting import Compacting, Compactor
 from runtime.model_gateway.front import WIRES, ModelFront
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
@@ -288,6 +289,7 @@ async def open_house(
     treated: Treated = TREATED,
     answers: KeptPolicy = KEPT_NOTHING,
     strategies: Strategies | None = None,
+    compactor: Compactor | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     ledger, running, clock, requests = Ledger(), RunningCalls(), Clock(), list[httpx.Request]()
@@ -335,7 +337,8 @@ async def open_house(
                 preparer=None if strategies is None else strategies.preparer,
             )
             around = models if strategies is None else strategies.around(models, fresh=clock.fresh)
-            app = authenticated(front := ModelFront(around, session_of=session_of))
+            whole = around if compactor is None else Compacting(around, compactor)
+            app = authenticated(front := ModelFront(whole, session_of=session_of))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock
