@@ -1,7 +1,7 @@
 """The values that a session has come across, those first that it will likely need again."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from governor.experience.gist import Value, is_atom, values_in
 from governor.experience.piece import Piece, PieceKind
@@ -16,6 +16,7 @@ _FOR_MENTION = 2.0
 _FOR_RECENCY = 2.0
 _PER_PLACE = 0.25
 _PLACES_MAX = 4
+_PER_BETTER = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,16 @@ def known_in(pieces: Sequence[Piece], *, seen: str, atoms_only: bool) -> tuple[K
         and value.text not in seen
         and (is_atom(value.text) or not atoms_only)
     ]
-    return tuple(sorted(found, key=lambda known: -known.score))
+    return tuple(sorted(_in_turn(found), key=lambda known: -known.score))
+
+
+def _in_turn(found: Sequence[Known]) -> Iterator[Known]:
+    """Yield the values, each the less worth the more better ones there are under its key."""
+    better: dict[str, int] = {}
+    for known in sorted(found, key=lambda known: -known.score):
+        rank = better.get(known.key, 0)
+        better[known.key] = rank + 1
+        yield replace(known, score=known.score - _PER_BETTER * rank)
 
 
 def _values_of(piece: Piece) -> Iterator[Value]:

@@ -44,8 +44,8 @@ _SHARES: Mapping[Room, float] = {
     Room.LAST: 0.20,
     Room.OPEN: 0.05,
     Room.SAID: 0.20,
-    Room.KNOWN: 0.30,
-    Room.KEPT: 0.25,
+    Room.KEPT: 0.20,
+    Room.KNOWN: 1.0,
 }
 
 
@@ -147,7 +147,7 @@ def workspace_of(pieces: Sequence[Piece], terms: WorkspaceTerms) -> Workspace:
     filling.waiting = _lines_of(pieces, terms)
     for room, share in _SHARES.items():
         if room is Room.KNOWN:
-            filling.waiting[room] = _known(pieces, filling.seen(), share, terms)
+            filling.waiting[room] = _known(pieces, filling, terms)
         filling.fill(room, int(share * terms.max_tokens))
     for room in _SHARES:
         filling.fill(room, filling.left)
@@ -238,12 +238,12 @@ def _is_answered(pieces: Sequence[Piece], at: int) -> bool:
     return any(piece.kind is PieceKind.USER for piece in pieces[at + 1 :])
 
 
-def _known(pieces: Sequence[Piece], seen: str, share: float, terms: WorkspaceTerms) -> list[Line]:
+def _known(pieces: Sequence[Piece], filling: _Filling, terms: WorkspaceTerms) -> list[Line]:
     """Return a line for each key, with those of its values that matter most."""
-    known = known_in(pieces, seen=seen, atoms_only=not terms.quotes_results)
-    left, by_key = int(share * terms.max_tokens), dict[str, list[Known]]()
+    known = known_in(pieces, seen=filling.seen(), atoms_only=not terms.quotes_results)
+    left, by_key = filling.left - _PER_ROOM, dict[str, list[Known]]()
     for one in known:
-        cost = tokens_of(one.text) + 1 + (0 if one.key in by_key else tokens_of(one.key) + 2)
+        cost = tokens_of(one.text) + 1 + (0 if one.key in by_key else tokens_of(one.key) + _PER_ROOM)
         if cost > left:
             continue
         left -= cost
