@@ -243,7 +243,9 @@ def _known(pieces: Sequence[Piece], filling: _Filling, terms: WorkspaceTerms) ->
     known = known_in(pieces, seen=filling.seen(), atoms_only=not terms.quotes_results)
     left, by_key = filling.left - _PER_ROOM, dict[str, list[Known]]()
     for one in known:
-        cost = tokens_of(one.text) + 1 + (0 if one.key in by_key else tokens_of(one.key) + _PER_ROOM)
+        cost = tokens_of(one.text) + 1
+        if one.key not in by_key:
+            cost += tokens_of(one.key) + _PER_ROOM
         if cost > left:
             continue
         left -= cost

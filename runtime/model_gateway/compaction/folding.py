@@ -102,36 +102,48 @@ def shortened(
     read = conversation.messages
     may_fold = bool(folding.folded) and all(one.index in kept for one in folding.folded)
     gone = frozenset(plan.folded) if may_fold else frozenset[int]()
-    told: list[dict[str, Any]] = []
-    results, saved, lost = 0, 0, 0
-    for place, message in enumerate(messages):
-        if place in gone:
-            saved += read[place].tokens
-            continue
-        marks: dict[int | None, object] = {}
-        for number, result in enumerate(read[place].results):
-            keepsake = folding.results.get((place, number))
-            if keepsake is None:
-                continue
-            if keepsake.index not in kept:
-                lost += 1
-                continue
-            mark = mark_of(result, keepsake.index, terms)
-            marks[result.block] = replaced(_content(message, result), mark)
-            results, saved = results + 1, saved + result.tokens - tokens_about(mark)
-        told.append(with_contents(message, marks))
-    turns = len({read[place].turn for place in gone})
+    marks = {
+        at: mark_of(read[at[0]].results[at[1]], keepsake.index, terms)
+        for at, keepsake in folding.results.items()
+        if keepsake.index in kept
+    }
+    told = [
+        _with_marks(message, read[place], place, marks)
+        for place, message in enumerate(messages)
+        if place not in gone
+    ]
+    saved = sum(read[place].tokens for place in gone) + sum(
+        read[place].results[number].tokens - tokens_about(mark)
+        for (place, number), mark in marks.items()
+    )
     if gone:
         report = report_of(
             _pieces(read, gone, owner), contents=folding.contents, terms=terms, key=owner.key
         )
         saved -= tokens_about(report)
         _put(told, report)
-    elif plan.folded:
-        lost += len(plan.folded)
     return Shortened(
-        messages=told, results=results, turns=turns, tokens_saved=saved, left_whole=lost
+        messages=told,
+        results=len(marks),
+        turns=len({read[place].turn for place in gone}),
+        tokens_saved=saved,
+        left_whole=len(folding.results) - len(marks) + len(plan.folded) - len(gone),
     )
+
+
+def _with_marks(
+    message: Mapping[str, Any],
+    read: Message,
+    place: int,
+    marks: Mapping[tuple[int, int], str],
+) -> dict[str, Any]:
+    """Return a message with the marks that stand in the place of its results."""
+    contents = {
+        result.block: replaced(_content(message, result), marks[place, number])
+        for number, result in enumerate(read.results)
+        if (place, number) in marks
+    }
+    return with_contents(message, contents)
 
 
 def _put(told: list[dict[str, Any]], report: str) -> None:

@@ -32,7 +32,7 @@ from runtime.model_gateway.attempts.care import CareTerms, ProviderCares
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.compaction.compacting import Compacting, Compactor
-from runtime.model_gateway.front import WIRES, ModelFront
+from runtime.model_gateway.front import WIRES, ModelFront, Models
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
@@ -337,12 +337,17 @@ async def open_house(
                 preparer=None if strategies is None else strategies.preparer,
             )
             around = models if strategies is None else strategies.around(models, fresh=clock.fresh)
-            whole = around if compactor is None else Compacting(around, compactor)
-            app = authenticated(front := ModelFront(whole, session_of=session_of))
+            app = authenticated(front := front_of(around, compactor))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock
                 yield house
+
+
+def front_of(models: Models, compactor: Compactor | None) -> ModelFront:
+    """Return the front of who answers, which compacts long conversations if it is told how."""
+    around = models if compactor is None else Compacting(models, compactor)
+    return ModelFront(around, session_of=session_of)
 
 
 def more_providers(others: Mapping[str, str]) -> list[ProviderSpec]:
