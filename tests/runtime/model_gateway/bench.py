@@ -336,18 +336,26 @@ async def open_house(
                 kept_answers=KeptAnswers(answers),
                 preparer=None if strategies is None else strategies.preparer,
             )
-            around = models if strategies is None else strategies.around(models, fresh=clock.fresh)
-            app = authenticated(front := front_of(around, compactor))
+            app = authenticated(front := front_of(models, strategies, compactor, clock))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock
                 yield house
 
 
-def front_of(models: Models, compactor: Compactor | None) -> ModelFront:
-    """Return the front of who answers, which compacts long conversations if it is told how."""
-    around = models if compactor is None else Compacting(models, compactor)
-    return ModelFront(around, session_of=session_of)
+def front_of(
+    gateway: ModelGateway,
+    strategies: Strategies | None,
+    compactor: Compactor | None,
+    clock: Clock,
+) -> ModelFront:
+    """Return the front of a gateway, with whoever stands between the two."""
+    models: Models = gateway
+    if strategies is not None:
+        models = strategies.around(gateway, fresh=clock.fresh)
+    if compactor is not None:
+        models = Compacting(models, compactor)
+    return ModelFront(models, session_of=session_of)
 
 
 def more_providers(others: Mapping[str, str]) -> list[ProviderSpec]:
