@@ -60,4 +60,34 @@ MEMORY: dict[str, str] = {
     "memory.sharing-explores": (
         "A share of the admissions is tried out, each with its chance in the log."
     ),
+    "memory.workspace-bounded": (
+        "The workspace of a session takes no more tokens than it may, and says what it left out."
+    ),
+    "memory.compaction-replaces-old-results": (
+        "In a long conversation old results of tools give way to a summary and an index under "
+        "which all of each is read, byte for byte."
+    ),
+    "memory.compaction-touches-no-pin": (
+        "Compaction never touches what a rule pins, the system prompt or the last turns, and "
+        "never parts a call of a tool from its result."
+    ),
+    "memory.compaction-is-stable": (
+        "What gave way is the same words in each later request, written once, and the border "
+        "moves seldom, so that providers' caches of prompts keep working."
+    ),
+    "memory.compaction-fails-open": (
+        "What cannot be kept is left whole in the conversation, and counted."
+    ),
+    "memory.compaction-is-accounted": (
+        "What is held for a call is for the conversation as it is sent; the tokens saved are "
+        "counted, recorded and told to the client."
+    ),
+    "memory.compaction-by-policy": (
+        "The configuration says by model and agent from how many tokens on, how many turns stay, "
+        "and what is pinned."
+    ),
+    "memory.compaction-folds-turns": (
+        "Where it is allowed, whole old turns give way to a report that quotes no tool, out of "
+        "which every message is put back as it was."
+    ),
 }

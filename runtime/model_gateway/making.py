@@ -108,6 +108,7 @@ class Making:
             choice.why if is_named else "",
             "" if linked is None else linked.words,
             prepared.why,
+            "" if request.compacted is None else request.compacted.words,
         )
         return Job(
             call=call,
@@ -243,6 +244,8 @@ class Making:
 def _asked_hash(request: ModelRequest, wire: Wire) -> str:
     """Return a hash of what was asked, and where: a count of tokens is no message.
 
-    The name is the client's, so that a tier that `auto` chose anew is no other payload.
+    The name is the client's, so that a tier that `auto` chose anew is no other payload; and of
+    a conversation that was made shorter it is what the client sent.
     """
-    return payload_hash(f"{wire.path} {request.model}", request.fields)
+    asked = request.fields if request.compacted is None else request.compacted.asked
+    return payload_hash(f"{wire.path} {request.model}", asked)

@@ -49,6 +49,27 @@ class Uncounted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What gave way in a request before it was sent on: `asked` is all that the client sent.
+
+    So many results of tools were replaced by their index, and so many turns by a report.
+    """
+
+    asked: Mapping[str, Any]
+    results: int
+    turns: int
+    tokens_saved: int
+
+    @property
+    def words(self) -> str:
+        """Return what the record says of it."""
+        return (
+            f"compacted: {self.results} results and {self.turns} turns kept aside, about "
+            f"{self.tokens_saved} tokens saved"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """A request that can be served: what is read of it, and all that was sent.
 
@@ -77,6 +98,8 @@ class ModelRequest:
     writes_cache: bool = False
     # Of the client's own headers those that mean something to the provider, in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
+    # What stands in it by its index alone; None where it is as it came.
+    compacted: Compacted | None = None
 
     @property
     def has_bounded_input(self) -> bool:

@@ -70,6 +70,25 @@ _meter.create_observable_counter(
     description="What model calls were charged",
 )
 
+_compacted = _meter.create_counter(
+    "flyball_model_compacted",
+    description="What gave way in conversations: results, turns, tokens, and what was left whole",
+)
+
+
+def count_compacted(*, results: int, turns: int, tokens_saved: int) -> None:
+    """Count what gave way in a request to an index, and the tokens that it saved."""
+    for which, count in (("results", results), ("turns", turns), ("tokens", tokens_saved)):
+        if count > 0:
+            _compacted.add(count, {"which": which})
+
+
+def count_left_whole(count: int) -> None:
+    """Count what stayed in a request as it could not be kept elsewhere."""
+    if count:
+        _compacted.add(count, {"which": "left_whole"})
+
+
 # Noting each chunk of each stream would cost more than relaying it.
 SAMPLED_EVERY = 16
 # By the conventions these words are for these providers; any other is told by what it speaks.

@@ -17,6 +17,7 @@ CACHED_HEADER = "Flyball-Cached"
 BUDGET_HEADER = "Flyball-Budget"
 CLAMPED_HEADER = "Flyball-Output-Tokens-Max"
 FALLBACK_HEADER = "Flyball-Fallback-After"
+COMPACTED_HEADER = "Flyball-Compacted"
 _BUDGETS_IN_HEADER_MAX = 16
 # In ASCII, as headers are; made once, for it costs more than what it writes.
 _compact = json.JSONEncoder(separators=(",", ":")).encode
@@ -45,6 +46,13 @@ def named(answer: Answer, job: Job, **more: object) -> Answer:
         member["cached"] = True
     if job.wanted is not None:
         member["clamped"] = {"output_tokens_max": _allowed(job), "wanted": job.wanted}
+    compacted = job.request.compacted
+    if compacted is not None:
+        member["compacted"] = {
+            "results": compacted.results,
+            "turns": compacted.turns,
+            "tokens_saved": compacted.tokens_saved,
+        }
     if job.legs:
         member["fallback_after"] = [
             {"call_id": leg.call_id, "tier": leg.tier, "why": leg.why} for leg in job.legs
@@ -82,6 +90,12 @@ def _headers(job: Job) -> Mapping[str, str]:
         headers[CACHED_HEADER] = "true"
     if job.wanted is not None:
         headers[CLAMPED_HEADER] = str(_allowed(job))
+    compacted = job.request.compacted
+    if compacted is not None:
+        headers[COMPACTED_HEADER] = (
+            f"results={compacted.results}, turns={compacted.turns}, "
+            f"tokens_saved={compacted.tokens_saved}"
+        )
     if job.legs:
         headers[FALLBACK_HEADER] = quote(names_of(job.legs), safe=" ;,")
     return headers

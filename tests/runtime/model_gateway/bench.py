@@ -31,7 +31,8 @@ from memory_store.testing import MemoryLedger
 from runtime.model_gateway.attempts.care import CareTerms, ProviderCares
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import WIRES, ModelFront
+from runtime.model_gateway.compaction.compacting import Compacting, Compactor
+from runtime.model_gateway.front import WIRES, ModelFront, Models
 from runtime.model_gateway.gateway import OUTPUT_TOKENS_MIN, ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers, KeptPolicy
 from runtime.model_gateway.ports import TierRouter
@@ -288,6 +289,7 @@ async def open_house(
     treated: Treated = TREATED,
     answers: KeptPolicy = KEPT_NOTHING,
     strategies: Strategies | None = None,
+    compactor: Compactor | None = None,
 ) -> AsyncIterator[House]:
     """Yield a house; with a `base_url` its provider is a real server there."""
     ledger, running, clock, requests = Ledger(), RunningCalls(), Clock(), list[httpx.Request]()
@@ -334,12 +336,26 @@ async def open_house(
                 kept_answers=KeptAnswers(answers),
                 preparer=None if strategies is None else strategies.preparer,
             )
-            around = models if strategies is None else strategies.around(models, fresh=clock.fresh)
-            app = authenticated(front := ModelFront(around, session_of=session_of))
+            app = authenticated(front := front_of(models, strategies, compactor, clock))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
                 house.clock = clock
                 yield house
+
+
+def front_of(
+    gateway: ModelGateway,
+    strategies: Strategies | None,
+    compactor: Compactor | None,
+    clock: Clock,
+) -> ModelFront:
+    """Return the front of a gateway, with whoever stands between the two."""
+    models: Models = gateway
+    if strategies is not None:
+        models = strategies.around(gateway, fresh=clock.fresh)
+    if compactor is not None:
+        models = Compacting(models, compactor)
+    return ModelFront(models, session_of=session_of)
 
 
 def more_providers(others: Mapping[str, str]) -> list[ProviderSpec]:

@@ -1,0 +1,152 @@
+"""A gateway that is given shorter conversations: what is old is kept, and an index stands there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from governor.scope import ScopeChain
+from governor.tiers import ModelTier
+from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.compaction.chat import read_chat
+from runtime.model_gateway.compaction.conversation import Conversation
+from runtime.model_gateway.compaction.folding import Owner, Shortened, folding_of, shortened
+from runtime.model_gateway.compaction.messages import read_messages
+from runtime.model_gateway.compaction.plan import plan_of
+from runtime.model_gateway.compaction.ports import ContentKeeper
+from runtime.model_gateway.compaction.terms import CompactionTerms, terms_for
+from runtime.model_gateway.model_request import Compacted, ModelRequest, WireName
+from runtime.model_gateway.ports import Wishes
+from runtime.model_gateway.replaying import NamedOutlet
+from runtime.model_gateway.telemetry import count_compacted, count_left_whole
+from runtime.model_gateway.wires.fields import encoded
+from runtime.model_gateway.wires.wire import Wire
+from tool_gateway.identity import CallContext
+
+_MESSAGES = "messages"
+# No text of fewer bytes than these has a token more.
+_BYTES_PER_TOKEN_MIN = 2
+_READERS: Mapping[tuple[WireName, str], Callable[[Sequence[Mapping[str, Any]]], Conversation]] = {
+    (WireName.OPENAI_CHAT, "/chat/completions"): read_chat,
+    (WireName.ANTHROPIC_MESSAGES, "/messages"): read_messages,
+}
+
+
+class Models(Protocol):
+    """Whoever answers the requests that are short enough."""
+
+    @property
+    def tiers(self) -> tuple[ModelTier, ...]:
+        """Return what can be asked for, at its present price."""
+        ...
+
+    async def run(
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+        outlet: NamedOutlet,
+        wishes: Wishes,
+    ) -> Answer | None:
+        """Return the answer, None where it was relayed to `outlet` as a stream."""
+        ...
+
+
+class Compactor:
+    """Makes requests shorter that are too long by the policy in force."""
+
+    def __init__(
+        self,
+        keeper: ContentKeeper,
+        *,
+        policy: Callable[[], Sequence[CompactionTerms]],
+        key: bytes,
+    ) -> None:
+        """Take who keeps what gives way; `key` makes the marks of what is quoted."""
+        self._keeper = keeper
+        self._policy = policy
+        self._key = key
+
+    async def compacted(
+        self, request: ModelRequest, wire: Wire, *, chain: ScopeChain
+    ) -> ModelRequest:
+        """Return the request as it is to be answered, which may be as it came."""
+        read = _READERS.get((request.wire, wire.path))
+        terms = terms_for(self._policy(), model=request.model, agent=chain.agent)
+        if read is None or terms is None:
+            return request
+        if request.body_bytes <= _BYTES_PER_TOKEN_MIN * terms.above_tokens:
+            return request
+        messages: Sequence[Mapping[str, Any]] = request.fields[_MESSAGES]
+        conversation = read(messages)
+        plan = plan_of(conversation, terms)
+        if plan is None:
+            return request
+        owner = Owner(tenant=chain.tenant, session=chain.session, key=self._key)
+        folding = folding_of(messages, conversation, plan, owner)
+        kept = await self._keeper.keep(folding.keepsakes, chain=chain)
+        short = shortened(
+            messages, conversation, plan, folding, kept=kept, terms=terms, owner=owner
+        )
+        count_left_whole(short.left_whole)
+        return _with(request, short, wire)
+
+
+class Compacting:
+    """A gateway before which long conversations are made shorter."""
+
+    def __init__(self, models: Models, compactor: Compactor) -> None:
+        """Take who answers, and who makes requests shorter."""
+        self._models = models
+        self._compactor = compactor
+
+    @property
+    def tiers(self) -> tuple[ModelTier, ...]:
+        """Return what can be asked for, at its present price."""
+        return self._models.tiers
+
+    async def run(
+        self,
+        request: ModelRequest,
+        wire: Wire,
+        *,
+        session_name: str,
+        chain: ScopeChain,
+        context: CallContext,
+        outlet: NamedOutlet,
+        wishes: Wishes,
+    ) -> Answer | None:
+        """Return the answer to a request, asked for with as little as will do."""
+        short = await self._compactor.compacted(request, wire, chain=chain)
+        return await self._models.run(
+            short,
+            wire,
+            session_name=session_name,
+            chain=chain,
+            context=context,
+            outlet=outlet,
+            wishes=wishes,
+        )
+
+
+def _with(request: ModelRequest, short: Shortened, wire: Wire) -> ModelRequest:
+    """Return a request with other messages, read anew: what it holds is another matter now."""
+    if not short.results and not short.turns:
+        return request
+    count_compacted(tokens_saved=short.tokens_saved, results=short.results, turns=short.turns)
+    fields = {**request.fields, _MESSAGES: short.messages}
+    anew = wire.parse(encoded(fields), headers=request.headers)
+    return replace(
+        anew,
+        # What the user asked for is what it was before a report was put to it.
+        opening=request.opening,
+        facts=replace(anew.facts, text=request.facts.text),
+        compacted=Compacted(
+            asked=request.fields,
+            results=short.results,
+            turns=short.turns,
+            tokens_saved=short.tokens_saved,
+        ),
+    )
