@@ -48,7 +48,7 @@ def fitted(lists: Sequence[Ranked], *, pull: float, towards: Floats | None = Non
     prior = np.zeros(pulls.size) if towards is None else towards
     weights, slope = prior.copy(), _slope(lists, prior, prior, pulls)
     for _ in range(_STEPS_MAX):
-        step = np.linalg.solve(slope.bend, slope.gradient)
+        step = np.asarray(np.linalg.solve(slope.bend, slope.gradient), dtype=np.float64)
         better = _downhill(lists, weights, step, slope, prior=prior, pulls=pulls)
         if better is None:
             break
