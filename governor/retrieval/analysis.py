@@ -12,7 +12,7 @@ from itertools import islice
 from governor.retrieval.stemmer import stem
 
 TEXT_CHARS_MAX = 20_000
-QUERY_TERMS_MAX = 64
+QUERY_TERMS_MAX = 512
 _WORD_CHARS_MAX = 64
 _WORD = re.compile(r"[a-z]+|\d+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\d_a-z]+")
 # Scripts that write no spaces: pairs of characters do for words there.

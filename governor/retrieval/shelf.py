@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from governor.retrieval.columns import NOWHERE, Columns, Mask
+from governor.retrieval.columns import NOWHERE, Columns, Floats, Mask
 from governor.retrieval.features import features_of
 from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
@@ -129,14 +129,19 @@ class Shelf:
         `allowed` says of each place whether its entry may be seen; the others are as good as not
         there. An entry that has nothing in common with the question is not found.
         """
-        selection = self._selection(allowed)
-        chosen, sight = selection.select(query)
-        if not chosen.size:
+        numbers, rows = self.features(query, allowed=allowed)
+        if not numbers.size:
             return []
-        scores = ranker.scores(features_of(sight))
+        scores = ranker.scores(rows)
         best = np.argsort(-scores, kind="stable")[:most]
-        numbers = self._columns.numbers[chosen[best]]
-        return list(zip(numbers.tolist(), scores[best].tolist(), strict=True))
+        return list(zip(numbers[best].tolist(), scores[best].tolist(), strict=True))
+
+    def features(
+        self, query: QueryParts, *, allowed: Mask | None = None
+    ) -> tuple[npt.NDArray[np.int64], Floats]:
+        """Return the numbers of the entries that may answer, and their features in columns."""
+        chosen, sight = self._selection(allowed).select(query)
+        return self._columns.numbers[chosen], features_of(sight)
 
     def _selection(self, allowed: Mask | None) -> Selection:
         seen = self._columns.alive[: self._total + 1]

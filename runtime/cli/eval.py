@@ -6,7 +6,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from runtime.cli import eval_flow, eval_live, eval_os, eval_router, eval_router_log, eval_tools
+from runtime.cli import (
+    eval_flow,
+    eval_live,
+    eval_memory,
+    eval_os,
+    eval_router,
+    eval_router_log,
+    eval_tools,
+)
 from runtime.cli.admin_api import add_options
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.runs_file import read_runs
@@ -14,13 +22,18 @@ from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluat
 from runtime.settings import Settings
 
 NAME = "eval"
-HELP = (
-    "Measure Flyball's decisions: turn limits, tool search, isolation, routing, on recorded runs."
-)
+HELP = "Measure Flyball's decisions: turn limits, tool search, isolation, routing, memory."
 _TURNS_HELP = (
     "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
     "sooner: the savings are lower bounds."
 )
+
+# Those that need nothing but the files they are given.
+_OF_FILES = {
+    "tools": eval_tools.run,
+    eval_flow.NAME: eval_flow.run,
+    eval_memory.NAME: eval_memory.run,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     eval_router.add_arguments(router)
     eval_router_log.add_arguments(router)
-    add_options((turns, tools, flow, machine, router))
+    memory = evaluations.add_parser(
+        eval_memory.NAME, help=eval_memory.HELP, description=eval_memory.HELP
+    )
+    eval_memory.add_arguments(memory)
+    add_options((turns, tools, flow, machine, router, memory))
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -57,10 +74,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     Raises:
         RuntimeFaultError: what is evaluated was not named, or cannot be read.
     """
-    if arguments.evaluation == "tools":
-        return eval_tools.run(arguments)
-    if arguments.evaluation == eval_flow.NAME:
-        return eval_flow.run(arguments)
+    if (alone := _OF_FILES.get(arguments.evaluation)) is not None:
+        return alone(arguments)
     if arguments.evaluation == eval_os.NAME:
         return eval_os.run(arguments, _show)
     if arguments.evaluation == eval_router.NAME:
