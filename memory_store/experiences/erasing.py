@@ -5,18 +5,19 @@ stay until it is erased as well, so whoever looks for links that lead nowhere fi
 has left over.
 """
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from governor.experience.chain import LogEvent
 from governor.experience.experience import Experience
-from governor.ids import TenantId
+from governor.ids import PrincipalId, TenantId
 from memory_store.engine import driver_of, is_shared
-from memory_store.experiences.heads import locked_head
+from memory_store.experiences.heads import Head, locked_head
 from memory_store.experiences.marking import Forget, Marking, Order, derived_of, found_by_number
 from memory_store.experiences.tables import (
     experience_blobs,
@@ -29,8 +30,14 @@ from memory_store.experiences.tables import (
 )
 from memory_store.experiences.values import Relation
 from memory_store.statement import Driver, Statement, Value
+from memory_store.writer import Writer
 
 ERASED_AT_ONCE = 128
+
+Scrub = Callable[[Connection], None]
+"""Overwrites what an index still has of the words that were erased."""
+
+_DERIVED = Relation.DERIVED_FROM.value
 
 _links = experience_links.c
 _GONE = tuple(
@@ -41,6 +48,11 @@ _GONE = tuple(
         (experience_vectors, experience_vectors.c.number),
         (experience_uses, experience_uses.c.number),
         (experience_links, _links.source),
+    )
+)
+_UNTIED = Statement(
+    delete(experience_links).where(
+        _links.source == bindparam("number"), _links.relation == bindparam("relation")
     )
 )
 # Those by which what was made of it is found are left.
@@ -87,11 +99,15 @@ _INLINE = Statement(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """How many are gone, the names of blobs that nobody holds, and what is to go next."""
+    """How many are gone, the names of blobs that nobody holds, and what is to go next.
+
+    `quarantined` are those that were put aside in place of going.
+    """
 
     count: int
     blobs: tuple[str, ...]
     derived: tuple[int, ...]
+    quarantined: int
 
 
 def erase_numbers(
@@ -100,39 +116,82 @@ def erase_numbers(
     numbers: Sequence[int],
     order: Order,
     forgets: Sequence[Forget],
+    only_of: PrincipalId | None,
 ) -> Erased:
-    """Erase the experiences of those numbers; those that are gone are passed over."""
+    """Erase the experiences of those numbers; those that are gone are passed over.
+
+    With `only_of` those of other writers are quarantined, unless they may instruct: these were
+    vouched for. They are then no longer tied to what they were made of.
+    """
     driver = driver_of(connection)
     head = locked_head(driver, order.tenant)
     found = found_by_number(driver, order.tenant, numbers)
-    derived = derived_of(driver, numbers)
-    blobs = _let_go(driver, order.tenant, found)
+    going = [one for one in found if only_of in (None, one.provenance.writer)]
+    staying = [one for one in found if only_of not in (None, one.provenance.writer)]
+    derived = derived_of(driver, [one.number for one in going])
+    blobs = _let_go(driver, order.tenant, going)
     marking = Marking(driver=driver, head=head, order=order)
-    gone: list[dict[str, Value]] = [{"number": one.number} for one in found]
+    _delete(connection, driver, going)
+    for one in going:
+        if one.supersedes is not None:
+            marking.restore(one)
+        _entomb(head, one, order)
+    quarantined = marking.put_aside(staying)
+    _UNTIED.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in staying])
+    head.write(driver)
+    _shrink(driver, order.tenant, going)
+    if going:
+        for forget in forgets:
+            forget(connection, order.tenant, [one.experience_id for one in going])
+    return Erased(count=len(going), blobs=blobs, derived=derived, quarantined=quarantined)
+
+
+async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
+    """Return when what was erased is overwritten in a database file and gone from its log.
+
+    While somebody reads an older state the log is kept for them; it is then emptied later. A
+    server overwrites in its own time.
+    """
+    drivers: list[Driver] = []
+
+    def work(connection: Connection) -> None:
+        for scrub in scrubs:
+            scrub(connection)
+        if not is_shared(connection):
+            drivers.append(driver_of(connection))
+
+    await writer.run(work, after_commit=lambda: _empty_log(drivers))
+
+
+def _empty_log(drivers: Sequence[Driver]) -> None:
+    """Have the log of SQLite, which holds what pages were, copied into the file and cut."""
+    for driver in drivers:
+        (waits_ms,) = driver.execute("PRAGMA busy_timeout").fetchone() or (0,)
+        with suppress(sqlite3.Error):
+            driver.execute("PRAGMA busy_timeout = 0")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        driver.execute(f"PRAGMA busy_timeout = {int(waits_ms)}")
+
+
+def _delete(connection: Connection, driver: Driver, going: Sequence[Experience]) -> None:
+    gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
     with _overwriting(connection):
         for statement in _GONE:
             statement.run_each(driver, gone)
-        kept = Relation.DERIVED_FROM.value
-        _TIES_GONE.run_each(driver, [{**one, "relation": kept} for one in gone])
-    for one in found:
-        if one.supersedes is not None:
-            marking.restore(one)
-        head.log(
-            LogEvent.ERASED,
-            experience_id=one.experience_id,
-            experience_number=one.number,
-            namespace=one.namespace,
-            standing=None,
-            at_ms=order.now_ms,
-            by=order.by,
-            why=order.why,
-        )
-    head.write(driver)
-    _shrink(driver, order.tenant, found)
-    if found:
-        for forget in forgets:
-            forget(connection, order.tenant, [one.experience_id for one in found])
-    return Erased(count=len(found), blobs=blobs, derived=derived)
+        _TIES_GONE.run_each(driver, [{**one, "relation": _DERIVED} for one in gone])
+
+
+def _entomb(head: Head, experience: Experience, order: Order) -> None:
+    head.log(
+        LogEvent.ERASED,
+        experience_id=experience.experience_id,
+        experience_number=experience.number,
+        namespace=experience.namespace,
+        standing=None,
+        at_ms=order.now_ms,
+        by=order.by,
+        why=order.why,
+    )
 
 
 @contextmanager

@@ -166,6 +166,12 @@ class Marking:
             if experience.supersedes is not None:
                 self._follow(experience, standing, takes_effect=takes_effect)
 
+    def put_aside(self, found: Sequence[Experience]) -> int:
+        """Quarantine those of `found` that are active and may not instruct; return how many."""
+        aside = [one for one in found if one.standing is Standing.ACTIVE and not one.lane.instructs]
+        self.put(aside, Standing.QUARANTINED)
+        return len(aside)
+
     def finished(self, connection: Connection, forgets: Sequence[Forget]) -> Marked:
         """Return what was changed, once it is written."""
         self.head.write(self.driver)

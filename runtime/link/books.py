@@ -59,7 +59,8 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "archive": (Archive, "put read"),
     "experiences": (
         ExperienceBook,
-        "write get content proves mark erase neighbours of_session page log_since note_use uses_of",
+        """write get content contents proves mark revoke_writer erase neighbours of_session page
+        log_since note_use uses_of""",
     ),
     "namespaces": (NamespaceBook, "find get make list usage"),
     "prices": (PriceBook, "stored"),
