@@ -90,4 +90,37 @@ MEMORY: dict[str, str] = {
         "Where it is allowed, whole old turns give way to a report that quotes no tool, out of "
         "which every message is put back as it was."
     ),
+    "memory.byte-for-byte": (
+        "What was written is read byte for byte, after its hash was checked over the whole."
+    ),
+    "memory.receipts": (
+        "Each read comes with a receipt that proves which bytes were read, and that the log knew "
+        "them; one that was changed proves nothing."
+    ),
+    "memory.chained-log": (
+        "What happened to the experiences of a tenant is logged without gaps, chained by hashes."
+    ),
+    "memory.idempotent-writes": "What a call has written already is not written again.",
+    "memory.supersede": (
+        "A correction stands beside what it corrects, which stays as it was written and says "
+        "until when it was true and when the house heard of it."
+    ),
+    "memory.room": (
+        "What does not fit the tenant's or the namespace's room is refused with what to do."
+    ),
+    "memory.revoke-writer": (
+        "What a writer wrote is revoked together with all that was made of it, and what it had "
+        "corrected stands again."
+    ),
+    "memory.erase": (
+        "What is erased leaves a tombstone in a log that is as valid as before, and no row, word, "
+        "vector, use, blob or byte, nor what was made of it."
+    ),
+    "memory.purge-and-read": (
+        "Who reads while something is erased gets all of it, or is told that it is gone."
+    ),
+    "memory.bad-input": (
+        "Text that no database holds, contents too large, drafts that contradict themselves and "
+        "clocks that disagree get a clear error or are kept safely; nothing else is lost."
+    ),
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, Table, select
 
 from governor.experience.chain import LogEvent, breaks_in, first_hash
 from governor.experience.kinds import Standing, TrustLane
@@ -47,11 +47,11 @@ SECRET = b"correct horse battery staple"
 BLOB = SECRET * 400
 
 
-async def rows_in(store: Store, *tables: object) -> list[int]:
+async def rows_in(store: Store, *tables: Table) -> list[int]:
     """Return how many rows each table has."""
 
-    def read(connection: object) -> list[int]:
-        return [len(connection.execute(select(table)).all()) for table in tables]  # type: ignore[attr-defined, call-overload]
+    def read(connection: Connection) -> list[int]:
+        return [len(connection.execute(select(table)).all()) for table in tables]
 
     return await store.reader.run(read)
 
