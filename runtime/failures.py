@@ -90,6 +90,7 @@ _UNAVAILABLE = Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, "Store unava
 _OVERLOADED = Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, "Overloaded")
 _NOT_FOUND = Failure(HTTPStatus.NOT_FOUND, INVALID_PARAMS, "Not found")
 _INVALID = Failure(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID_PARAMS, "Invalid request")
+_DAMAGED = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "Experience damaged")
 _UPSTREAM = Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Upstream failed")
 
 # The nearest class of an error's ancestry decides. A root of a package stands for what its
@@ -140,6 +141,10 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.HoldEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     gateway.LedgerUnavailableError: _UNAVAILABLE,
     gateway.LedgerOverloadedError: _OVERLOADED,
+    gateway.ExperienceMissError: _NOT_FOUND,
+    gateway.ExperienceDamagedError: _DAMAGED,
+    gateway.MemoryRefusedError: _INVALID,
+    gateway.MemoryUnavailableError: _UNAVAILABLE,
     gateway.ArchiveMissError: _NOT_FOUND,
     gateway.ArchiveDamagedError: Failure(
         HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "Archive damaged"

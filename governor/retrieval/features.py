@@ -108,7 +108,7 @@ def _by_meaning(sight: Sight) -> dict[str, Floats]:
         "near_after": after,
         "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) / 5,
         "near_session": best,
-        "near_even": (near - near.mean()) / np.float32(4 * near.std() + 1e-6),
+        "near_even": (near - near.mean()) / np.float32(4 * near.std() + 1e-6) if near.size else near,
     }
 
 
