@@ -116,6 +116,16 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.SessionEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Session ended"),
     # Another agent's session is answered like one that does not exist.
     store.SessionOwnerError: _NOT_FOUND._replace(detail="There is no such session."),
+    store.ExperienceNotFoundError: _NOT_FOUND,
+    store.NamespaceNotFoundError: _NOT_FOUND,
+    store.ExperienceCorruptError: _DAMAGED,
+    store.ExperienceTooLargeError: Failure(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
+    ),
+    store.ExperienceQuotaError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Above quota"),
+    store.ExperienceSupersededError: _INVALID,
+    store.ExperienceRevokedError: _INVALID,
+    store.InvalidExperienceError: _INVALID,
     store.ArchiveTooLargeError: Failure(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
     ),

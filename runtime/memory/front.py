@@ -296,9 +296,8 @@ def _content_headers(result: ToolResult, shown: Mapping[str, object]) -> dict[st
     meta = result.meta[EXPERIENCE_META]
     assert isinstance(meta, Mapping), "it was read"
     proof = json.dumps(meta["receipt"])
-    media_type = str(meta["media_type"])
     return {
-        "Content-Type": media_type if media_type.isascii() else "application/octet-stream",
+        "Content-Type": str(meta["media_type"]),
         "Content-Disposition": "attachment",
         "X-Content-Type-Options": "nosniff",
         "Flyball-Lane": str(meta["lane"]),

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from tool_gateway.memory.ports import AroundAsked, SearchAsked, WriteAsked
 
 EXPERIENCE_PREFIX = "exp_"
 _Arguments = Mapping[str, object]
+# It is shown where nothing quotes it, and stands in a header.
+_NAME_PART = r"[A-Za-z0-9!#$&^_.+-]{1,60}"
+_MEDIA_TYPE = re.compile(rf"{_NAME_PART}/{_NAME_PART}(;[ -~]{{0,100}})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +206,9 @@ def _checked_media_type(asked: _Arguments) -> str:
     is_text = asked.get("encoding") != "base64"
     usual = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     given = str(asked.get("media_type", usual))
-    _check_line(given)
+    if _MEDIA_TYPE.fullmatch(given) is None:
+        message = f"media_type: {given!r:.100} is none; name one such as text/markdown"
+        raise MemoryRefusedError(message)
     return given
 
 
