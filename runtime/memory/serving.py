@@ -3,14 +3,16 @@
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.routing import Route
 
 from governor.retrieval.vectors import StaticVectors
 from runtime.configuration.memory import MemoryTerms, memory_terms_of
 from runtime.ground import Ground
+from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
+from runtime.memory.findings import Showing
 from runtime.memory.front import MemoryFront
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.recorder import Recorder
@@ -19,6 +21,7 @@ from tool_gateway.gateway import Gateway
 from tool_gateway.memory.charging import MemoryCharging
 from tool_gateway.memory.resources import MemoryResources
 from tool_gateway.memory.tools import MemoryTools
+from tool_gateway.ports import Clock
 
 _KEY_BYTES = 32
 
@@ -74,10 +77,24 @@ def memory_of(
     )
     # What frames are marked with need not outlive the process: nobody reads a mark again.
     key = secrets.token_bytes(_KEY_BYTES)
-    desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advisers)
+    asked = Advisers() if advisers is None else advisers
+    if asked.working is None:
+        asked = replace(asked, working=_working(shelves, clock, key))
+    desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=asked)
     return Memory(
         tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
         charging=charging,
         desk=desk,
         recorder=Recorder(desk.writes, terms=terms, traits_of=ground.flow.traits_of),
+    )
+
+
+def _working(shelves: Shelves, clock: Clock, key: bytes) -> SessionContext:
+    return SessionContext(
+        shelves.book,
+        shelves.namespaces,
+        shelves.searching,
+        Showing(shelves.book, shelves.namespaces, marks=shelves.marks),
+        clock=clock,
+        key=key,
     )
