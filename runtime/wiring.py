@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
+from governor.flow.labels import Traits
 from governor.ids import UpstreamName
 from governor.policy import Policy
 from memory_store.audit import Actor
@@ -51,6 +52,7 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
+from runtime.memory.compaction import compactor_of
 from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
@@ -172,7 +174,12 @@ async def open_sidecar(
             gateway, relaying, body_bytes_max=config.listen.body_bytes_max, place=seat.place
         )
         await stack.enter_async_context(front.running())
-        models = await model_front(stack, ground, session_of=gateway.session_of_chat)
+        models = await model_front(
+            stack,
+            ground,
+            session_of=gateway.session_of_chat,
+            compactor=compactor_of(ground, traits_of=partial(_traits_of, ground, offered.stock)),
+        )
         freezer = SessionFreezer(running=ground.running, commands=local)
         await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())
@@ -345,6 +352,12 @@ async def _gateway(
         kept_out=pins.kept_out,
         memory_is_asked_for=ground.memory.may_ask_the_agent,
     )
+
+
+def _traits_of(ground: Ground, stock: Stock, tool: str) -> Traits | None:
+    """Return what a tool shows and does that is exposed under a name."""
+    catalog = stock.catalog
+    return ground.flow.traits_of(catalog.find(tool)) if tool in catalog else None
 
 
 def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:

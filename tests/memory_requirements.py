@@ -153,4 +153,8 @@ MEMORY: dict[str, str] = {
     "memory.marks-what-it-shows": (
         "A session that is shown what anybody may have written writes as untrusted from then on."
     ),
+    "eval.context": (
+        "Recorded runs are lived again over a real store: how much smaller a workspace is, whether "
+        "all comes back byte for byte, and whether what later calls need is in reach."
+    ),
 }

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from governor.experience.charges import MemoryPrices
 from governor.experience.kinds import ExperienceKind
 from governor.ids import PrincipalId
+from runtime.configuration.compaction import CompactionTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 
 _MIB = 1024 * 1024
@@ -68,6 +69,7 @@ class MemoryTable(Table):
     namespace_bytes_max: Positive | None = None
     kept_days: KeptDaysTable = KeptDaysTable()
     namespace: Annotated[tuple[NamespaceTable, ...], Field(max_length=1_000)] = ()
+    compaction: Annotated[tuple[CompactionTable, ...], Field(max_length=100)] = ()
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
