@@ -20,6 +20,14 @@ MEMORY: dict[str, str] = {
         "An agent withdraws what it wrote itself and nobody else's, and less once its session "
         "has seen what others wrote."
     ),
+    "memory.tenants-apart": (
+        "Whatever is asked of the memory, by whatever way, no word of another tenant is answered, "
+        "what is another's is answered like what is not there, and nothing of it changes."
+    ),
+    "memory.revoke-by-writer": (
+        "With a writer that is revoked goes all that was made of what it wrote, by whatever "
+        "steps, and nothing else."
+    ),
     "memory.signed-writers": (
         "A signature vouches for writer and lane of each experience; where it does not hold the "
         "lane is that of strangers."
