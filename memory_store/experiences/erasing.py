@@ -190,8 +190,9 @@ async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
     drivers: list[Driver] = []
 
     def work(connection: Connection) -> None:
-        for scrub in scrubs:
-            scrub(connection)
+        with _overwriting(connection):
+            for scrub in scrubs:
+                scrub(connection)
         if not is_shared(connection):
             drivers.append(driver_of(connection))
 
