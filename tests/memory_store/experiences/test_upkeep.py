@@ -1,8 +1,10 @@
 """Experiences on each database: kept for so long, looked through, carried to another store."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+import anyio
 import pytest
 from sqlalchemy import func, select, text
 
@@ -142,6 +144,26 @@ async def test_books_that_add_up_have_no_problems(kept: Store, space: NamespaceI
     assert (await kept.upkeep.check.look(GLOBEX)).problems == ()
 
 
+async def three(store: Store) -> None:
+    """Write a small one, a large one and one that waits in quarantine."""
+    space = await space_of(store)
+    await wrote(store, draft("a", space), draft("big", space, content=BLOB))
+    await wrote(store, draft("q", space, standing=Standing.QUARANTINED))
+
+
+@pytest.fixture(scope="module")
+def file_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a state directory with three experiences, to be copied."""
+    state_dir = tmp_path_factory.mktemp("three") / "state"
+
+    async def fill() -> None:
+        async with open_store(state_dir, durability=Durability.PROCESS) as store:
+            await three(store)
+
+    anyio.run(fill)
+    return state_dir
+
+
 @pytest.mark.requirement("memory.fsck")
 @pytest.mark.parametrize(
     ("changed", "told"),
@@ -172,17 +194,27 @@ async def test_books_that_add_up_have_no_problems(kept: Store, space: NamespaceI
     ],
 )  # fmt: skip
 async def test_what_was_changed_behind_the_books_back_is_found(
-    kept: Store, space: NamespaceId, changed: str, told: list[tuple[str, str | None]] | None
+    file_of_three: Path, tmp_path: Path, changed: str, told: list[tuple[str, str | None]] | None
 ) -> None:
-    await wrote(kept, draft("a", space), draft("big", space, content=BLOB))
-    await wrote(kept, draft("q", space, standing=Standing.QUARANTINED))
-    await change(kept, changed)
+    shutil.copytree(file_of_three, tmp_path / "state")
+    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+        await change(store, changed)
 
-    found = await problems(kept)
+        found = await problems(store)
 
     assert found
     if told is not None:
         assert [problem for problem in found if "counted" not in problem[0]] == told
+
+
+@pytest.mark.requirement("memory.fsck")
+async def test_what_was_changed_in_a_shared_database_is_found(kept: Store) -> None:
+    await three(kept)
+
+    await change(kept, "UPDATE experiences SET standing = 'active', summary = 'x'")
+
+    told = {what for what, _ in await problems(kept)}
+    assert told == {"it is not what was logged", "it is active, which nobody logged"}
 
 
 @pytest.mark.requirement("memory.corruption")
