@@ -44,14 +44,13 @@ class CaseRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
-    """What is said of a reader: of its whole session, or of one choice of cases alone."""
+    """What is said of a reader: of its whole session, or of some cases that it read alone."""
 
-    tenant: TenantId
     session: SessionId
     score: float
     weight: float
     is_trusted: bool
-    choice: CallId | None = None
+    cases: tuple[ExperienceId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +103,9 @@ class CaseBook:
         A trusted word stands against one that is not, else the last one does.
         """
         table = case_reads.c
-        about = [table.tenant == outcome.tenant, table.session == outcome.session]
-        if outcome.choice is not None:
-            about.append(table.choice == outcome.choice)
+        about = [table.session == outcome.session]
+        if outcome.cases:
+            about.append(table.case_id.in_(outcome.cases[:CASES_ASKED_MAX]))
         if not outcome.is_trusted:
             about.append(table.is_trusted.is_(False))
         latest = (

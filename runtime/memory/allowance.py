@@ -31,7 +31,7 @@ _DAY_MS = 86_400_000
 _HOLD_MS = 600_000
 _ACTOR = Actor(name="house")
 _TOOL = "memory_sleep"
-_READ = Unit.CONTEXT_TOKENS
+_READ = Unit.MEMORY_READ_TOKENS
 
 
 class Books(Protocol):
@@ -121,9 +121,12 @@ class Allowance:
 
     def chain(self, tenant: TenantId) -> ScopeChain:
         """Return who is charged for what the house does for a tenant."""
-        return ScopeChain(
-            tenant=tenant, agent=HOUSE, session=session_id_for(HOUSE, f"{SESSION}/{tenant}")
-        )
+        session = session_id_for(HOUSE, self.session_name(tenant))
+        return ScopeChain(tenant=tenant, agent=HOUSE, session=session)
+
+    def session_name(self, tenant: TenantId) -> str:
+        """Return what the house calls its session for a tenant."""
+        return f"{SESSION}/{tenant}"
 
     async def _budget(self, tenant: TenantId) -> None:
         if tenant in self._budgeted:
@@ -147,7 +150,7 @@ class Allowance:
             call_id=CallId(self._clock.fresh("call")),
             target=CallTarget(kind=CallKind.TOOL, name=_TOOL),
             chain=self.chain(tenant),
-            session_name=f"{SESSION}/{tenant}",
+            session_name=self.session_name(tenant),
             estimate=Amounts({Unit.TOOL_CALLS: 1, _READ: read_tokens}),
             turn=None,
             now_ms=now_ms,

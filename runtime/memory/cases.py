@@ -33,7 +33,7 @@ from governor.experience.guidance import (
 )
 from governor.experience.kinds import ExperienceKind
 from governor.experience.search import Found, Hit, Search
-from governor.ids import CallId, ExperienceId, PrincipalId, SessionId, TaskClass, TenantId
+from governor.ids import ExperienceId, PrincipalId, SessionId, TaskClass, TenantId
 from governor.learning.verdict import TRUSTED, Reporter, Source, weight_of
 from governor.retrieval.analysis import query_terms
 from memory_store.errors import StoreError, VersionConflictError
@@ -144,31 +144,41 @@ class CaseDesk:
         return guided_by(record, terms=self._guidance)
 
     async def session_ended(
-        self, session: SessionId, tenant: TenantId, *, is_success: bool, reporter: Reporter
+        self, session: SessionId, *, is_success: bool, reporter: Reporter
     ) -> None:
         """Take how a session went for all cases that it read; what fails is counted."""
-        outcome = CaseOutcome(
-            tenant=tenant,
-            session=session,
-            score=float(is_success),
-            weight=weight_of(Source.TASK, reporter),
-            is_trusted=reporter in TRUSTED,
+        await self._reported(
+            CaseOutcome(
+                session=session,
+                score=float(is_success),
+                weight=weight_of(Source.TASK, reporter),
+                is_trusted=reporter in TRUSTED,
+            )
         )
-        await self._reported(outcome)
 
-    async def rated(
-        self, session: SessionId, tenant: TenantId, *, choice: CallId, score: float
+    async def credited(
+        self,
+        call: ToolCall,
+        indices: tuple[ExperienceId, ...],
+        *,
+        used: float,
+        helpful: float | None,
     ) -> None:
-        """Take what an agent says of the cases of one choice; what fails is counted."""
-        outcome = CaseOutcome(
-            tenant=tenant,
-            session=session,
-            choice=choice,
-            score=score,
-            weight=weight_of(Source.TASK, Reporter.AGENT),
-            is_trusted=False,
+        """Take what an agent says of cases that it read; what fails is counted.
+
+        One that it did not use has no part in how it went.
+        """
+        if helpful is None or used <= 0:
+            return
+        await self._reported(
+            CaseOutcome(
+                session=call.chain.session,
+                cases=indices,
+                score=helpful,
+                weight=used * weight_of(Source.TASK, Reporter.AGENT),
+                is_trusted=False,
+            )
         )
-        await self._reported(outcome)
 
     async def learn(self) -> int:
         """Learn of what was said of readers since; return of how many.

@@ -122,8 +122,8 @@ class Reflected:
     has_asked: bool
 
 
-Kept = Callable[[SessionId, TenantId], Awaitable[tuple[Experience, ...]]]
-SawUntrusted = Callable[[SessionId], Awaitable[bool]]
+Kept = Callable[[EndedSession], Awaitable[tuple[Experience, ...]]]
+SawUntrusted = Callable[[EndedSession], Awaitable[bool]]
 # Asks a model of the configured tier: what it is told, what it is shown; None without an answer.
 AskModel = Callable[[str, str], Awaitable[str | None]]
 
@@ -237,7 +237,7 @@ class PlaybookDesk:
         page = await self._calls.page(tenant=ended.tenant, session=ended.session, limit=_CALLS_MAX)
         results = {
             one.provenance.call_id: one
-            for one in await self._kept(ended.session, ended.tenant)
+            for one in await self._kept(ended)
             if one.standing is Standing.ACTIVE
         }
         views = [view for view in reversed(page.items) if view.record.kind is CallKind.TOOL]
@@ -248,7 +248,7 @@ class PlaybookDesk:
             recoveries=recoveries_in([_step(view, results) for view in views]),
             sources=tuple(one.experience_id for one in used),
             lanes=(TrustLane.TOOL, *(one.lane for one in used)),
-            is_misled=await self._saw_untrusted(ended.session),
+            is_misled=await self._saw_untrusted(ended),
         )
 
     async def _of(self, place: Place) -> KeptPlaybook:

@@ -167,14 +167,12 @@ def is_recurring_kind(search: Search) -> bool:
     """Tell whether the same answer can serve the same question again.
 
     Not of one session or one time, which are never asked for again, nor of cases, which are
-    chosen by worth; and of one namespace, so that an answer is read by nobody who may not read
-    what it is made of.
+    chosen by worth.
     """
     filters = search.filters
     times = (filters.at_ms, filters.learned_from_ms, filters.learned_before_ms)
     return (
-        len(search.namespaces) == 1
-        and filters.session is None
+        filters.session is None
         and all(one is None for one in times)
         and ExperienceKind.CASE not in filters.kinds
         and (not filters.kinds or ExperienceKind.FACT in filters.kinds)

@@ -33,10 +33,11 @@ from governor.ids import ExperienceId, NamespaceId, TaskClass, TenantId
 from governor.retrieval.analysis import index_terms, query_terms
 from memory_store.errors import StoreError
 from memory_store.lessons.ended import EndedSession
-from memory_store.lessons.questions import Prepared, Recurring
+from memory_store.lessons.questions import Prepared, Question, Recurring
 from memory_store.store import Store
 from runtime.configuration.memory_learning import SleepTerms
 from runtime.memory.allowance import HOUSE, Allowance, Spent
+from runtime.memory.house_model import HouseModel
 from runtime.memory.playbooks import AskModel, Place, PlaybookDesk
 from runtime.memory.prepared import Searching
 from tool_gateway import telemetry
@@ -92,7 +93,7 @@ class Sleeper:
         is_idle: Callable[[], bool],
         clock: Clock,
         terms: Callable[[], SleepTerms],
-        ask: AskModel | None = None,
+        model: HouseModel | None = None,
     ) -> None:
         """Take the parts; `keep` writes a draft of the house's own, `is_idle` is asked often."""
         self._store = store
@@ -104,7 +105,7 @@ class Sleeper:
         self._is_idle = is_idle
         self._clock = clock
         self._terms = terms
-        self._ask = ask
+        self._model = model
         self._done = _Done()
 
     async def work_for_ever(self) -> None:
@@ -155,8 +156,15 @@ class Sleeper:
         return night
 
     async def _reflect_on(self, place: Place, sessions: Sequence[EndedSession]) -> Spent:
-        found = await self._playbooks.reflect(place, sessions, ask=self._ask)
-        return Spent(read_tokens=0, made=found.added)
+        ask: AskModel | None = None
+        if self._model is not None:
+            ask = partial(
+                self._model.ask,
+                chain=self._allowance.chain(place.tenant),
+                session_name=self._allowance.session_name(place.tenant),
+            )
+        found = await self._playbooks.reflect(place, sessions, ask=ask)
+        return Spent(made=found.added)
 
     async def _answer(self, night: Night) -> Night:
         terms = self._terms()
@@ -200,9 +208,12 @@ class Sleeper:
         # An answer that is as long as what it stands for would save nothing.
         if tokens_of(made.text) >= about.tokens:
             return Spent(read_tokens=read)
+        home = await self._home(about, [source.experience for source in sources])
+        if home is None:
+            return Spent(read_tokens=read)
         draft = self._draft(
             about.tenant,
-            about.namespaces[0],
+            home,
             made,
             kind=ExperienceKind.FACT,
             expires_at_ms=now_ms + terms.answer_kept_ms,
@@ -223,6 +234,21 @@ class Sleeper:
             ),
         )
         return Spent(read_tokens=read, made=1)
+
+    async def _home(self, about: Question, sources: Sequence[Experience]) -> NamespaceId | None:
+        """Return where an answer is kept, so that nobody reads it who may not read its sources.
+
+        That is the only namespace that they are all of, else the asker's own; None where it
+        asked for none of its own.
+        """
+        spaces = {one.namespace for one in sources}
+        if len(spaces) == 1:
+            return spaces.pop()
+        for name in about.namespaces:
+            space = await self._store.namespaces.get(name, tenant=about.tenant)
+            if space.owner is not None:
+                return name
+        return None
 
     async def _teach(self, night: Night) -> Night:
         page = await self._store.tenants.page(limit=_TENANTS_MAX)

@@ -63,9 +63,7 @@ def read(
 
 
 def outcome(score: float, **more: object) -> CaseOutcome:
-    said = CaseOutcome(
-        tenant=ACME, session=SessionId("ses_1"), score=score, weight=0.5, is_trusted=False
-    )
+    said = CaseOutcome(session=SessionId("ses_1"), score=score, weight=0.5, is_trusted=False)
     return replace(said, **more)  # type: ignore[arg-type]
 
 
@@ -84,15 +82,15 @@ async def test_reads_are_kept_once_with_all_that_their_lesson_needs(kept: Store)
     assert await kept.cases.readers_of((ONE, TWO), tenant=GLOBEX) == {}
 
 
-async def test_a_trusted_word_stands_and_one_choice_can_be_rated_alone(kept: Store) -> None:
-    await kept.cases.record((read("c1"), read("c2")))
-    await kept.cases.report(outcome(1.0, is_trusted=True, choice=CallId("c1"), weight=1.0))
+async def test_a_trusted_word_stands_and_one_case_can_be_rated_alone(kept: Store) -> None:
+    await kept.cases.record((read("c1"), read("c1", TWO)))
+    await kept.cases.report(outcome(1.0, is_trusted=True, cases=(ONE,), weight=1.0))
     await kept.cases.report(outcome(0.0))
-    await kept.cases.report(outcome(0.25, tenant=GLOBEX))
+    await kept.cases.report(outcome(0.25, session=SessionId("ses_2")))
 
-    found = await kept.cases.readers_of((ONE,), tenant=ACME)
+    found = await kept.cases.readers_of((ONE, TWO), tenant=ACME)
 
-    assert {one.about.choice: one.score for one in found[ONE]} == {"c1": 1.0, "c2": 0.0}
+    assert {case: one.score for case, (one,) in found.items()} == {ONE: 1.0, TWO: 0.0}
 
 
 async def test_what_was_learned_is_pending_no_more_until_something_else_is_said(

@@ -10,7 +10,7 @@ from governor.call import CallStatus
 from governor.experience.guidance import Guidance
 from governor.experience.kinds import ExperienceKind
 from governor.experience.search import Found
-from governor.ids import CallId, NamespaceId, SessionId
+from governor.ids import NamespaceId, SessionId
 from governor.learning.verdict import Reporter
 from memory_store.errors import StoreUnavailableError
 from memory_store.store import Store
@@ -85,7 +85,6 @@ async def test_a_case_that_misleads_its_readers_gives_way_after_their_outcomes(
         found = await cases.choose(call(f"call_{n}", session=f"ses_{n}"), question)
         await cases.session_ended(
             SessionId(f"ses_{n}"),
-            TENANT,
             is_success=names(found) == [far],
             reporter=Reporter.ADMINISTRATOR,
         )
@@ -107,13 +106,14 @@ async def test_what_was_read_is_logged_with_its_chance_and_learned_once(
 
     found = await cases.choose(call(), searching(space, "refund for a late order"))
     before = await cases.learn()
-    await cases.rated(SessionId("ses_1"), TENANT, choice=CallId("call_1"), score=0.75)
+    indices = tuple(hit.experience.experience_id for hit in found.hits)
+    await cases.credited(call("call_2"), indices, used=1.0, helpful=0.75)
+    await cases.credited(call("call_2", session="ses_9"), indices, used=1.0, helpful=0.0)
+    await cases.credited(call("call_2"), indices, used=0.0, helpful=0.0)
     learned = await cases.learn()
     again = await cases.learn()
 
-    reads = await store.cases.readers_of(
-        tuple(hit.experience.experience_id for hit in found.hits), tenant=TENANT
-    )
+    reads = await store.cases.readers_of(indices, tenant=TENANT)
     assert (before, learned, again) == (0, 2, 0)
     assert all(0 < one.about.propensity <= 1 for (one,) in reads.values())
     assert {one.about.task_class for (one,) in reads.values()} == {CLASS}
@@ -129,14 +129,12 @@ async def test_an_outcome_that_is_taken_back_is_unlearned(
     await cases.choose(call(), searching(space, "refund for a late order"))
     for is_success in (True, False, True, False):
         await cases.session_ended(
-            SessionId("ses_1"), TENANT, is_success=is_success, reporter=Reporter.AGENT
+            SessionId("ses_1"), is_success=is_success, reporter=Reporter.AGENT
         )
         await other.learn()
     model = await store.cases.model(TENANT)
 
-    await cases.session_ended(
-        SessionId("ses_1"), TENANT, is_success=False, reporter=Reporter.ADMINISTRATOR
-    )
+    await cases.session_ended(SessionId("ses_1"), is_success=False, reporter=Reporter.ADMINISTRATOR)
     await cases.learn()
 
     after = await store.cases.model(TENANT)

@@ -11,8 +11,9 @@ from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, TrustLane
 from governor.experience.playbook import EMPTY, Delta, adding, merged
 from governor.experience.rendering import Role
-from governor.ids import ExperienceId, SessionId, TenantId
+from governor.ids import ExperienceId, SessionId
 from memory_store.errors import NotFoundError
+from memory_store.lessons.ended import EndedSession
 from memory_store.store import Store
 from runtime.memory.delta_words import curated
 from runtime.memory.playbooks import Place, PlaybookDesk
@@ -41,12 +42,14 @@ async def world(tmp_path: Path) -> AsyncIterator[tuple[Store, Place]]:
 
 
 def desk(store: Store, *, misled: frozenset[str] = frozenset()) -> PlaybookDesk:
-    async def kept(session: SessionId, tenant: TenantId) -> tuple[Experience, ...]:
-        space = (await store.namespaces.list(tenant=tenant))[0].namespace
-        return await store.experiences.of_session(session, tenant=tenant, namespaces=(space,))
+    async def kept(ended: EndedSession) -> tuple[Experience, ...]:
+        space = (await store.namespaces.list(tenant=ended.tenant))[0].namespace
+        return await store.experiences.of_session(
+            ended.session, tenant=ended.tenant, namespaces=(space,)
+        )
 
-    async def saw_untrusted(session: SessionId) -> bool:
-        return session in misled
+    async def saw_untrusted(ended: EndedSession) -> bool:
+        return ended.session in misled
 
     return PlaybookDesk(
         store.playbooks,

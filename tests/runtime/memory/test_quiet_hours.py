@@ -11,7 +11,7 @@ from governor.call import CallStatus
 from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.search import Filters, Found
-from governor.ids import BudgetId, ExperienceId, NamespaceId, SessionId, TenantId
+from governor.ids import BudgetId, ExperienceId, NamespaceId
 from memory_store.experiences.values import Written
 from memory_store.store import Store
 from runtime.adapters import StoreLedger
@@ -68,7 +68,7 @@ class World:
             self.store.budgets,
             self.store.questions,
             clock=self.clock,
-            limits=Amounts({Unit.CONTEXT_TOKENS: self.limits}),
+            limits=Amounts({Unit.MEMORY_READ_TOKENS: self.limits}),
         )
         return Sleeper(
             self.store,
@@ -88,10 +88,10 @@ class World:
             terms=lambda: self.terms,
         )
 
-    async def nothing_kept(self, _: SessionId, __: TenantId) -> tuple[Experience, ...]:
+    async def nothing_kept(self, _: object) -> tuple[Experience, ...]:
         return ()
 
-    async def clean(self, _: SessionId) -> bool:
+    async def clean(self, _: object) -> bool:
         return False
 
     async def keep(self, draft: Draft) -> bool:
@@ -216,7 +216,7 @@ async def test_work_in_quiet_hours_is_charged_to_the_house_and_stops_at_its_budg
     assert night.answered == 3
     assert night.denied == 0
     assert {view.record.name for view in calls.items} == {"memory_sleep"}
-    charged = sum(view.charged.get(Unit.CONTEXT_TOKENS) for view in calls.items)
+    charged = sum(view.charged.of(Unit.MEMORY_READ_TOKENS) for view in calls.items)
     assert charged == figures.tokens > 0
 
 
