@@ -32,6 +32,12 @@ from memory_store.flows import FlowBook
 from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
+from memory_store.lessons.cases import CaseBook
+from memory_store.lessons.ended import EndedSessions
+from memory_store.lessons.forgetting import forget_experiences
+from memory_store.lessons.links import LinkBook
+from memory_store.lessons.playbooks import PlaybookBook
+from memory_store.lessons.questions import QuestionBook
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.manifests import ManifestBook
@@ -85,6 +91,11 @@ class Store:
     namespaces: NamespaceBook
     experience_search: ExperienceSearch
     upkeep: Upkeep
+    cases: CaseBook
+    playbooks: PlaybookBook
+    questions: QuestionBook
+    ended: EndedSessions
+    links: LinkBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -206,7 +217,11 @@ def _books_on(
         tenant_bytes_max=archive_bytes_max_per_tenant,
     )
     experiences = ExperienceBook(
-        writer=writer, reader=reader, blobs=Blobs(ground.evidence), scrubs=(words.scrub,)
+        writer=writer,
+        reader=reader,
+        blobs=Blobs(ground.evidence),
+        forgets=(forget_experiences,),
+        scrubs=(words.scrub,),
     )
     namespaces = NamespaceBook(writer=writer, reader=reader)
     upkeep = upkeep_of(experiences, namespaces)
@@ -234,6 +249,11 @@ def _books_on(
         router_shelf=RouterShelf(writer=writer, reader=reader),
         experiences=experiences,
         namespaces=namespaces,
+        cases=CaseBook(writer=writer, reader=reader),
+        playbooks=PlaybookBook(writer=writer, reader=reader),
+        questions=QuestionBook(writer=writer, reader=reader),
+        ended=EndedSessions(reader=reader),
+        links=LinkBook(writer=writer, reader=reader),
         experience_search=ExperienceSearch(reader=reader, writer=writer, finding=finding),
         upkeep=upkeep,
         writer=writer,

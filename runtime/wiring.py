@@ -180,6 +180,7 @@ async def open_sidecar(
             session_of=gateway.session_of_chat,
             compactor=compactor_of(ground, traits_of=partial(_traits_of, ground, offered.stock)),
         )
+        await stack.enter_async_context(memory.learning(models.gateway))
         freezer = SessionFreezer(running=ground.running, commands=local)
         await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())

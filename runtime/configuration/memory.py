@@ -11,6 +11,7 @@ from governor.experience.charges import MemoryPrices
 from governor.experience.kinds import ExperienceKind
 from governor.ids import PrincipalId
 from runtime.configuration.compaction import CompactionTable
+from runtime.configuration.memory_learning import CasesTable, PlaybooksTable, SleepTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 
 _MIB = 1024 * 1024
@@ -70,6 +71,9 @@ class MemoryTable(Table):
     kept_days: KeptDaysTable = KeptDaysTable()
     namespace: Annotated[tuple[NamespaceTable, ...], Field(max_length=1_000)] = ()
     compaction: Annotated[tuple[CompactionTable, ...], Field(max_length=100)] = ()
+    cases: CasesTable = CasesTable()
+    playbooks: PlaybooksTable = PlaybooksTable()
+    sleep: SleepTable = SleepTable()
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
