@@ -45,6 +45,10 @@ class Postings:
         """Return those of `terms` that some text holds or has held."""
         return tuple(term for term in terms if term in self._places)
 
+    def holders(self, term: str) -> int:
+        """Return how many texts hold a term or have held it."""
+        return len(self._places.get(term, ()))
+
     def counts(self, terms: Sequence[str], *, seen: Mask) -> Floats:
         """Return how often each of `terms` (rows) stands in each text that is `seen` (columns)."""
         found = np.zeros((len(terms), seen.size), dtype=np.float32)
