@@ -8,6 +8,7 @@ again at the end, when the log has been read to where it then ended.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 
@@ -20,7 +21,7 @@ from memory_store.errors import ArchiveCorruptError, ExperienceCorruptError
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.browsing import intact, log_since
 from memory_store.experiences.heads import Head, read_head
-from memory_store.experiences.rows import HEAD, Kept, kept_of
+from memory_store.experiences.rows import HEAD, Kept, bytes_of, kept_of
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_links,
@@ -71,8 +72,11 @@ class _State:
         if len(self.problems) <= PROBLEMS_MAX:
             self.problems.append(Problem(what=what, experience_id=experience_id))
 
-    def take(self, entries: Sequence[LogEntry], found: Mapping[int, _Found]) -> None:
+    def take(self, page: "_Page") -> None:
         """Take the next entries of the log, with the rows that are there for them."""
+        entries, found = page.entries, page.found
+        for experience_id in page.unreadable:
+            self.add("its row cannot be read", experience_id)
         for what in breaks_in(entries, after_number=self.number, after_hash=self.hash):
             self.add(what)
         self.number, self.hash = entries[-1].number, entries[-1].hash
@@ -118,7 +122,7 @@ class ExperienceCheck:
             page = await self._reader.run(partial(_page, tenant=tenant, number=state.number))
             if not page.entries:
                 break
-            state.take(page.entries, page.found)
+            state.take(page)
             for entry in page.entries:
                 if entry.event is LogEvent.WRITTEN and entry.experience_number in page.found:
                     one = page.found[entry.experience_number]
@@ -154,6 +158,7 @@ class _Page:
     head: Head | None
     entries: tuple[LogEntry, ...]
     found: Mapping[int, _Found]
+    unreadable: tuple[ExperienceId, ...]
 
 
 def _page(connection: Connection, *, tenant: TenantId, number: int) -> _Page:
@@ -173,16 +178,30 @@ def _page(connection: Connection, *, tenant: TenantId, number: int) -> _Page:
         .outerjoin(experience_terms, experience_terms.c.number == _rows.number)
         .where(_rows.number.in_(numbers), _rows.tenant == tenant)
     )
-    found = {}
-    for *head, content, blob, terms in connection.execute(query):
-        kept = kept_of(head)
-        found[kept.experience.number] = _Found(
-            kept=kept,
-            content=None if content is None else bytes(content),
-            blob=blob,
-            has_terms=terms is not None,
-        )
-    return _Page(head=read_head(driver, tenant), entries=entries, found=found)
+    found, unreadable = {}, []
+    for row in connection.execute(query):
+        try:
+            one = _found(row)
+        except ExperienceCorruptError:
+            unreadable.append(row.experience_id)
+        else:
+            found[one.kept.experience.number] = one
+    return _Page(
+        head=read_head(driver, tenant),
+        entries=entries,
+        found=found,
+        unreadable=tuple(unreadable),
+    )
+
+
+def _found(row: Sequence[Any]) -> _Found:
+    *head, content, blob, terms = row
+    return _Found(
+        kept=kept_of(head),
+        content=None if content is None else bytes_of(content),
+        blob=blob,
+        has_terms=terms is not None,
+    )
 
 
 def _look_at(one: _Found, entry: LogEntry, head: Head | None, state: _State) -> None:
@@ -211,16 +230,24 @@ def _look_at(one: _Found, entry: LogEntry, head: Head | None, state: _State) -> 
 def _finish(connection: Connection, *, state: _State) -> None:
     """Read the log to its end, and compare what is kept in all, as of one instant."""
     while (page := _page(connection, tenant=state.tenant, number=state.number)).entries:
-        state.take(page.entries, page.found)
+        state.take(page)
     if page.head is not None and (page.head.number, page.head.hash) != (state.number, state.hash):
         state.add("the log does not end where it is said to")
-    for number, experience_id in state.missing.items():
-        state.add(f"it was written as number {number} and is not there", experience_id)
+    _missing(connection, state)
     _standings(connection, state)
     _unlogged(connection, state)
     _sums(connection, state)
     _blobs(connection, state)
     _leftovers(connection, state)
+
+
+def _missing(connection: Connection, state: _State) -> None:
+    query = select(_rows.number).where(_rows.number.in_(list(state.missing)[:PROBLEMS_MAX]))
+    # Told of already, as those that cannot be read.
+    there = frozenset(connection.scalars(query))
+    for number, experience_id in state.missing.items():
+        if number not in there:
+            state.add(f"it was written as number {number} and is not there", experience_id)
 
 
 def _standings(connection: Connection, state: _State) -> None:

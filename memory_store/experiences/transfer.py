@@ -29,7 +29,7 @@ from memory_store.experiences.drafts import address_of
 from memory_store.experiences.heads import read_head
 from memory_store.experiences.lines import Carried, carried_of, line_of
 from memory_store.experiences.namespaces import NamespaceBook
-from memory_store.experiences.rows import HEAD, kept_of
+from memory_store.experiences.rows import HEAD, bytes_of, kept_of
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_namespaces,
@@ -185,7 +185,7 @@ class Transfer:
             whole = (
                 await self._blobs.read(tenant, blob or "", address=stated.address)
                 if content is None
-                else intact(bytes(content), stated.address)
+                else intact(bytes_of(content), stated.address)
             )
         except ArchiveCorruptError:
             query = select(_rows.number).where(_rows.number == stated.number)
@@ -197,7 +197,7 @@ class Transfer:
             stated,
             content=whole,
             terms=terms or "",
-            vector=None if vector is None else bytes(vector),
+            vector=None if vector is None else bytes_of(vector),
             traits=kept.traits,
             takes_effect=superseded_by == stated.experience_id,
             namespace=name,
