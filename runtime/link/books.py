@@ -16,6 +16,7 @@ from memory_store.conservation import Conservation
 from memory_store.errors import StoreError, StoreUnavailableError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.namespaces import NamespaceBook
+from memory_store.experiences.upkeep import Upkeep
 from memory_store.flows import FlowBook
 from memory_store.identities import SHARED_PROOF_MS, Identities, Identity, Proof, Role
 from memory_store.ledger import SqlLedger
@@ -228,6 +229,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         budgets=absent(BudgetBook),
         tenants=absent(TenantBook),
         retention=absent(Retention),
+        upkeep=absent(Upkeep),
         audit=absent(AuditLog),
         notices=absent(NoticeBook),
         writer=absent(Writer),
