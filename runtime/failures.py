@@ -167,6 +167,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,
+    runtime.MemoryStaysError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Stays"),
     runtime.NotBetterError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not better"),
     runtime.RouterModelError: _INVALID,
     runtime.ProviderError: Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Provider failed"),
