@@ -123,4 +123,34 @@ MEMORY: dict[str, str] = {
         "Text that no database holds, contents too large, drafts that contradict themselves and "
         "clocks that disagree get a clear error or are kept safely; nothing else is lost."
     ),
+    "memory.read-back": (
+        "What is written is found by what it is about and read byte for byte, with a receipt."
+    ),
+    "memory.others-unknown": (
+        "An experience that a caller may not read is answered like one that there is not, "
+        "whatever is asked of it."
+    ),
+    "memory.keys": "A write with an idempotency key happens once and is answered again.",
+    "memory.charged": (
+        "Bytes, writes and tokens read are held before and settled at what was used, at their "
+        "price and never above the hold; budgets of theirs deny."
+    ),
+    "memory.bounded": "No reading is longer than its bound, and each names what it leaves out.",
+    "memory.shared-by-grant": "A namespace is read and written by whom it is granted to.",
+    "memory.refused-clearly": (
+        "What cannot be kept or asked is refused with what to do, and the house goes on."
+    ),
+    "memory.grep": "The lines of an experience that match are found in linear time.",
+    "memory.forget-own": "An agent erases what it wrote, and nobody finds or reads it again.",
+    "memory.feedback-noted": "What is said of experiences is kept with who said it.",
+    "memory.resources": (
+        "Experiences are listed and read as resources of the protocol, in both of its eras."
+    ),
+    "memory.recorded": (
+        "Results too large to show become experiences of their tool, and a memory that fails "
+        "holds no result back."
+    ),
+    "memory.marks-what-it-shows": (
+        "A session that is shown what anybody may have written writes as untrusted from then on."
+    ),
 }
