@@ -153,4 +153,15 @@ MEMORY: dict[str, str] = {
     "memory.marks-what-it-shows": (
         "A session that is shown what anybody may have written writes as untrusted from then on."
     ),
+    "memory.client": (
+        "A program writes, finds, reads and forgets by the client library, waiting or with a loop."
+    ),
+    "memory.administration": (
+        "Administrators see every experience, teach, promote, withdraw, erase and give rights; "
+        "each change says who made it and why."
+    ),
+    "memory.carried": (
+        "A tenant's memory is exported and imported byte for byte; what cannot be taken is named, "
+        "and what does not add up is found."
+    ),
 }

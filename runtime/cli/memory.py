@@ -262,7 +262,7 @@ def _changed(answer: dict[str, Any], done: str) -> str:
 def _grant(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     right = None if arguments.right == "none" else arguments.right
     body = {"tenant": arguments.tenant, "principal": arguments.principal, "right": right}
-    answer = asked(client, "PUT", f"{_PATH}/namespaces/{arguments.namespace}/grants", json=body)
+    answer = asked(client, "POST", f"{_PATH}/namespaces/{arguments.namespace}/grants", json=body)
     return answer, f"{arguments.principal} has {arguments.right} in {answer['name']}.\n"
 
 

@@ -59,24 +59,22 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
     """
     params = {"tenant": arguments.tenant, "namespace": arguments.namespace}
     try:
-        with client.stream(
-            "GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX
-        ) as answer:
+        with client.stream("GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX) as answer:
             if answer.is_error:
                 answer.read()
                 raise _refused(answer)
             _write(answer.iter_bytes(), arguments.file)
     except httpx.HTTPError as error:
-        raise RuntimeFaultError(f"the export broke off, and nothing of it is kept: {error}") from error
+        raise RuntimeFaultError(
+            f"the export broke off, and nothing of it is kept: {error}"
+        ) from error
     except OSError as error:
         message = f"{arguments.file}: cannot be written: {error.strerror}"
         raise RuntimeFaultError(message) from error
     return 0
 
 
-def imported(
-    client: httpx.Client, arguments: argparse.Namespace
-) -> tuple[dict[str, Any], str]:
+def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Return what became of the lines of a file.
 
     Raises:

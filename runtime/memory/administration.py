@@ -96,9 +96,7 @@ class MemoryAdministration:
         placed = decide(_attempt(Way.OPERATOR, by, taught.kind, sources=()))
         return await self._kept(taught, placed, tenant=tenant, by=by, derived_from=())
 
-    async def show(
-        self, index: ExperienceId, *, tenant: TenantId
-    ) -> Experience:
+    async def show(self, index: ExperienceId, *, tenant: TenantId) -> Experience:
         """Return what is kept of one experience.
 
         Raises:
@@ -147,9 +145,7 @@ class MemoryAdministration:
                     now_ms=self._clock.now_ms(),
                     takes_effect=supersedes,
                 )
-                return Promoted(
-                    experience=await self.show(index, tenant=tenant), is_adopted=False
-                )
+                return Promoted(experience=await self.show(index, tenant=tenant), is_adopted=False)
             case Adopted():
                 return Promoted(experience=await self._adopted(old, by=by), is_adopted=True)
 

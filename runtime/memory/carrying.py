@@ -11,9 +11,7 @@ from memory_store.experiences.transfer import Put, Taken, Transfer
 LINE_BYTES_MAX = 96 * 1024 * 1024
 
 
-async def taken_from(
-    transfer: Transfer, body: bytes, *, tenant: TenantId, now_ms: int
-) -> Taken:
+async def taken_from(transfer: Transfer, body: bytes, *, tenant: TenantId, now_ms: int) -> Taken:
     """Return what became of the lines of `body`: each is placed anew by who vouches for it.
 
     What this house has signed gets back the lane that it had; anything else is a stranger's.

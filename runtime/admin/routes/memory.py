@@ -45,9 +45,7 @@ Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
 @ROUTES.get("/namespaces", summary="List namespaces")
-async def list_namespaces(
-    parts: Parts, of: Annotated[OfTenant, Query()]
-) -> Page[NamespaceOut]:
+async def list_namespaces(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[NamespaceOut]:
     """Return a tenant's namespaces, the agents' own among them."""
     found = await parts.memory.namespaces.list(tenant=TenantId(of.tenant))
     return whole_page(map(namespace_out, found))
@@ -77,7 +75,7 @@ async def make_namespace(parts: Parts, by: By, new: NamespaceNew) -> NamespaceOu
     return namespace_out(made)
 
 
-@ROUTES.put(
+@ROUTES.post(
     "/namespaces/{namespace}/grants",
     summary="Grant a right in a namespace",
     responses=WITH_BODY | problems(404),

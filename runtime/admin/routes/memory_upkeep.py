@@ -25,7 +25,9 @@ LINES = "application/x-ndjson"
 
 
 @ROUTES.get("/export", summary="Export experiences", response_class=StreamingResponse)
-async def export(parts: Parts, by: By, asked: Annotated[ExportFilters, Query()]) -> StreamingResponse:
+async def export(
+    parts: Parts, by: By, asked: Annotated[ExportFilters, Query()]
+) -> StreamingResponse:
     """Return every experience of a tenant with its content, one line of JSON each."""
     tenant, namespaces = TenantId(asked.tenant), tuple(map(NamespaceId, asked.namespace))
     await parts.store.audit.note(
@@ -78,7 +80,7 @@ async def check(parts: Parts, of: Annotated[OfTenant, Query()]) -> LookedOut:
 async def rebuild(parts: Parts, by: By, of: Annotated[OfTenant, Query()]) -> LookedOut:
     """Make what experiences are found by anew, out of what is kept; return what is wrong still."""
     tenant = TenantId(of.tenant)
-    await parts.store.experience_search.rebuild(tenant=tenant)
+    await parts.store.experience_search.rebuild()
     await parts.store.audit.note(
         by=by,
         now_ms=parts.clock.now_ms(),
