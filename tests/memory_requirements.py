@@ -182,4 +182,15 @@ MEMORY: dict[str, str] = {
         "Recorded runs are lived again over a real store: how much smaller a workspace is, whether "
         "all comes back byte for byte, and whether what later calls need is in reach."
     ),
+    "memory.client": (
+        "A program writes, finds, reads and forgets by the client library, waiting or with a loop."
+    ),
+    "memory.administration": (
+        "Administrators see every experience, teach, promote, withdraw, erase and give rights; "
+        "each change says who made it and why."
+    ),
+    "memory.carried": (
+        "A tenant's memory is exported and imported byte for byte; what cannot be taken is named, "
+        "and what does not add up is found."
+    ),
 }

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from governor.retrieval.vectors import StaticVectors
 from runtime.configuration.memory import MemoryTerms, memory_terms_of
 from runtime.ground import Ground
+from runtime.memory.administration import MemoryAdministration
 from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.findings import Showing
@@ -117,4 +118,16 @@ def _working(shelves: Shelves, clock: Clock, key: bytes) -> SessionContext:
         Showing(shelves.book, shelves.namespaces, marks=shelves.marks),
         clock=clock,
         key=key,
+    )
+
+
+def memory_administration_of(ground: Ground) -> MemoryAdministration:
+    """Return what administrators do with the memory; what is kept is theirs though it is off."""
+    store = ground.store
+    return MemoryAdministration(
+        store.experiences,
+        store.namespaces,
+        searching=store.experience_search,
+        clock=ground.clock,
+        vectors=vectors_if_any,
     )
