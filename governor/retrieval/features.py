@@ -108,13 +108,20 @@ def _by_meaning(sight: Sight) -> dict[str, Floats]:
         "near_after": after,
         "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) / 5,
         "near_session": best,
-        "near_even": (near - near.mean()) / np.float32(4 * near.std() + 1e-6),
+        "near_even": _even(near),
     }
 
 
 def _of_best(scores: Floats) -> Floats:
     best = float(scores.max(initial=0.0))
     return scores / np.float32(best) if best > 0 else scores
+
+
+def _even(scores: Floats) -> Floats:
+    """Return the scores measured by how far they spread around their mean, by a quarter."""
+    if not scores.size:
+        return scores
+    return (scores - scores.mean()) / np.float32(4 * scores.std() + 1e-6)
 
 
 def _best_of_session(scores: Floats, sight: Sight) -> Floats:

@@ -5,6 +5,7 @@ actor. The best are looked at closely, so that what is looked at closely costs t
 many texts there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from governor.retrieval.sight import Sight
 from governor.retrieval.speakers import Speakers
 
 CANDIDATES = 256
+TERMS_MAX = 64
 _BESIDE, _SESSION, _MEANING, _ACTOR = 0.5, 0.25, 1.0, 0.3
 
 
@@ -29,18 +31,17 @@ class Selection:
     postings: Postings
     speakers: Speakers
     seen: Mask
-    mean_length: float
     background: Background | None
 
     def select(self, query: QueryParts, *, most: int = CANDIDATES) -> tuple[Places, Sight]:
         """Return the places of at most `most` candidates and what is seen of them."""
         columns, end = self.columns, self.seen.size
-        by_actor, naming = self.speakers.named(query.terms)
-        terms = self.postings.known([term for term in query.terms if term not in naming])
-        counts = self.postings.counts(terms, seen=self.seen)
+        by_actor, naming = self.speakers.named(query.terms, columns.actors[:end][self.seen])
+        terms, counts = self._asked([term for term in query.terms if term not in naming])
         lengths = columns.lengths[:end] * self.seen
+        mean_length = self._mean(lengths)
         rarity = self._rarity(terms, counts)
-        worth = saturated(counts, lengths, mean_length=self.mean_length)
+        worth = saturated(counts, lengths, mean_length=mean_length)
         words = np.asarray(rarity @ worth, dtype=np.float32)
         sessions = columns.sessions[:end]
         session_words, session_share = self._of_sessions(counts, lengths, sessions, rarity)
@@ -56,7 +57,7 @@ class Selection:
         around = _around(columns, chosen, end)
         return chosen, Sight(
             rarity=rarity,
-            mean_length=self.mean_length,
+            mean_length=mean_length,
             counts={reach: counts[:, places] for reach, places in around.items()},
             lengths={reach: lengths[places] for reach, places in around.items()},
             traits={
@@ -73,7 +74,21 @@ class Selection:
             asked=query.traits,
         )
 
-    def _rarity(self, terms: tuple[str, ...], counts: Floats) -> Floats:
+    def _asked(self, terms: Sequence[str]) -> tuple[Sequence[str], Floats]:
+        """Return the terms that some text holds, at most the rarest few, and their counts."""
+        known = self.postings.known(terms, most=TERMS_MAX)
+        counts = self.postings.counts(known, seen=self.seen)
+        held = np.asarray(counts.any(axis=1), dtype=np.bool_)
+        return [
+            term for term, is_held in zip(known, held.tolist(), strict=True) if is_held
+        ], counts[held]
+
+    def _mean(self, lengths: Floats) -> float:
+        if self.background is not None:
+            return self.background.mean_length
+        return float(lengths.sum()) / max(int(np.count_nonzero(self.seen)), 1)
+
+    def _rarity(self, terms: Sequence[str], counts: Floats) -> Floats:
         if self.background is None:
             total = float(np.count_nonzero(self.seen))
             holders = np.count_nonzero(counts, axis=1).astype(np.float32)

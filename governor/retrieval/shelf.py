@@ -51,7 +51,6 @@ class Shelf:
         self._postings = Postings()
         self._speakers = Speakers()
         self._total = 0
-        self._length = 0
         self._places: dict[int, int] = {}
         self._sessions: dict[str, int] = {}
         # Of each session, by its number, the place of its last entry.
@@ -85,8 +84,7 @@ class Shelf:
         self._postings.add(place, terms)
         columns.numbers[place], columns.lengths[place] = entry.number, len(terms)
         columns.traits[place], columns.alive[place] = entry.traits, True
-        columns.actors[place] = self._speakers.heard(entry.actor)
-        self._length += len(terms)
+        columns.actors[place] = self._speakers.number_of(entry.actor)
         if entry.vector is not None:
             columns.vectors[place] = entry.vector
         session = self._session(entry.session)
@@ -113,8 +111,6 @@ class Shelf:
             if self._lasts[session] == place:
                 self._lasts[session] = int(columns.before[place])
             columns.unlink(place)
-            self._speakers.unheard(int(columns.actors[place]))
-            self._length -= int(columns.lengths[place])
 
     def search(
         self,
@@ -147,12 +143,10 @@ class Shelf:
         seen = self._columns.alive[: self._total + 1]
         if allowed is not None:
             seen = seen & np.append(allowed, False)
-        mean = self._length / max(len(self), 1)
         return Selection(
             columns=self._columns,
             postings=self._postings,
             speakers=self._speakers,
             seen=seen,
-            mean_length=mean if self._background is None else self._background.mean_length,
             background=self._background,
         )
