@@ -89,6 +89,7 @@ MEMORY: dict[str, str] = {
     "memory.compaction-folds-turns": (
         "Where it is allowed, whole old turns give way to a report that quotes no tool, out of "
         "which every message is put back as it was."
+    ),
     "memory.found-by-neighbours": (
         "What answers a question is found by the words of what stands before it in its session."
     ),

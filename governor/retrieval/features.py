@@ -106,7 +106,7 @@ def _by_meaning(sight: Sight) -> dict[str, Floats]:
         "near": near,
         "near_before": before,
         "near_after": after,
-        "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) / 5,
+        "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) * np.float32(0.2),
         "near_session": best,
         "near_even": _even(near),
     }
@@ -121,7 +121,8 @@ def _even(scores: Floats) -> Floats:
     """Return the scores measured by how far they spread around their mean, by a quarter."""
     if not scores.size:
         return scores
-    return (scores - scores.mean()) / np.float32(4 * scores.std() + 1e-6)
+    even = (scores - scores.mean()) / (4 * scores.std() + 1e-6)
+    return np.asarray(even, dtype=np.float32)
 
 
 def _best_of_session(scores: Floats, sight: Sight) -> Floats:
