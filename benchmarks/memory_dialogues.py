@@ -9,8 +9,10 @@ turns that answer nothing. Nothing is taken from any data set.
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from benchmarks.memory_topics import TOPICS, Topic
+from governor.retrieval.moments import MS_PER_DAY
 from runtime.evaluate.memory.conversations import Conversation, Question, Turn, tokens_of
 
 
@@ -111,6 +113,9 @@ SLOTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], Sequence[str], tuple[st
         ("What does {who} plan after {who} {told}?", "What will {who} do next about {topic}?"),
     ),
 }
+EPOCH = date(1970, 1, 1)
+# Of what kind a question is: what one turn says, when, or what several say.
+SINGLE, WHEN, SEVERAL = 4, 2, 1
 SESSIONS, SUBJECTS = (12, 22), (3, 5)
 # What is talked about without being about anything.
 ASIDES = _listed("""
@@ -141,6 +146,7 @@ class Draft:
     told: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     known: set[tuple[str, str]] = field(default_factory=set)
     session: int = 0
+    day: int = 0
 
     def say(self, speaker: str, text: str) -> str:
         """Add a turn and return its id."""
@@ -154,13 +160,22 @@ class Draft:
                 session=str(self.session),
                 text=said,
                 tokens=tokens_of(f"{speaker}: {said}"),
+                at_ms=self.day * MS_PER_DAY,
             )
         )
         return turn_id
 
     def ask(self, text: str, kind: int, evidence: set[str]) -> None:
-        """Add a question whose answer stands in the turns of `evidence`."""
+        """Add a question whose answer stands in the turns of `evidence`, at times with a date."""
+        if kind == SINGLE and self.chance.random() < RARELY:
+            text = f"{text.removesuffix('?')} {self._date()}?"
         self.questions.append(Question(text=text, kind=kind, evidence=frozenset(evidence)))
+
+    def _date(self) -> str:
+        """Return how one says, closely or roughly, when this session was."""
+        said = date.fromordinal(self.day + EPOCH.toordinal())
+        forms = ("on %d %B, %Y", "on %B %d, %Y", "in %B %Y", "in %B", "on %Y-%m-%d")
+        return said.strftime(self.chance.choice(forms))
 
 
 def dialogues(total: int, *, seed: int) -> Iterator[Conversation]:
@@ -169,8 +184,10 @@ def dialogues(total: int, *, seed: int) -> Iterator[Conversation]:
     for number in range(total):
         first, second = chance.sample(NAMES, 2)
         draft = Draft(chance=chance, speakers=(first, second))
+        draft.day = chance.randint(15_000, 21_000)
         for session in range(chance.randint(*SESSIONS)):
             draft.session = session
+            draft.day += chance.randint(2, 20)
             _session(draft)
         _ask_over_all(draft)
         yield Conversation(
@@ -210,9 +227,9 @@ def _subject(draft: Draft, topic: Topic, teller: str, hearer: str) -> None:
     draft.told.setdefault((teller, topic.name), set()).add(turn)
     words = _wordings(draft, topic, teller, (told, asked))
     if time:
-        draft.ask(chance.choice(SLOTS["when"][3]).format(**words), 2, {turn})
+        draft.ask(chance.choice(SLOTS["when"][3]).format(**words), WHEN, {turn})
     if chance.random() < OFTEN:
-        draft.ask(chance.choice(WHAT).format(**words), 4, {turn})
+        draft.ask(chance.choice(WHAT).format(**words), SINGLE, {turn})
     slots = sorted(SLOTS.keys() - ({"when"} if time else set()))
     for slot in chance.sample(slots, chance.choice((0, 1, 1, 2))):
         _asked_back(draft, slot, words, teller=teller, hearer=hearer)
@@ -265,7 +282,7 @@ def _asked_back(
         told += f" {words['topic'].title()} is {chance.choice(ADJECTIVES)} like that."
     turn = draft.say(teller, told)
     if chance.random() < OFTEN:
-        kind = 2 if slot == "when" else 4
+        kind = WHEN if slot == "when" else SINGLE
         draft.ask(chance.choice(questions).format(**words), kind, {turn})
 
 
@@ -311,7 +328,7 @@ def _show(draft: Draft, topic: Topic, teller: str) -> None:
                 "What is in the photo that {who} shared about {topic}?",
             )
         )
-        draft.ask(asked.format(who=teller, topic=topic.name), 4, {turn})
+        draft.ask(asked.format(who=teller, topic=topic.name), SINGLE, {turn})
 
 
 def _comment(draft: Draft, topic: Topic) -> str:
@@ -343,4 +360,4 @@ def _ask_over_all(draft: Draft) -> None:
                     "Which experiences with {topic} has {who} had?",
                 )
             )
-            draft.ask(text.format(who=teller, topic=topic), 1, turns)
+            draft.ask(text.format(who=teller, topic=topic), SEVERAL, turns)

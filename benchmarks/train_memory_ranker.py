@@ -33,7 +33,7 @@ PULL_SHARE = 0.3
 # left out: next to these they only take away what these say too much.
 FITTED = (
     *("item", "with_before", "window", "wide", "session", "session_best", "cover_window"),
-    *("actor", "question", "self", "time_when", "number_many", "length", "image"),
+    *("actor", "moment", "question", "self", "time_when", "number_many", "length", "image"),
     *("answers", "answers_words"),
     *("near", "near_before", "near_wide", "near_session", "near_even"),
 )

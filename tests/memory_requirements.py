@@ -96,6 +96,9 @@ MEMORY: dict[str, str] = {
     "memory.found-by-actor": (
         "Who is named in a question is asked for, without being taken for a word of the text."
     ),
+    "memory.found-by-time": (
+        "A question that names a day, a month or a year is answered by what was told then first."
+    ),
     "memory.found-in-chinese": "Texts without spaces between words are found by their words.",
     "memory.found-in-any-text": (
         "A text or a question of any length, in any script, with any signs, is read to a bound "

@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from governor.retrieval.columns import Columns, Floats, Mask, Places
 from governor.retrieval.features import saturated
+from governor.retrieval.moments import fits
 from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
 from governor.retrieval.sight import Sight
-from governor.retrieval.speakers import Speakers
+from governor.retrieval.speakers import Speakers, telling
 
 CANDIDATES = 256
 TERMS_MAX = 64
-_BESIDE, _SESSION, _MEANING, _ACTOR = 0.5, 0.25, 1.0, 0.3
+_BESIDE, _SESSION, _MEANING, _NAMED = 0.5, 0.25, 1.0, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +47,14 @@ class Selection:
         sessions = columns.sessions[:end]
         session_words, session_share = self._of_sessions(counts, lengths, sessions, rarity)
         actor = by_actor[columns.actors[:end]] * self.seen
+        moment = self._moment(query)
         cosines = self._cosines(query)
         beside = words[columns.before[:end]] + words[columns.after[:end]]
         common = (
             _of_best(words + np.float32(_BESIDE) * beside)
             + _SESSION * _of_best(session_words)[sessions]
         )
-        rough = common + _MEANING * np.maximum(cosines, 0) + _ACTOR * actor
+        rough = common + _MEANING * np.maximum(cosines, 0) + _NAMED * (actor + moment)
         chosen = _best(np.where(self.seen & (rough > 0), rough, 0), most)
         around = _around(columns, chosen, end)
         return chosen, Sight(
@@ -71,6 +73,7 @@ class Selection:
             session_words=session_words[sessions[chosen]],
             session_share=session_share[sessions[chosen]],
             actor=actor[chosen],
+            moment=moment[chosen],
             asked=query.traits,
         )
 
@@ -113,6 +116,14 @@ class Selection:
         rare = _rarity_of(np.count_nonzero(held, axis=1).astype(np.float32), float(spoken))
         share = rarity @ (held > 0) / max(float(rarity.sum()), 1e-9)
         return np.asarray(rare @ worth, dtype=np.float32), np.asarray(share, dtype=np.float32)
+
+    def _moment(self, query: QueryParts) -> Floats:
+        """Return how well each text fits the time that is named, times what that tells."""
+        end, total = self.seen.size, max(int(np.count_nonzero(self.seen)), 1)
+        if query.moment is None:
+            return np.zeros(end, dtype=np.float32)
+        fitting = fits(query.moment, self.columns.days[:end]) * self.seen
+        return fitting * telling(float(np.count_nonzero(fitting)) / total)
 
     def _cosines(self, query: QueryParts) -> Floats:
         end = self.seen.size

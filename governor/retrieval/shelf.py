@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from governor.retrieval.columns import NOWHERE, Columns, Floats, Mask
 from governor.retrieval.features import features_of
+from governor.retrieval.moments import DAYS_MAX, MS_PER_DAY
 from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
 from governor.retrieval.ranker import PLAIN_RANKER, Ranker
@@ -85,6 +86,7 @@ class Shelf:
         columns.numbers[place], columns.lengths[place] = entry.number, len(terms)
         columns.traits[place], columns.alive[place] = entry.traits, True
         columns.actors[place] = self._speakers.number_of(entry.actor)
+        columns.days[place] = np.clip(entry.at_ms // MS_PER_DAY, -DAYS_MAX, DAYS_MAX)
         if entry.vector is not None:
             columns.vectors[place] = entry.vector
         session = self._session(entry.session)

@@ -1,6 +1,7 @@
 """Whose words texts are, and how much it tells that a question names somebody."""
 
 from collections.abc import Sequence
+from math import log2
 
 import numpy as np
 
@@ -47,5 +48,9 @@ class Speakers:
         if not 0 < by_named < known:
             return np.zeros_like(shares), frozenset()
         shares[NOBODY] = _UNKNOWN
-        bits = min(float(-np.log2(by_named / known)), _BITS_MAX)
-        return shares * np.float32(bits**0.5), naming
+        return shares * telling(by_named / known), naming
+
+
+def telling(share: float) -> np.float32:
+    """Return what it tells that a text is one of a share of all: the root of the bits, up to 2."""
+    return np.float32(min(-log2(share), _BITS_MAX) ** 0.5 if 0 < share < 1 else 0.0)
