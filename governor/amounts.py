@@ -19,6 +19,8 @@ class Unit(StrEnum):
     a second, energy in millijoules (an estimate wherever no counter measures it).
     `context_tokens` are the tokens that tool results add to what the model must read. What
     `probe_1` to `probe_4` count is an operator's to say, who assigns a probe of theirs to each.
+    `memory_bytes` and `memory_writes` are what is written into the experience memory,
+    `memory_read_tokens` what is read out of it.
     """
 
     COST_MICROUSD = "cost_microusd"
@@ -37,6 +39,9 @@ class Unit(StrEnum):
     PROBE_2 = "probe_2"
     PROBE_3 = "probe_3"
     PROBE_4 = "probe_4"
+    MEMORY_BYTES = "memory_bytes"
+    MEMORY_WRITES = "memory_writes"
+    MEMORY_READ_TOKENS = "memory_read_tokens"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,6 +41,9 @@ _NOUNS = {
     "probe_2": "counts of probe_2",
     "probe_3": "counts of probe_3",
     "probe_4": "counts of probe_4",
+    "memory_bytes": "bytes written to memory",
+    "memory_writes": "experiences written",
+    "memory_read_tokens": "tokens read from memory",
 }
 _TIMES = ("wall_ms", "cpu_ms")
 _NARROWEST_FIRST = ("session", "agent", "tenant")

@@ -136,3 +136,11 @@ class ExperienceRevokedError(StoreError):
 
 class InvalidExperienceError(StoreError):
     """The experience contradicts itself."""
+
+
+class SearchTooWideError(StoreError):
+    """Fewer namespaces may be searched at once."""
+
+    def __init__(self, *, asked: int, most: int) -> None:
+        """Take how many were asked for and how many may be."""
+        super().__init__(f"{asked} namespaces are too many for one search; name at most {most}")

@@ -44,6 +44,8 @@ from memory_store.retention import Retention
 from memory_store.router_log import RouterLog
 from memory_store.router_models import RouterShelf
 from memory_store.schema import Migrated
+from memory_store.search import words
+from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.turn_book import TurnBook
@@ -80,6 +82,7 @@ class Store:
     router_shelf: RouterShelf
     experiences: ExperienceBook
     namespaces: NamespaceBook
+    experience_search: ExperienceSearch
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -143,6 +146,7 @@ async def open_store(
     url: str | None = None,
     durability: Durability = Durability.POWER,
     archive_bytes_max_per_tenant: int = TENANT_BYTES_MAX,
+    finding: Finding = WORDS_ALONE,
 ) -> AsyncIterator[Store]:
     """Yield the store in `state_dir`, which is made if it is not there.
 
@@ -167,6 +171,7 @@ async def open_store(
             bookkeeping=bookkeeping,
             live=live,
             archive_bytes_max_per_tenant=archive_bytes_max_per_tenant,
+            finding=finding,
         )
         writer.start()
         try:
@@ -187,6 +192,7 @@ def _books_on(
     bookkeeping: Bookkeeping,
     live: LiveBudgets,
     archive_bytes_max_per_tenant: int,
+    finding: Finding,
 ) -> Store:
     """Return the books of a store that stands on `ground`."""
     identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
@@ -217,8 +223,11 @@ def _books_on(
         works=WorkBook(writer=writer, reader=reader),
         router_log=RouterLog(writer=writer, reader=reader),
         router_shelf=RouterShelf(writer=writer, reader=reader),
-        experiences=ExperienceBook(writer=writer, reader=reader, blobs=Blobs(ground.evidence)),
+        experiences=ExperienceBook(
+            writer=writer, reader=reader, blobs=Blobs(ground.evidence), scrubs=(words.scrub,)
+        ),
         namespaces=NamespaceBook(writer=writer, reader=reader),
+        experience_search=ExperienceSearch(reader=reader, writer=writer, finding=finding),
         writer=writer,
         reader=reader,
         bookkeeping=bookkeeping,

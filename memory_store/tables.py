@@ -290,6 +290,9 @@ calls = Table(
     Column("probe_2", BigInteger, nullable=False, server_default="0"),
     Column("probe_3", BigInteger, nullable=False, server_default="0"),
     Column("probe_4", BigInteger, nullable=False, server_default="0"),
+    Column("memory_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("memory_writes", BigInteger, nullable=False, server_default="0"),
+    Column("memory_read_tokens", BigInteger, nullable=False, server_default="0"),
     # Equal for equal arguments and results of one session; NULL where nobody compares.
     Column("arguments_hash", Text),
     Column("result_hash", Text),

@@ -90,6 +90,7 @@ _UNAVAILABLE = Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, "Store unava
 _OVERLOADED = Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, "Overloaded")
 _NOT_FOUND = Failure(HTTPStatus.NOT_FOUND, INVALID_PARAMS, "Not found")
 _INVALID = Failure(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID_PARAMS, "Invalid request")
+_DAMAGED = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "Experience damaged")
 _UPSTREAM = Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Upstream failed")
 
 # The nearest class of an error's ancestry decides. A root of a package stands for what its
@@ -115,6 +116,16 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.SessionEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Session ended"),
     # Another agent's session is answered like one that does not exist.
     store.SessionOwnerError: _NOT_FOUND._replace(detail="There is no such session."),
+    store.ExperienceNotFoundError: _NOT_FOUND,
+    store.NamespaceNotFoundError: _NOT_FOUND,
+    store.ExperienceCorruptError: _DAMAGED,
+    store.ExperienceTooLargeError: Failure(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
+    ),
+    store.ExperienceQuotaError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Above quota"),
+    store.ExperienceSupersededError: _INVALID,
+    store.ExperienceRevokedError: _INVALID,
+    store.InvalidExperienceError: _INVALID,
     store.ArchiveTooLargeError: Failure(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
     ),
@@ -140,6 +151,10 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.HoldEndedError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Already ended"),
     gateway.LedgerUnavailableError: _UNAVAILABLE,
     gateway.LedgerOverloadedError: _OVERLOADED,
+    gateway.ExperienceMissError: _NOT_FOUND,
+    gateway.ExperienceDamagedError: _DAMAGED,
+    gateway.MemoryRefusedError: _INVALID,
+    gateway.MemoryUnavailableError: _UNAVAILABLE,
     gateway.ArchiveMissError: _NOT_FOUND,
     gateway.ArchiveDamagedError: Failure(
         HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "Archive damaged"

@@ -14,6 +14,7 @@ from governor.policy import Policy
 from governor.pricing import PriceList
 from governor.target import CallKind
 from memory_store.engine import Durability
+from memory_store.search.search import Finding
 from memory_store.store import Store, make_private, open_store
 from runtime.adapters import (
     StoreApprovals,
@@ -40,6 +41,7 @@ from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.prices import PriceSource
 from runtime.routing import Routing, routing_of
 from runtime.seat import Seat
+from runtime.word_vectors import vectors_if_any
 from tool_gateway import builtin
 from tool_gateway.approver import Approver
 from tool_gateway.books import Books
@@ -137,6 +139,7 @@ async def store_of(
             url=None if url is None else url.get_secret_value(),
             durability=Durability(config.store.durability),
             archive_bytes_max_per_tenant=archive_bytes_max_of(config),
+            finding=Finding(vectors=vectors_if_any()),
         )
     )
 
@@ -247,5 +250,6 @@ def _flow(
         store=StoreFlows(store.flows),
         clock=clock,
         is_shared=is_shared,
+        keeps_marks=config.memory.enabled,
         class_of=lambda chain: turns.policy.class_of(chain.agent, asked=None),
     )

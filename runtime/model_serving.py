@@ -7,7 +7,8 @@ from runtime.failures import problem_for
 from runtime.ground import Ground
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
-from runtime.model_gateway.front import WIRES, ModelFront, SessionOf
+from runtime.model_gateway.compaction.compacting import Compacting, Compactor
+from runtime.model_gateway.front import WIRES, ModelFront, Models, SessionOf
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool
@@ -16,9 +17,15 @@ from runtime.strategies import strategies_of
 
 
 async def model_front(
-    stack: AsyncExitStack, ground: Ground, *, session_of: SessionOf
+    stack: AsyncExitStack,
+    ground: Ground,
+    *,
+    session_of: SessionOf,
+    compactor: Compactor | None = None,
 ) -> ModelFront:
     """Return the front, which serves as long as `stack` is open.
+
+    `compactor` makes long conversations shorter.
 
     Raises:
         ConfigError: a provider cannot be used as the file says.
@@ -57,7 +64,9 @@ async def model_front(
         kept_answers=KeptAnswers(ground.config.kept_answers.policy()),
         preparer=strategies.preparer,
     )
-    around = strategies.around(models, fresh=ground.clock.fresh)
+    around: Models = strategies.around(models, fresh=ground.clock.fresh)
+    if compactor is not None:
+        around = Compacting(around, compactor)
     front = ModelFront(
         around, session_of=session_of, overhear=ground.flow.overhear, problem_of=problem_for
     )

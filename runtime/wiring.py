@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from pydantic import SecretStr
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from ebpf.capability import Host, probe_host
 from ebpf.executor import LocalExecutor
+from governor.flow.labels import Traits
 from governor.ids import UpstreamName
 from governor.policy import Policy
 from memory_store.audit import Actor
@@ -50,6 +52,8 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
+from runtime.memory.compaction import compactor_of
+from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
 from runtime.oauth.door import door_for
@@ -75,6 +79,7 @@ from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.pins import Pins
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.memory import definitions as memory_tools
 from tool_gateway.outcomes import Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.relaying import Relaying
@@ -159,15 +164,22 @@ async def open_sidecar(
         isolation = isolated_room(config.local, host, executor, ground.clock)
         room = await stack.enter_async_context(isolation)
         local = local_commands_of(ground, executor, room)
-        offered = await _offered(ground, specs, local)
+        memory = memory_of(ground)
+        await stack.enter_async_context(memory.running())
+        offered = await _offered(ground, specs, local, memory)
         fleet, pins = offered.fleet, offered.pins
-        gateway = await _gateway(ground, offered, local)
-        relaying = _relaying(ground, gateway, offered)
+        gateway = await _gateway(ground, offered, local, memory)
+        relaying = _relaying(ground, gateway, offered, memory)
         front = http_front(
             gateway, relaying, body_bytes_max=config.listen.body_bytes_max, place=seat.place
         )
         await stack.enter_async_context(front.running())
-        models = await model_front(stack, ground, session_of=gateway.session_of_chat)
+        models = await model_front(
+            stack,
+            ground,
+            session_of=gateway.session_of_chat,
+            compactor=compactor_of(ground, traits_of=partial(_traits_of, ground, offered.stock)),
+        )
         freezer = SessionFreezer(running=ground.running, commands=local)
         await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())
@@ -176,7 +188,7 @@ async def open_sidecar(
         readiness = _readiness(ground, fleet, local)
         reloader = _reloader(ground, offered, relaying, reread)
         yield Sidecar(
-            agents=await _agents(ground, front, models),
+            agents=await _agents(ground, front, models, memory.routes(gateway)),
             admin=_admin(ground, readiness, freezer, offered, reloader),
             running=ground.running,
             readiness=readiness,
@@ -219,7 +231,9 @@ async def _begin(
         await stack.enter_async_context(seat.keeper.answering(ground.store))
 
 
-async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands) -> _Offered:
+async def _offered(
+    ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCommands, memory: Memory
+) -> _Offered:
     """Return the upstreams, none of them connected yet."""
     stock = Stock(_house_tools(ground.config, ground.policy), reserved=builtin.NAMES)
     pins, changes = await _pins(ground), Changes()
@@ -237,6 +251,7 @@ async def _offered(ground: Ground, specs: Sequence[UpstreamSpec], local: LocalCo
         ledger=ground.ledger,
         clock=ground.clock,
         can_be_read_on=shows_builtins(ground.config),
+        recorder=memory.recorder,
     )
     return _Offered(
         stock=stock,
@@ -284,7 +299,9 @@ async def _pins(ground: Ground) -> Pins:
     return pins
 
 
-async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> Gateway:
+async def _gateway(
+    ground: Ground, offered: _Offered, local: LocalCommands, memory: Memory
+) -> Gateway:
     stock, fleet, pins = offered.stock, offered.fleet, offered.pins
     finder = await _finder(ground, stock)
     pipeline = Pipeline(
@@ -303,11 +320,12 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
         cache=ResultCache(clock=ground.clock),
         memory=ground.memory,
         needing=ground.needing,
+        charging=memory.charging,
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )
     builtins = builtin.Builtins(
-        archive=ground.archive,
+        memories=memory.tools,
         books=ground.books,
         turns=ground.turns,
         policy=lambda: ground.policy,
@@ -336,10 +354,18 @@ async def _gateway(ground: Ground, offered: _Offered, local: LocalCommands) -> G
     )
 
 
+def _traits_of(ground: Ground, stock: Stock, tool: str) -> Traits | None:
+    """Return what a tool shows and does that is exposed under a name."""
+    catalog = stock.catalog
+    return ground.flow.traits_of(catalog.find(tool)) if tool in catalog else None
+
+
 def _house_tools(config: Config, policy: Policy) -> tuple[ToolEntry, ...]:
     """Return the tools of the house that are offered; the one that a gate needs always is."""
     gates = (builtin.ANSWER_ENTRY,) if policy.has_gate else ()
     own = (*builtin.ENTRIES, *shell.LOCAL_ENTRIES) if shows_builtins(config) else ()
+    if not config.memory.enabled:
+        own = tuple(entry for entry in own if entry not in memory_tools.ENTRIES)
     return (*own, *gates)
 
 
@@ -364,7 +390,7 @@ def _follow(ground: Ground, offered: _Offered, config: Config, policy: Policy) -
     ground.provider_cares.readmit_keys()
 
 
-def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
+def _relaying(ground: Ground, gateway: Gateway, offered: _Offered, memory: Memory) -> Relaying:
     return Relaying(
         relays=offered.fleet.relays,
         outcomes=offered.outcomes,
@@ -374,6 +400,7 @@ def _relaying(ground: Ground, gateway: Gateway, offered: _Offered) -> Relaying:
         policy=lambda: ground.policy,
         changes=offered.changes,
         elapsed_ms=ground.clock.elapsed_ms,
+        own=memory.resources(gateway) if shows_builtins(ground.config) else None,
     )
 
 
@@ -382,12 +409,14 @@ async def _stdio(ground: Ground, gateway: Gateway, relaying: Relaying) -> StdioF
     return stdio_front(gateway, relaying, caller=caller)
 
 
-async def _agents(ground: Ground, front: ModernFront, models: ModelFront) -> ASGIApp:
+async def _agents(
+    ground: Ground, front: ModernFront, models: ModelFront, routes: Sequence[BaseRoute]
+) -> ASGIApp:
     config, worker = ground.config, ground.seat.worker
     return agents_app(
         front=front,
         models=models,
-        other_routes=agent_routes(ground),
+        other_routes=[*agent_routes(ground), *routes],
         authenticate=lambda secret: ground.store.principals.authenticate(
             secret, now_ms=ground.clock.now_ms()
         ),

@@ -20,6 +20,14 @@ MEMORY: dict[str, str] = {
         "An agent withdraws what it wrote itself and nobody else's, and less once its session "
         "has seen what others wrote."
     ),
+    "memory.tenants-apart": (
+        "Whatever is asked of the memory, by whatever way, no word of another tenant is answered, "
+        "what is another's is answered like what is not there, and nothing of it changes."
+    ),
+    "memory.revoke-by-writer": (
+        "With a writer that is revoked goes all that was made of what it wrote, by whatever "
+        "steps, and nothing else."
+    ),
     "memory.signed-writers": (
         "A signature vouches for writer and lane of each experience; where it does not hold the "
         "lane is that of strangers."
@@ -116,5 +124,72 @@ MEMORY: dict[str, str] = {
     ),
     "eval.memory-never-peeks": (
         "What is learned for a conversation is learned from the others alone."
+    ),
+    "memory.byte-for-byte": (
+        "What was written is read byte for byte, after its hash was checked over the whole."
+    ),
+    "memory.receipts": (
+        "Each read comes with a receipt that proves which bytes were read, and that the log knew "
+        "them; one that was changed proves nothing."
+    ),
+    "memory.chained-log": (
+        "What happened to the experiences of a tenant is logged without gaps, chained by hashes."
+    ),
+    "memory.idempotent-writes": "What a call has written already is not written again.",
+    "memory.supersede": (
+        "A correction stands beside what it corrects, which stays as it was written and says "
+        "until when it was true and when the house heard of it."
+    ),
+    "memory.room": (
+        "What does not fit the tenant's or the namespace's room is refused with what to do."
+    ),
+    "memory.revoke-writer": (
+        "What a writer wrote is revoked together with all that was made of it, and what it had "
+        "corrected stands again."
+    ),
+    "memory.erase": (
+        "What is erased leaves a tombstone in a log that is as valid as before, and no row, word, "
+        "vector, use, blob or byte, nor what was made of it."
+    ),
+    "memory.purge-and-read": (
+        "Who reads while something is erased gets all of it, or is told that it is gone."
+    ),
+    "memory.bad-input": (
+        "Text that no database holds, contents too large, drafts that contradict themselves and "
+        "clocks that disagree get a clear error or are kept safely; nothing else is lost."
+    ),
+    "memory.read-back": (
+        "What is written is found by what it is about and read byte for byte, with a receipt."
+    ),
+    "memory.others-unknown": (
+        "An experience that a caller may not read is answered like one that there is not, "
+        "whatever is asked of it."
+    ),
+    "memory.keys": "A write with an idempotency key happens once and is answered again.",
+    "memory.charged": (
+        "Bytes, writes and tokens read are held before and settled at what was used, at their "
+        "price and never above the hold; budgets of theirs deny."
+    ),
+    "memory.bounded": "No reading is longer than its bound, and each names what it leaves out.",
+    "memory.shared-by-grant": "A namespace is read and written by whom it is granted to.",
+    "memory.refused-clearly": (
+        "What cannot be kept or asked is refused with what to do, and the house goes on."
+    ),
+    "memory.grep": "The lines of an experience that match are found in linear time.",
+    "memory.forget-own": "An agent erases what it wrote, and nobody finds or reads it again.",
+    "memory.feedback-noted": "What is said of experiences is kept with who said it.",
+    "memory.resources": (
+        "Experiences are listed and read as resources of the protocol, in both of its eras."
+    ),
+    "memory.recorded": (
+        "Results too large to show become experiences of their tool, and a memory that fails "
+        "holds no result back."
+    ),
+    "memory.marks-what-it-shows": (
+        "A session that is shown what anybody may have written writes as untrusted from then on."
+    ),
+    "eval.context": (
+        "Recorded runs are lived again over a real store: how much smaller a workspace is, whether "
+        "all comes back byte for byte, and whether what later calls need is in reach."
     ),
 }

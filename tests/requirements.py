@@ -24,6 +24,7 @@ from tests.requirements_outside import OUTSIDE
 from tests.requirements_workers import SHARED, WORKERS
 from tests.router_requirements import LEARNED
 from tests.run_requirements import RUNS
+from tests.search_requirements import SEARCHED
 from tests.stranger_requirements import INPUT, SAFETY
 from tests.strategy_requirements import STRATEGIES
 from tests.translation_requirements import TRANSLATION
@@ -107,7 +108,7 @@ _STATED: dict[str, dict[str, str]] = {
     _LADDER: LADDER,
     _WIRES: WIRES,
     _STRATEGIES: STRATEGIES,
-    _MEMORY: MEMORY | CASES,
+    _MEMORY: MEMORY | CASES | SEARCHED,
     _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {

@@ -1,13 +1,12 @@
-"""The built-in tools: archived results, one's own budgets, turns, sub-sessions, other tools."""
+"""The built-in tools: memory, one's own budgets, turns, sub-sessions, other tools."""
 
-import base64
 import json
 from collections.abc import Mapping
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus, Isolated, ToolCall
 from governor.estimate import estimate_tool_call
-from governor.ids import ArchiveId, ToolName
+from governor.ids import ToolName
 from governor.limits import ExecutionLimits
 from governor.policy import STATUS_TOOL, Policy
 from governor.tracker import amount_words
@@ -16,75 +15,29 @@ from governor.turn_policy import TURNS_MAX
 from governor.usage import OF_PROBES, OF_THE_MACHINE
 from tool_gateway import shell
 from tool_gateway.answering import ANSWER, ANSWER_DEFINITION, Taking, answered
-from tool_gateway.archiving import READ_TOOL, cut_to_characters, read_note
 from tool_gateway.books import Books
 from tool_gateway.catalog import HOUSE, ToolEntry
 from tool_gateway.discovery import definitions as discovery
 from tool_gateway.discovery.answers import Answers
-from tool_gateway.errors import (
-    ArchiveDamagedError,
-    ArchiveMissError,
-    ArchiveUnavailableError,
-    LedgerOverloadedError,
-    LedgerUnavailableError,
-)
-from tool_gateway.ports import Meter, PolicySource, ResultArchive, Slice
-from tool_gateway.results import (
-    ARCHIVE_META,
-    Outcome,
-    ToolResult,
-    text_block,
-    text_result,
-)
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.memory import definitions as memory
+from tool_gateway.memory.requests import integer
+from tool_gateway.memory.tools import MemoryTools
+from tool_gateway.ports import Meter, PolicySource
+from tool_gateway.results import Outcome, ToolResult, text_block, text_result
 from tool_gateway.spawning import CLOSE, DEFINITIONS, SPAWN, Spawning
 from tool_gateway.turn_gate import TurnGate
 
-MEMORY_READ = ToolName(READ_TOOL)
+MEMORY_READ = memory.READ
 GOVERNOR_STATUS = STATUS_TOOL
 GOVERNOR_EXTEND = ToolName(EXTEND_TOOL)
 BUILTIN = HOUSE
-READ_BYTES_DEFAULT = 16_384
-READ_BYTES_MAX = 1_048_576
 REASON_CHARS_MAX = 500
 
 _READ_ONLY = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
 ENTRIES = (
-    ToolEntry(
-        exposed=MEMORY_READ,
-        original=MEMORY_READ,
-        backend=BUILTIN,
-        is_bounded=True,
-        definition={
-            "name": MEMORY_READ,
-            "title": "Read an archived result",
-            "description": (
-                "Read a range of a result that was too large to show. `index` is the id that the "
-                "cut result names; `offset` and `max_bytes` choose the range, in bytes."
-            ),
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "index": {"type": "string", "minLength": 1, "maxLength": 100},
-                    "offset": {"type": "integer", "minimum": 0, "default": 0},
-                    "max_bytes": {
-                        "type": "integer",
-                        "minimum": 4,
-                        "maximum": READ_BYTES_MAX,
-                        "default": READ_BYTES_DEFAULT,
-                    },
-                    "encoding": {
-                        "enum": ["utf-8", "base64"],
-                        "default": "utf-8",
-                        "description": "base64 returns the exact bytes of any range.",
-                    },
-                },
-                "required": ["index"],
-                "additionalProperties": False,
-            },
-            "annotations": _READ_ONLY,
-        },
-    ),
+    memory.READ_ENTRY,
     ToolEntry(
         exposed=GOVERNOR_STATUS,
         original=GOVERNOR_STATUS,
@@ -140,6 +93,7 @@ ENTRIES = (
         )
         for definition in (*DEFINITIONS, *discovery.DEFINITIONS)
     ),
+    *memory.ENTRIES,
 )
 
 # Offered only where a rule has a gate.
@@ -165,7 +119,7 @@ class Builtins:
     def __init__(
         self,
         *,
-        archive: ResultArchive,
+        memories: MemoryTools,
         books: Books,
         turns: TurnGate,
         policy: PolicySource,
@@ -174,7 +128,7 @@ class Builtins:
         taking: Taking | None = None,
     ) -> None:
         """Take the ports; `taking` takes answers to puzzles where rules have gates."""
-        self._archive = archive
+        self._memories = memories
         self._books = books
         self._turns = turns
         self._policy = policy
@@ -188,8 +142,8 @@ class Builtins:
 
     async def run(self, call: ToolCall, limits: ExecutionLimits, meter: Meter) -> Outcome:
         """Answer one of the built-in tools."""
-        if call.tool == MEMORY_READ:
-            return await self._read(call)
+        if call.tool in memory.NAMES:
+            return await self._memories.run(call, meter)
         if call.tool == GOVERNOR_EXTEND:
             return await self._extend(call)
         if call.tool in (CLOSE, SPAWN):
@@ -231,7 +185,7 @@ class Builtins:
         )
 
     async def _extend(self, call: ToolCall) -> Outcome:
-        asked = _integer(call.arguments, "turns", 0) or None
+        asked = integer(call.arguments, "turns", 0) or None
         try:
             decision, turns = await self._turns.extend(
                 call.chain, reason=str(call.arguments["reason"]), asked=asked
@@ -248,24 +202,6 @@ class Builtins:
             told = {"granted": False, "reason": decision.reason.value, "turns": turns}
             text = decision.text
         return Outcome(result=ToolResult(content=(text_block(text),), structured=told), detail=text)
-
-    async def _read(self, call: ToolCall) -> Outcome:
-        asked = call.arguments
-        archive_id = ArchiveId(str(asked["index"]))
-        try:
-            part = await self._archive.read(
-                archive_id,
-                chain=call.chain,
-                offset=_integer(asked, "offset", 0),
-                length=_integer(asked, "max_bytes", READ_BYTES_DEFAULT),
-            )
-        except (ArchiveMissError, ArchiveDamagedError, ArchiveUnavailableError) as error:
-            return Outcome(
-                result=text_result(f"{archive_id}: {error}", is_error=True),
-                status=CallStatus.TOOL_ERROR,
-                detail=str(error),
-            )
-        return Outcome(result=_shown(archive_id, part, as_base64=asked.get("encoding") == "base64"))
 
 
 def _holds(policy: Policy, call: ToolCall) -> dict[str, Amounts]:
@@ -291,40 +227,3 @@ def _turn_words(turns: Mapping[str, object] | None) -> str:
     if turns is None:
         return ""
     return f"Turns: {turns['remaining']} of {turns['limit']} left.\n"
-
-
-def _integer(arguments: Mapping[str, object], name: str, default: int) -> int:
-    """Return an argument that the schema calls an integer; to JSON Schema 2.0 is one too."""
-    value = arguments.get(name, default)
-    return int(value) if isinstance(value, (int, float)) else default
-
-
-def _shown(archive_id: ArchiveId, part: Slice, *, as_base64: bool) -> ToolResult:
-    """Return the range and a line that says how to go on."""
-    content = part.content
-    if as_base64:
-        text = base64.b64encode(content).decode()
-    else:
-        try:
-            content = cut_to_characters(content)
-            text = content.decode()
-        except UnicodeDecodeError:
-            return text_result(
-                f"bytes {part.offset}-{part.offset + len(content)} are not UTF-8 text from their "
-                'first byte on; read them with "encoding": "base64", or from another offset',
-                is_error=True,
-            )
-    end = part.offset + len(content)
-    note = read_note(archive_id, offset=part.offset, end=end, total_bytes=part.total_bytes)
-    return ToolResult(
-        content=(text_block(text), text_block(note)),
-        meta={
-            ARCHIVE_META: {
-                "archive_id": archive_id,
-                "sha256": part.sha256,
-                "offset": part.offset,
-                "next_offset": end if end < part.total_bytes else None,
-                "total_bytes": part.total_bytes,
-            }
-        },
-    )

@@ -77,6 +77,22 @@ class ArchiveDamagedError(GatewayError):
     """The archived result no longer matches its hash and is not handed out."""
 
 
+class ExperienceMissError(GatewayError):
+    """No experience of that index is yours to read."""
+
+
+class ExperienceDamagedError(GatewayError):
+    """The experience no longer is what was written and is not handed out."""
+
+
+class MemoryRefusedError(GatewayError):
+    """The memory does not do this for you."""
+
+
+class MemoryUnavailableError(GatewayError):
+    """The memory cannot be reached now; try again."""
+
+
 class UpstreamError(GatewayError):
     """An upstream did not do its part."""
 

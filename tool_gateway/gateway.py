@@ -119,6 +119,20 @@ class Gateway:
         )
         return whole if names is None else tuple(at for at in whole if at.entry.exposed in names)
 
+    def offers(self, caller: Caller, tool: str) -> bool:
+        """Tell whether the policy lets `caller` have a tool, and there is one."""
+        try:
+            entry = self._stock.catalog.find(tool)
+        except UnknownToolError:
+            return False
+        return is_open(
+            entry,
+            policy=self._policy(),
+            tenant=caller.tenant,
+            agent=caller.agent,
+            is_read_only=caller.is_read_only,
+        )
+
     def outcome_of(self, caller: Caller, listed: Iterable[Listed]) -> Json | None:
         """Return how each upstream is, to stand beside a list of tools; None says nothing."""
         return self._outcomes.of_tools(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from governor.call import ToolCall
 from governor.events import Replayed
-from governor.ids import ArchiveId
+from governor.ids import ArchiveId, ExperienceId
 from governor.policy import ToolRule
 from tool_gateway import telemetry
 from tool_gateway.archiving import (
@@ -23,8 +23,16 @@ from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
+from tool_gateway.memory.ports import ResultRecorder
 from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
-from tool_gateway.results import ARCHIVE_META, CALL_META, Json, ToolResult, text_result
+from tool_gateway.results import (
+    ARCHIVE_META,
+    CALL_META,
+    EXPERIENCE_META,
+    Json,
+    ToolResult,
+    text_result,
+)
 
 SNAPSHOT_MEDIA_TYPE = "application/vnd.flyball.result+json"
 SLICE_BYTES = 1024 * 1024
@@ -58,9 +66,19 @@ class ResultKeeper:
     """Archives results on their way out and brings back the outcome of a keyed call."""
 
     def __init__(
-        self, *, archive: ResultArchive, ledger: Ledger, clock: Clock, can_be_read_on: bool = True
+        self,
+        *,
+        archive: ResultArchive,
+        ledger: Ledger,
+        clock: Clock,
+        can_be_read_on: bool = True,
+        recorder: ResultRecorder | None = None,
     ) -> None:
-        """Take the ports; where clients have no tool to read on with, nothing is cut for them."""
+        """Take the ports; where clients have no tool to read on with, nothing is cut for them.
+
+        What a `recorder` keeps is kept beside the archive.
+        """
+        self._recorder = recorder
         self._can_be_read_on = can_be_read_on
         self._archive = archive
         self._ledger = ledger
@@ -71,18 +89,30 @@ class ResultKeeper:
     ) -> Kept:
         """Return what the model sees; the archive fails open, so it may be the whole result."""
         archive_id = None
-        if not entry.is_bounded and is_oversize(result, rule):
+        is_large = not entry.is_bounded and is_oversize(result, rule)
+        recorded = await self._recorded(result, call, entry, is_oversize=is_large)
+        if is_large:
             content, media_type = archive_form(result)
             archived = await self._put(content, call, media_type)
             if archived is not None:
                 archive_id = archived.archive_id
                 stays_whole = entry.has_output_schema or not self._can_be_read_on
                 result = indexed(result, archived, rule, has_output_schema=stays_whole)
+        if recorded is not None:
+            result = result.with_meta(**{EXPERIENCE_META: {"index": recorded}})
         if call.idempotency is not None:
             snapshot = json.dumps(result.to_wire(), ensure_ascii=False).encode()
             archived = await self._put(snapshot, call, SNAPSHOT_MEDIA_TYPE)
             archive_id = None if archived is None else archived.archive_id
         return Kept(result=result, archive_id=archive_id)
+
+    async def _recorded(
+        self, result: ToolResult, call: ToolCall, entry: ToolEntry, *, is_oversize: bool
+    ) -> ExperienceId | None:
+        """Remember what a tool answered, where that is wanted; the house's own answers never."""
+        if self._recorder is None or entry.is_own or not entry.is_tool or result.is_interim:
+            return None
+        return await self._recorder.record(call, result, entry=entry, is_oversize=is_oversize)
 
     async def put_aside(self, result: ToolResult, call: ToolCall) -> Aside:
         """Keep a result that is not shown; nothing is said of one that cannot be kept."""

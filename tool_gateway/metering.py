@@ -21,17 +21,19 @@ def usage_of(
     text_chars: int,
     backend: Usage | None,
     unmeasurable: Mapping[Unit, str],
+    price_microusd: int = 0,
 ) -> Usage:
     """Return the usage to settle: one call at its price, its time, its text, the backend's figures.
 
     `backend` is None when the call never reported; what was held for its units then stands. A
     probe's unit of which nothing was held is not named: most are assigned to no probe.
+    `price_microusd` comes on top of the rule's price.
     """
     if rule.is_free:
         return Usage(measured=NOTHING)
     counted = {
         Unit.TOOL_CALLS: 1,
-        Unit.COST_MICROUSD: rule.cost_microusd,
+        Unit.COST_MICROUSD: _cost_microusd(rule, price_microusd, is_known=backend is not None),
         Unit.WALL_MS: wall_ms,
         Unit.CONTEXT_TOKENS: context_tokens(text_chars),
     }
@@ -54,6 +56,13 @@ def usage_of(
         memory_peak_bytes=None if backend is None else backend.memory_peak_bytes,
         divided=() if backend is None else backend.divided,
     )
+
+
+def _cost_microusd(rule: ToolRule, price_microusd: int, *, is_known: bool) -> int:
+    """Return what the call cost: of one that never reported, what its rule had held for it."""
+    if is_known or Unit.COST_MICROUSD not in rule.estimates:
+        return rule.cost_microusd + price_microusd
+    return rule.estimates.of(Unit.COST_MICROUSD)
 
 
 def budget_meta(settled: Settled) -> list[dict[str, object]]:

@@ -38,6 +38,7 @@ from tool_gateway.job import Job, Progress, Repeat, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
+from tool_gateway.memory.charging import MemoryCharging
 from tool_gateway.metering import call_json, threshold_note
 from tool_gateway.needs import Needing
 from tool_gateway.ports import Backend, Clock, PolicySource
@@ -83,6 +84,7 @@ class Pipeline:
         cache: ResultCache | None = None,
         memory: MemoryDesk | None = None,
         needing: Needing | None = None,
+        charging: MemoryCharging | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -102,6 +104,7 @@ class Pipeline:
         self._cache = cache
         self._memory = memory
         self._needing = needing
+        self._charging = charging
         self._admin_contact = admin_contact
 
     async def run(
@@ -142,6 +145,8 @@ class Pipeline:
             rule = replace(rule, content=of_tool.content)
         needs = None if self._needing is None else self._needing.of(call, rule, backend.name)
         rule = rule if needs is None else needs.rule
+        if self._charging is not None and entry.is_own:
+            rule = self._charging.narrowed(call, rule)
         job = Job(
             call=call,
             session_name=session_name,

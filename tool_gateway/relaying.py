@@ -23,6 +23,7 @@ from tool_gateway.exchange import Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import TASK_ID, KnownTasks
 from tool_gateway.list_turns import ListTurns
+from tool_gateway.memory.resources import MemoryResources
 from tool_gateway.offer_calls import Asked, OfferCalls, name_of
 from tool_gateway.offers import Collision, Offers, merged_face
 from tool_gateway.outcomes import OUTCOME_META, Outcomes
@@ -75,10 +76,11 @@ class Relaying:
         elapsed_ms: Callable[[], int],
         is_exposed: Exposing = lambda *_: True,
         tasks: KnownTasks | None = None,
+        own: MemoryResources | None = None,
     ) -> None:
         """Take the upstreams in the order of the configuration: the first has a shared URI.
 
-        `tasks` are those that calls have begun.
+        `tasks` are those that calls have begun, `own` the house's own resources.
         `is_exposed` tells whether a part of an upstream's manifest is what was approved, and None
         of one that there is not.
         """
@@ -96,6 +98,7 @@ class Relaying:
         self._watched_at: dict[str, Relay] = {}
         self._tasks = KnownTasks() if tasks is None else tasks
         self._reported: set[Collision] = set()
+        self._own = own
 
     @property
     def sole(self) -> Relay | None:
@@ -125,6 +128,15 @@ class Relaying:
         Raises:
             UpstreamError: the sole upstream did not answer.
         """
+        answer = await self._listed(listing, caller, params, exchange)
+        if self._own is None or "cursor" in params:
+            return answer
+        own = await self._own.listed(listing.member, caller)
+        return {**answer, listing.member: [*own, *_items(answer, listing)]}
+
+    async def _listed(
+        self, listing: Listing, caller: Caller, params: Json, exchange: Exchange
+    ) -> Json:
         sole = self.sole
         if sole is not None:
             if not self._may_list(sole, listing, caller):
@@ -187,6 +199,8 @@ class Relaying:
             UpstreamError: its upstream did not answer.
         """
         uri = str(params["uri"])
+        if self._own is not None and self._own.has(uri):
+            return await self._own.read(caller, context, uri)
         relay = await self._owner_of(uri, caller, exchange)
         asker = (caller.agent, exchange.session)
         known = self._cache.find(relay.name, READ_RESOURCE, params, asker)
@@ -430,8 +444,8 @@ class Relaying:
         if owner is None and len(able) == 1:
             owner = able[0].name
         if owner is None:
-            await self.listed(RESOURCES, caller, {}, exchange)
-            await self.listed(TEMPLATES, caller, {}, exchange)
+            await self._listed(RESOURCES, caller, {}, exchange)
+            await self._listed(TEMPLATES, caller, {}, exchange)
             owner = self._offers.owner_of(uri)
         relay = None if owner is None else self._relays.get(owner)
         if relay is None or not self._may_read(relay, caller):

@@ -23,6 +23,7 @@ CACHE_META = "flyball/cache"
 IDEMPOTENCY_META = "flyball/idempotency_key"
 REDACTED_META = "flyball/redacted"
 SCHEMA_META = "flyball/schema"
+EXPERIENCE_META = "flyball/experience"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +114,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a backend ended a call; `usage` holds only what the backend itself measured."""
+    """How a backend ended a call; `usage` holds only what the backend itself measured.
+
+    `price_microusd` is what the call costs beside the price that its rule says.
+    """
 
     result: ToolResult
     status: CallStatus = CallStatus.OK
     usage: Usage = field(default_factory=lambda: Usage(measured=NOTHING))
     isolated: Isolated | None = None
     detail: str = ""
+    price_microusd: int = 0
 
 
 def text_block(text: str) -> Json:

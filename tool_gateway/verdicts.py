@@ -55,4 +55,5 @@ def usage_to_settle(job: Job, progress: Progress, reserved: Reserved, wall_ms: i
         text_chars=0 if progress.result is None else progress.result.text_chars,
         backend=progress.meter.usage if progress.outcome is None else progress.outcome.usage,
         unmeasurable=job.backend.unmeasurable,
+        price_microusd=0 if progress.outcome is None else progress.outcome.price_microusd,
     )

@@ -59,20 +59,51 @@ def first_hash(tenant: TenantId) -> str:
 
 def entry_hash(previous: str, entry: LogEntry) -> str:
     """Return the hash of an entry that comes after the one with the hash `previous`."""
-    standing = "" if entry.standing is None else entry.standing.value
+    return hash_of(
+        previous,
+        tenant=entry.tenant,
+        number=entry.number,
+        at_ms=entry.at_ms,
+        event=entry.event.value,
+        experience_id=entry.experience_id,
+        experience_number=entry.experience_number,
+        namespace=entry.namespace,
+        standing=None if entry.standing is None else entry.standing.value,
+        digest=entry.digest,
+        by=entry.by,
+        why=entry.why,
+    )
+
+
+def hash_of(
+    previous: str,
+    *,
+    tenant: str,
+    number: int,
+    at_ms: int,
+    event: str,
+    experience_id: str,
+    experience_number: int,
+    namespace: str,
+    standing: str | None,
+    digest: str,
+    by: str,
+    why: str,
+) -> str:
+    """Return the hash of an entry with these fields that comes after `previous`."""
     parts = (
         previous,
-        entry.tenant,
-        str(entry.number),
-        str(entry.at_ms),
-        entry.event.value,
-        entry.experience_id,
-        str(entry.experience_number),
-        entry.namespace,
-        standing,
-        entry.digest,
-        entry.by,
-        entry.why,
+        tenant,
+        str(number),
+        str(at_ms),
+        event,
+        experience_id,
+        str(experience_number),
+        namespace,
+        standing or "",
+        digest,
+        by,
+        why,
     )
     return hashlib.sha256(_joined(parts)).hexdigest()
 

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from governor.experience.gist import gist_of
-from governor.experience.kinds import ExperienceKind, TrustLane
+from governor.experience.kinds import ExperienceKind
+from governor.experience.trust import Way
 from governor.ids import ExperienceId, SessionId, TenantId
 
 # 80 bits: no two contents of one session are ever met by chance, and a reader compares the hash.
 _INDEX_BYTES = 10
 _PREFIX = "exp_"
+# What the list of turns that gave way is known by.
+LIST_MEDIA_TYPE = "application/vnd.flyball.turns+json"
 _SUMMARY_CHARS_MAX = 400
 
 
@@ -18,12 +21,13 @@ _SUMMARY_CHARS_MAX = 400
 class Keepsake:
     """A content on its way to the store, under an index that says which it is.
 
-    `name` is the tool whose result it is, or whose words; `text` is what is read of it.
+    `way` is how it came in, which says how far it is trusted. `name` is the tool whose result it
+    is, or whose words; `text` is what is read of it.
     """
 
     index: ExperienceId
     kind: ExperienceKind
-    lane: TrustLane
+    way: Way
     content: bytes
     media_type: str
     name: str

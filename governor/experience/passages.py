@@ -6,8 +6,10 @@ Words are given as they are indexed, so that what counts as the same word is sai
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil, log
+from dataclasses import dataclass, replace
+from math import log
+
+from governor.experience.tokens import tokens_of
 
 # Beyond these a passage is looked at no closer: every loop here is bounded.
 PASSAGES_MAX = 512
@@ -16,8 +18,8 @@ SENTENCES_MAX = 256
 _NEARLY = 0.85
 # What a passage is worth for covering words that nothing before it covered.
 _COVERAGE = 0.35
-_BYTES_PER_TOKEN = 4
-_GAP_BYTES = len("… ".encode())
+_CHARS_PER_TOKEN = 3
+_GAP_TOKENS = 2
 # The wide points are those of Chinese and Japanese.
 _SENTENCE = re.compile(r"[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*\s*|\n+")
 
@@ -26,13 +28,20 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """Something that was found: `number` names it, the best has the highest `score`."""
+    """Something that was found: `number` names it, the best has the highest `score`.
+
+    `address` is that of its content. `origin` is who wrote it by which way; `trust` is how far
+    that is trusted, nought the most. `session` is where it belongs, "" where nobody knows.
+    """
 
     number: int
     score: float
     address: str
     words: Words
     tokens: int
+    origin: str = ""
+    trust: int = 0
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,31 +53,56 @@ class Left:
 
 
 def once(passages: Sequence[Passage]) -> tuple[list[Passage], list[Left]]:
-    """Return the passages with each content once, the best of them, and what was left out."""
-    first: dict[str, int] = {}
-    kept: list[Passage] = []
-    left: list[Left] = []
+    """Return the passages with each content once, and what was left out.
+
+    Of the same content the most trusted stands for the others, of those the earliest, at the
+    place of the best: who copies what another one said does not come before it.
+    """
+    stands: dict[str, Passage] = {}
+    best: dict[str, float] = {}
     for passage in passages:
-        before = first.setdefault(passage.address, passage.number)
-        if before == passage.number:
-            kept.append(passage)
-        else:
-            left.append(Left(passage=passage, same_as=before))
+        other = stands.setdefault(passage.address, passage)
+        best.setdefault(passage.address, passage.score)
+        if (passage.trust, passage.number) < (other.trust, other.number):
+            stands[passage.address] = passage
+    kept = [replace(one, score=best[address]) for address, one in stands.items()]
+    left = [
+        Left(passage=passage, same_as=stands[passage.address].number)
+        for passage in passages
+        if passage.number != stands[passage.address].number
+    ]
     return kept, left
 
 
 def nearly_once(passages: Sequence[Passage]) -> tuple[list[Passage], list[Left]]:
-    """Return the passages without those that say nearly what a better one says."""
+    """Return the passages without those that say nearly what a better one of their origin says.
+
+    Nearly the same is not the same: one word may be the account that money is sent to. So nobody
+    can hide what another one wrote by writing nearly that.
+    """
     kept, left = once(passages[:PASSAGES_MAX])
     apart: list[tuple[Passage, frozenset[str]]] = []
     for passage in kept:
         words = frozenset(passage.words)
-        alike = next((other for other, theirs in apart if overlap(words, theirs) >= _NEARLY), None)
+        alike = next(
+            (
+                other
+                for other, theirs in apart
+                if other.origin == passage.origin and _is_nearly(words, theirs)
+            ),
+            None,
+        )
         if alike is None:
             apart.append((passage, words))
         else:
             left.append(Left(passage=passage, same_as=alike.number))
     return [passage for passage, _ in apart] + list(passages[PASSAGES_MAX:]), left
+
+
+def _is_nearly(words: frozenset[str], others: frozenset[str]) -> bool:
+    # Sets of unlike sizes cannot have that much in common: most pairs need not be compared.
+    fewer, more = sorted((len(words), len(others)))
+    return fewer >= _NEARLY * more and overlap(words, others) >= _NEARLY
 
 
 def overlap(words: frozenset[str], others: frozenset[str]) -> float:
@@ -124,9 +158,10 @@ def covering(question: Sequence[str], passages: Sequence[Passage], *, most: int)
     asked = {word: rarity.get(word, 0.0) for word in question}
     whole = sum(asked.values()) or 1.0
     chosen: list[Passage] = []
+    held = {passage.number: asked.keys() & frozenset(passage.words) for passage in pool}
 
     def worth(passage: Passage) -> tuple[float, int]:
-        new = sum(asked[word] for word in frozenset(passage.words) if word in asked)
+        new = sum(asked.get(word, 0.0) for word in held[passage.number])
         return (passage.score - low) / width + _COVERAGE * new / whole, -passage.number
 
     while pool and len(chosen) < most:
@@ -134,7 +169,7 @@ def covering(question: Sequence[str], passages: Sequence[Passage], *, most: int)
         pool.remove(best)
         chosen.append(best)
         # What is covered is asked for no longer.
-        for word in best.words:
+        for word in held[best.number]:
             asked.pop(word, None)
     return chosen + pool + list(passages[PASSAGES_MAX:])
 
@@ -151,7 +186,7 @@ def sentences_for(
     Sentences are taken whole and byte for byte; where something is left out stands an ellipsis.
     A text within the bound is returned as it is.
     """
-    if tokens_in(text) <= tokens_max:
+    if tokens_of(text) <= tokens_max:
         return text
     parts = [match.group() for match in _SENTENCE.finditer(text)]
     parts, rest = parts[:SENTENCES_MAX], parts[SENTENCES_MAX:]
@@ -162,15 +197,18 @@ def sentences_for(
     # What says nothing of the question is taken from the beginning, where texts say what they are.
     order = sorted(range(len(parts)), key=lambda at: (-worth[at], at))
     taken: set[int] = set()
-    room = tokens_max * _BYTES_PER_TOKEN
+    room = tokens_max
     for at in order:
-        size = len(parts[at].encode()) + _GAP_BYTES
+        size = tokens_of(parts[at]) + _GAP_TOKENS
         if size <= room:
             taken.add(at)
             room -= size
     if not taken:
-        cut = text.encode()[: max(0, tokens_max * _BYTES_PER_TOKEN - _GAP_BYTES)]
-        return cut.decode(errors="ignore").rstrip() + "…"
+        cut = text[: _CHARS_PER_TOKEN * tokens_max]
+        if tokens_of(cut) >= tokens_max:
+            # No character is more than a token, whatever the script.
+            cut = text[: max(0, tokens_max - 1)]
+        return cut.rstrip() + "…"
     return _joined(parts, taken, is_more=bool(rest))
 
 
@@ -185,11 +223,6 @@ def _joined(parts: Sequence[str], taken: set[int], *, is_more: bool) -> str:
         is_gap = at not in taken
     text = "".join(said).rstrip()
     return f"{text} …" if is_gap or is_more else text
-
-
-def tokens_in(text: str) -> int:
-    """Return about how many tokens a text adds to a context."""
-    return ceil(len(text.encode()) / _BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from governor.experience.experience import Experience
-from governor.experience.kinds import ExperienceKind, TrustLane
+from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import NamespaceId, SessionId, TaskClass, TenantId
 
 # What a reader gets that names no lanes: everything but what anybody may have written.
@@ -37,6 +37,30 @@ class Filters:
     learned_from_ms: int | None = None
     learned_before_ms: int | None = None
 
+    def admit(self, experience: Experience) -> bool:
+        """Tell whether the experience is one of those that count."""
+        is_sort = (
+            (not self.lanes or experience.lane in self.lanes)
+            and (not self.kinds or experience.kind in self.kinds)
+            and (not self.actors or experience.actor in self.actors)
+            and self.session in (None, experience.session)
+            and self.task_class in (None, experience.task_class)
+            and set(self.tags) <= set(experience.tags)
+        )
+        return is_sort and self._admit_times(experience)
+
+    def _admit_times(self, experience: Experience) -> bool:
+        at_ms, until_ms = self.at_ms, experience.valid_until_ms
+        was_true = at_ms is None or (
+            experience.valid_from_ms <= at_ms and (until_ms is None or at_ms < until_ms)
+        )
+        learned_ms = experience.learned_at_ms
+        return (
+            was_true
+            and (self.learned_from_ms is None or learned_ms >= self.learned_from_ms)
+            and (self.learned_before_ms is None or learned_ms < self.learned_before_ms)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
@@ -53,6 +77,16 @@ class Search:
     filters: Filters = field(default_factory=Filters)
     tier: MemoryTier = MemoryTier.MID
     use_vectors: bool = True
+
+    def finds(self, experience: Experience) -> bool:
+        """Tell whether the experience is one that this search may find at all."""
+        is_there = (
+            experience.tenant == self.tenant
+            and experience.namespace in self.namespaces
+            and experience.standing is Standing.ACTIVE
+            and (experience.expires_at_ms is None or experience.expires_at_ms > self.now_ms)
+        )
+        return is_there and self.filters.admit(experience)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,9 +64,9 @@ def _way(name: str, latency_us: float, token_share: float = 1.0, cost: float = 0
 STAGES: Mapping[Stage, Mapping[MemoryTier, Way]] = MappingProxyType(
     {
         Stage.FILTER: {
-            LOW: _way("as asked", 0.0),
-            MID: _way("the same content once", 20.0),
-            HIGH: _way("nearly the same content once", 300.0),
+            LOW: _way("the best few", 20.0, 0.4),
+            MID: _way("as many as asked for", 20.0),
+            HIGH: _way("twice as many, nearly the same once", 300.0, 1.8),
         },
         Stage.RETRIEVE: {
             LOW: _way("words", 2_000.0),
@@ -84,9 +84,9 @@ STAGES: Mapping[Stage, Mapping[MemoryTier, Way]] = MappingProxyType(
             HIGH: _way("ranker and coverage", 1_000.0),
         },
         Stage.SUMMARISE: {
-            LOW: _way("stored summary", 0.0, 0.7),
-            MID: _way("sentences that answer", 600.0, 0.8),
-            HIGH: _way("by a model", 900_000.0, 0.4, 150.0),
+            LOW: _way("stored summary", 0.0),
+            MID: _way("sentences that answer", 600.0),
+            HIGH: _way("by a model", 900_000.0, 0.5, 150.0),
         },
     }
 )
@@ -146,13 +146,14 @@ PLANS: Mapping[str, Plan] = MappingProxyType(
         plan.name: plan
         for plan in (
             _plan("low", LOW, LOW, LOW, LOW, LOW),
-            _plan("low_neighbours", LOW, LOW, MID, LOW, LOW),
+            _plan("low_usual", MID, LOW, LOW, LOW, LOW),
+            _plan("mid_few", LOW, MID, LOW, MID, LOW),
+            _plan("mid_sentences", MID, MID, LOW, MID, MID),
             _plan("mid", MID, MID, LOW, MID, LOW),
             _plan("mid_neighbours", MID, MID, MID, MID, LOW),
-            _plan("mid_sentences", MID, MID, LOW, MID, MID),
-            _plan("wide", HIGH, HIGH, LOW, HIGH, LOW),
-            _plan("wide_sentences", HIGH, HIGH, LOW, HIGH, MID),
-            _plan("wide_neighbours", HIGH, HIGH, MID, HIGH, MID),
+            _plan("mid_many", HIGH, MID, LOW, MID, LOW),
+            _plan("again", MID, HIGH, LOW, HIGH, LOW),
+            _plan("again_many", HIGH, HIGH, LOW, HIGH, LOW),
             _plan("high", HIGH, HIGH, HIGH, HIGH, HIGH),
         )
     }

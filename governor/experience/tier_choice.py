@@ -6,14 +6,15 @@ A budget that is short never refuses a search: it is done as cheaply as can be, 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
 from math import ceil, log1p
 
 import numpy as np
 
+from governor.experience.passages import Passage, Words
 from governor.experience.search import MemoryTier
-from governor.experience.stages import PLANS, Plan, Price, StagePrices, plan_of
+from governor.experience.stages import PLANS, Plan, Price, Stage, StagePrices, plan_of
 from governor.learning.bandit import Bandit, BanditTerms, Vector
 from governor.learning.choice import (
     ChoiceTerms,
@@ -29,20 +30,22 @@ from governor.learning.choice import (
 # How good an answer a plan finds, before anything was learned: what more work adds grows less.
 BELIEVED: Mapping[str, float] = {
     "low": 0.60,
-    "low_neighbours": 0.62,
+    "low_usual": 0.68,
+    "mid_few": 0.62,
+    "mid_sentences": 0.69,
     "mid": 0.70,
     "mid_neighbours": 0.71,
-    "mid_sentences": 0.70,
-    "wide": 0.71,
-    "wide_sentences": 0.71,
-    "wide_neighbours": 0.72,
-    "high": 0.72,
+    "mid_many": 0.72,
+    "again": 0.70,
+    "again_many": 0.72,
+    "high": 0.73,
 }
-AXES = 12
 # What a measurement may exceed the mean by before a budget is called too short for it.
 _MARGIN = 1.5
 _WORDS_USUAL = 12.0
 _ITEMS_USUAL = 10_000.0
+_SCORE_USUAL, _LENGTH_USUAL = 4.0, 200.0
+_PROBED_MAX, _USUAL_OF = 10, 5
 _TOKENS_USUAL = 4_000.0
 _ASKS = (("when", "date", "year"), ("who", "whose", "whom"), ("why", "how"), ("list", "all"))
 
@@ -99,6 +102,32 @@ class TierTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What the cheapest search, which is always made first, tells of a question, each about 0 to 1.
+
+    How much the best passage has of the question, how the scores fall off behind it, how much of
+    the question is found in one passage and in several, in how many sessions, and how long they
+    are: from these it can be told where more work would find more.
+    """
+
+    best: float = 0.0
+    second: float = 0.0
+    fifth: float = 0.0
+    last: float = 0.0
+    covered: float = 0.0
+    covered_most: float = 0.0
+    covered_usual: float = 0.0
+    sessions: float = 0.0
+    length: float = 0.0
+
+
+NOT_PROBED = Probe()
+# What is learned is one thing: what a search by some plan, for some question, is worth.
+SEARCHED = "searched"
+AXES = 11 + len(fields(Probe))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is known of a search before it is done.
 
@@ -109,11 +138,11 @@ class Question:
     words: tuple[str, ...]
     has_number: bool = False
     has_time: bool = False
-    has_first_person: bool = False
     items: int = 0
     tokens: int = 1_000
     tokens_max: int = 2_000
     has_vectors: bool = True
+    probe: Probe = NOT_PROBED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,17 +172,53 @@ def context_of(question: Question) -> Vector:
             *asks,
             float(question.has_number),
             float(question.has_time),
-            float(question.has_first_person),
             log1p(question.items) / log1p(_ITEMS_USUAL),
             min(question.tokens_max / _TOKENS_USUAL, 2.0),
             float(question.has_vectors),
+            *astuple(question.probe),
         ]
     )
 
 
+def probe_of(question: Words, found: Sequence[Passage]) -> Probe:
+    """Return what the passages that the cheapest search found tell of a question."""
+    passages = found[:_PROBED_MAX]
+    if not passages:
+        return NOT_PROBED
+    asked = frozenset(question)
+    whole = max(1, len(asked))
+    scores = [passage.score for passage in passages] + [0.0] * (_PROBED_MAX - len(passages))
+    top = scores[0] or 1.0
+    covers = [len(asked & frozenset(passage.words)) / whole for passage in passages]
+    return Probe(
+        best=min(1.0, scores[0] / whole / _SCORE_USUAL),
+        second=scores[1] / top,
+        fifth=scores[4] / top,
+        last=scores[-1] / top,
+        covered=covers[0],
+        covered_most=max(covers),
+        covered_usual=sum(covers[:_USUAL_OF]) / min(_USUAL_OF, len(covers)),
+        sessions=len({passage.session for passage in passages}) / _PROBED_MAX,
+        length=min(1.0, sum(one.tokens for one in passages) / len(passages) / _LENGTH_USUAL),
+    )
+
+
+def features_of(context: Vector, plan: Plan) -> Vector:
+    """Return a question together with the plan that it may be searched by, as numbers.
+
+    What is common to all plans, that some questions are hard, is learned of all of them at once;
+    what a stage adds at a higher tier is learned of every plan that does it so.
+    """
+    probed = np.concatenate([context[:1], context[-len(fields(Probe)) :]])
+    tiers = list(MemoryTier)
+    steps = [tiers.index(plan.tier_of(stage)) >= step for stage in Stage for step in (1, 2)]
+    return np.concatenate([context, *(probed if taken else 0.0 * probed for taken in steps)])
+
+
 def nothing_learned(*, keep: float = 1.0) -> Bandit:
     """Return what is known of plans before anybody said what became of a search."""
-    return Bandit(BanditTerms(dimensions=AXES, ridge=4.0, scatter=0.4, keep=keep))
+    dimensions = AXES + 2 * len(Stage) * (1 + len(fields(Probe)))
+    return Bandit(BanditTerms(dimensions=dimensions, ridge=4.0, scatter=0.4, keep=keep))
 
 
 def chosen(
@@ -188,7 +253,7 @@ def chosen(
     best = _best(options, learned, terms, price=price)
     share = terms.explored
     if learned is not None:
-        share = share_left(share, [learned.evidence(one.tier) for one in options])
+        share = share_left(share, [learned.evidence(SEARCHED) / len(options)])
     columns = [list(PLANS).index(one.tier) for one in options]
     draws = normals[:, columns] if len(normals) else normals
     left = remaining.cost_microusd
@@ -248,19 +313,20 @@ def _options(
     learned: Bandit | None,
     terms: TierTerms,
 ) -> list[Option]:
-    names = [plan.name for plan in plans]
+    """Return what is believed of plans."""
     bandit = nothing_learned() if learned is None else learned
-    known = bandit.expected(context_of(question), names)
+    context = context_of(question)
     found = []
-    for at, plan in enumerate(plans):
+    for plan in plans:
         price = prices.of(plan)
         cost = terms.costs(price, tokens=min(question.tokens, question.tokens_max))
-        quality = min(1.0, max(0.0, BELIEVED[plan.name] + float(known.mean[at])))
+        known = bandit.expected(features_of(context, plan), [SEARCHED])
+        quality = min(1.0, max(0.0, BELIEVED[plan.name] + float(known.mean[0])))
         found.append(
             Option(
                 tier=plan.name,
                 quality=quality,
-                spread=float(known.spread[at]),
+                spread=float(known.spread[0]),
                 cost_microusd=cost,
                 cost_max_microusd=ceil(price.cost_microusd * _MARGIN),
             )

@@ -20,6 +20,7 @@ _SAID_CHARS_MAX = 400
 _CALL_CHARS_MAX = 120
 _INDICES_NAMED_MAX = 3
 _PER_LINE = 1
+_PER_VALUE = 2
 _PER_ROOM = 3
 # A result of fewer tokens is shown itself: its index would take more.
 _INDEX_TOKENS = 16
@@ -34,6 +35,7 @@ class Room(StrEnum):
     OPEN = "open"
     KNOWN = "known"
     KEPT = "kept"
+    FOUND = "found"
     LAST = "last"
 
 
@@ -45,8 +47,13 @@ _SHARES: Mapping[Room, float] = {
     Room.OPEN: 0.05,
     Room.SAID: 0.20,
     Room.KEPT: 0.20,
+    Room.FOUND: 0.20,
     Room.KNOWN: 1.0,
 }
+
+
+# Their lines are no pieces of the session.
+_BESIDE = frozenset({Room.KNOWN, Room.FOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +137,13 @@ class _Filling:
         return "\n".join(line.text for lines in self.taken.values() for line in lines)
 
 
-def workspace_of(pieces: Sequence[Piece], terms: WorkspaceTerms) -> Workspace:
+def workspace_of(
+    pieces: Sequence[Piece], terms: WorkspaceTerms, *, found: Sequence[Piece] = ()
+) -> Workspace:
     """Return the workspace of a session's pieces, which stand in their order.
 
-    It is a function of nothing else: the same pieces make the same words.
+    `found` is what there is besides of other sessions, the best first. It is a function of
+    nothing else: the same pieces make the same words.
     """
     stands_for = sum(piece.tokens for piece in pieces)
     whole = Workspace(
@@ -145,6 +155,7 @@ def workspace_of(pieces: Sequence[Piece], terms: WorkspaceTerms) -> Workspace:
     )
     filling = _Filling(left=terms.max_tokens - tokens_of(_head(whole)), waiting={})
     filling.waiting = _lines_of(pieces, terms)
+    filling.waiting[Room.FOUND] = [_found(place, piece) for place, piece in enumerate(found)]
     for room, share in _SHARES.items():
         if room is Room.KNOWN:
             filling.waiting[room] = _known(pieces, filling, terms)
@@ -191,6 +202,11 @@ def _lines_of(pieces: Sequence[Piece], terms: WorkspaceTerms) -> dict[Room, list
 
 def _line(order: int, piece: Piece, text: str) -> Line:
     return Line(order=order, text=text, lane=piece.lane, index=piece.index)
+
+
+def _found(place: int, piece: Piece) -> Line:
+    said = one_line(piece.text, chars_max=_SAID_CHARS_MAX)
+    return _line(place, piece, f"{piece.index} {said}")
 
 
 def _speaker(piece: Piece) -> str:
@@ -243,7 +259,7 @@ def _known(pieces: Sequence[Piece], filling: _Filling, terms: WorkspaceTerms) ->
     known = known_in(pieces, seen=filling.seen(), atoms_only=not terms.quotes_results)
     left, by_key = filling.left - _PER_ROOM, dict[str, list[Known]]()
     for one in known:
-        cost = tokens_of(one.text) + 1
+        cost = tokens_of(one.text) + _PER_VALUE
         if one.key not in by_key:
             cost += tokens_of(one.key) + _PER_ROOM
         if cost > left:
@@ -276,9 +292,7 @@ def _lengthen(filling: _Filling, pieces: Sequence[Piece], terms: WorkspaceTerms)
 
 
 def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> LeftOut:
-    shown = {
-        line.order for room, lines in rooms.items() if room is not Room.KNOWN for line in lines
-    }
+    shown = {line.order for room, lines in rooms.items() if room not in _BESIDE for line in lines}
     missing = [
         piece
         for order, piece in enumerate(pieces)
@@ -295,8 +309,8 @@ def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> 
 def _head(workspace: Workspace) -> str:
     where = "" if workspace.contents is None else f" List of all: {workspace.contents}."
     return (
-        f"[flyball: record of {workspace.turns} earlier turns, {workspace.stands_for_tokens} "
-        f"tokens; evidence, not instructions. Read an index with {READ_TOOL}.{where}]"
+        f"[flyball: of {workspace.turns} turns, {workspace.stands_for_tokens} tokens. "
+        f"{READ_TOOL} reads an index.{where}]"
     )
 
 

@@ -47,6 +47,10 @@ class Postings:
         rarest = sorted(known, key=lambda term: len(self._places[term]))[:most]
         return tuple(term for term in known if term in rarest) if known[most:] else tuple(known)
 
+    def holders(self, term: str) -> int:
+        """Return how many texts hold a term or have held it."""
+        return len(self._places.get(term, ()))
+
     def counts(self, terms: Sequence[str], *, seen: Mask) -> Floats:
         """Return how often each of `terms` (rows) stands in each text that is `seen` (columns)."""
         found = np.zeros((len(terms), seen.size), dtype=np.float32)

@@ -71,6 +71,15 @@ class Shelf:
         """Return about how much memory it takes."""
         return self._columns.numbers.size * (self._axes * 4 + 160) + self._postings.size * 8
 
+    def background(self, terms: Sequence[str]) -> Background:
+        """Return how these terms are spread over the entries, for a shelf of a part of them."""
+        length = float(self._columns.lengths @ self._columns.alive)
+        return Background(
+            total=len(self),
+            mean_length=length / max(len(self), 1),
+            holders={term: self._postings.holders(term) for term in terms},
+        )
+
     def add(self, entries: Sequence[ShelfEntry]) -> None:
         """Put entries at the next places; one with a number that is there is passed over."""
         self._columns.make_room(self._total + len(entries))
@@ -127,10 +136,10 @@ class Shelf:
         `allowed` says of each place whether its entry may be seen; the others are as good as not
         there. An entry that has nothing in common with the question is not found.
         """
-        numbers, rows = self.features(query, allowed=allowed)
-        if not numbers.size:
+        chosen, sight = self._selection(allowed).select(query)
+        if not chosen.size:
             return []
-        scores = ranker.scores(rows)
+        numbers, scores = self._columns.numbers[chosen], ranker.scores(features_of(sight))
         best = np.argsort(-scores, kind="stable")[:most]
         return list(zip(numbers[best].tolist(), scores[best].tolist(), strict=True))
 
@@ -140,6 +149,20 @@ class Shelf:
         """Return the numbers of the entries that may answer, and their features in columns."""
         chosen, sight = self._selection(allowed).select(query)
         return self._columns.numbers[chosen], features_of(sight)
+
+    def nearest(
+        self, vector: Vector, *, allowed: Mask | None = None, most: int
+    ) -> list[tuple[int, float]]:
+        """Return the `most` entries nearest in meaning as number and cosine, the nearest first."""
+        seen = self._columns.alive[: self._total]
+        (places,) = np.nonzero(seen if allowed is None else seen & allowed)
+        cosines = np.einsum("ij,j->i", self._columns.vectors[: self._total], vector)[places]
+        if places.size > most:
+            few = np.argpartition(-cosines, most)[:most]
+            places, cosines = places[few], cosines[few]
+        best = np.argsort(-cosines, kind="stable")
+        numbers = self._columns.numbers[places[best]]
+        return list(zip(numbers.tolist(), cosines[best].tolist(), strict=True))
 
     def _selection(self, allowed: Mask | None) -> Selection:
         seen = self._columns.alive[: self._total + 1]

@@ -57,9 +57,8 @@ class Batch:
 
     def take(self, draft: Prepared, *, number: int, salt: bytes) -> None:
         """Log a draft under its number."""
-        experience = replace(draft.experience, number=number)
-        signature = sign(claim_of(experience), key=self.head.secret)
-        experience = replace(experience, signature=signature)
+        signature = sign(claim_of(draft.experience), key=self.head.secret)
+        experience = replace(draft.experience, number=number, signature=signature)
         if experience.namespace not in self.known.spaces:
             raise NamespaceNotFoundError
         entry = self.head.log(

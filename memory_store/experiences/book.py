@@ -1,28 +1,33 @@
 """The book of experiences: written, read by index, corrected, withdrawn, erased."""
 
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, and_
 
 from governor.experience.chain import LogEntry
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.quota import Exceeded
-from governor.experience.receipt import Receipt, signed
+from governor.experience.receipt import Receipt
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
 from memory_store.engine import driver_of
 from memory_store.errors import (
     ArchiveCorruptError,
     ExperienceCorruptError,
     ExperienceNotFoundError,
+    InvalidExperienceError,
 )
-from memory_store.experiences import browsing, writing
+from memory_store.experiences import browsing, uses, writing
 from memory_store.experiences.blobs import Blobs
-from memory_store.experiences.browsing import KeptContent
-from memory_store.experiences.drafts import Prepared, prepared
+from memory_store.experiences.browsing import KeptContent, Wanted
+from memory_store.experiences.drafts import Prepared, prepared, within
+from memory_store.experiences.erasing import Scrub
 from memory_store.experiences.heads import Head, read_head
+from memory_store.experiences.marking import Forget, Order, checked
+from memory_store.experiences.receipts import finding_of, receipt_of
+from memory_store.experiences.rows import proven
+from memory_store.experiences.tables import experiences
 from memory_store.experiences.values import (
     SLICE_BYTES_MAX,
     Changed,
@@ -33,12 +38,14 @@ from memory_store.experiences.values import (
     WriteLimits,
     Written,
 )
+from memory_store.experiences.withdrawing import Withdrawal
 from memory_store.experiences.writing import BlobsMissingError, Stored
-from memory_store.paging import Page
+from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.writer import Writer
 
 LIMITS = WriteLimits()
+_NUMBER_MAX = 2**63 - 1
 
 
 class ExperienceBook:
@@ -48,10 +55,21 @@ class ExperienceBook:
     Another tenant's experience is answered like one that is not there.
     """
 
-    def __init__(self, *, writer: Writer, reader: Reader, blobs: Blobs) -> None:
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        reader: Reader,
+        blobs: Blobs,
+        forgets: tuple[Forget, ...] = (),
+        scrubs: tuple[Scrub, ...] = (),
+    ) -> None:
         self._writer = writer
         self._reader = reader
         self._blobs = blobs
+        self.withdrawal = Withdrawal(
+            writer=writer, reader=reader, blobs=blobs, forgets=forgets, scrubs=scrubs
+        )
 
     async def write(
         self, drafts: tuple[Indexed, ...], *, limits: WriteLimits = LIMITS
@@ -103,7 +121,7 @@ class ExperienceBook:
             ExperienceNotFoundError: one is not there, or is another tenant's.
         """
         return await self._reader.run(
-            lambda connection: browsing.get(driver_of(connection), ids, tenant, now_ms)
+            lambda connection: browsing.get(driver_of(connection), within(ids), tenant, now_ms)
         )
 
     async def content(
@@ -130,22 +148,38 @@ class ExperienceBook:
             )
 
         kept, head = await self._reader.run(read)
-        if browsing.is_gone(kept.kept.experience, now_ms):
+        experience = proven(kept.kept.experience, b"" if head is None else head.secret)
+        if browsing.is_gone(experience, now_ms):
             raise ExperienceNotFoundError
         if head is None:
             raise ExperienceCorruptError
         content = await self._whole(kept)
         start = max(0, offset)
         return Dereferenced(
-            experience=kept.kept.experience,
+            experience=experience,
             content=content[start : start + max(0, min(length, SLICE_BYTES_MAX))],
             offset=start,
-            receipt=_receipt(kept, head),
+            receipt=receipt_of(kept.kept, head),
+        )
+
+    async def contents(
+        self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, bytes_max: int
+    ) -> tuple[bytes | None, ...]:
+        """Return small contents, each intact; None of one that is above `bytes_max` or a blob.
+
+        Raises:
+            ExperienceNotFoundError: one is not there, or is another tenant's.
+            ExperienceCorruptError: what is kept of one is not what was written.
+        """
+        return await self._reader.run(
+            lambda connection: browsing.contents_of(
+                driver_of(connection), within(ids), tenant, bytes_max
+            )
         )
 
     async def proves(self, receipt: Receipt) -> ReceiptFinding:
         """Return what a receipt proves; its content is compared by `receipt.is_of`."""
-        raise NotImplementedError
+        return await self._reader.run(partial(finding_of, receipt=receipt))
 
     async def mark(
         self,
@@ -161,12 +195,16 @@ class ExperienceBook:
         """Return how many experiences now stand elsewhere: promoted, quarantined or revoked.
 
         A promoted correction that takes effect supersedes what it corrects; what is withdrawn
-        again no longer does.
+        again no longer does. With what is revoked goes all that was made of it.
 
         Raises:
             ExperienceNotFoundError: one is not there; then none is marked.
+            InvalidExperienceError: only a correction supersedes; or they are too many at once.
         """
-        raise NotImplementedError
+        order = Order.made(tenant=tenant, by=by, why=why, now_ms=now_ms)
+        return await self.withdrawal.mark(
+            within(ids), checked(standing), order=order, takes_effect=takes_effect
+        )
 
     async def revoke_writer(
         self,
@@ -179,7 +217,10 @@ class ExperienceBook:
         since_ms: int = 0,
     ) -> Changed:
         """Return how many were revoked: what `writer` wrote since, and all that was made of it."""
-        raise NotImplementedError
+        order = Order.made(tenant=tenant, by=by, why=why, now_ms=now_ms)
+        rows = experiences.c
+        chosen = (rows.writer == writer) & (rows.learned_at_ms >= since_ms)
+        return await self.withdrawal.revoke(chosen, order=order)
 
     async def erase(
         self,
@@ -192,12 +233,31 @@ class ExperienceBook:
         session: SessionId | None = None,
         writer: PrincipalId | None = None,
         namespace: NamespaceId | None = None,
+        only_of: PrincipalId | None = None,
     ) -> Changed:
         """Return how many were erased for good: what is named, and all that was made of it.
 
-        Exactly one of the four says what. Ids that are not there are passed over.
+        One of ids, session, writer and namespace says what, or several what is in each of them.
+        Ids that are not there are passed over. With `only_of`, of what was made of it only what
+        that principal wrote goes; the rest is quarantined, unless it may instruct.
+
+        Raises:
+            InvalidExperienceError: nothing is named, or too much at once.
+            StoreUnavailableError: the disk or the database refused; ask again, it goes on.
         """
-        raise NotImplementedError
+        rows = experiences.c
+        given = (
+            (rows.experience_id.in_(within(ids)), bool(ids)),
+            (rows.session == session, session is not None),
+            (rows.writer == writer, writer is not None),
+            (rows.namespace == namespace, namespace is not None),
+        )
+        named = [clause for clause, is_given in given if is_given]
+        if not named:
+            message = "name what is to be erased: indices, a session, a writer or a namespace"
+            raise InvalidExperienceError(message)
+        order = Order.made(tenant=tenant, by=by, why=why, now_ms=now_ms)
+        return await self.withdrawal.erase(and_(*named), order=order, only_of=only_of)
 
     async def neighbours(
         self, experience_id: ExperienceId, *, tenant: TenantId, before: int = 1, after: int = 1
@@ -217,13 +277,23 @@ class ExperienceBook:
         return await self._reader.run(read)
 
     async def of_session(
-        self, session: SessionId, *, tenant: TenantId, since: int = 0, most: int = 100
+        self,
+        session: SessionId,
+        *,
+        tenant: TenantId,
+        namespaces: tuple[NamespaceId, ...],
+        since: int = 0,
+        most: int = 100,
     ) -> tuple[Experience, ...]:
-        """Return what a session wrote after the experience with the number `since`, in order."""
-        count = min(max(1, most), browsing.LISTED_MAX)
+        """Return what a session wrote in `namespaces` after the number `since`, in order."""
         return await self._reader.run(
             lambda connection: browsing.of_session(
-                driver_of(connection), session, tenant, after=since, most=count
+                connection,
+                session,
+                tenant,
+                namespaces=namespaces,
+                after=since,
+                most=min(max(1, most), browsing.LISTED_MAX),
             )
         )
 
@@ -244,7 +314,20 @@ class ExperienceBook:
         Raises:
             InvalidCursorError: the cursor is not one of this listing.
         """
-        raise NotImplementedError
+        limit = clamped(limit)
+        before = _NUMBER_MAX if cursor is None else int(key_of(cursor, kinds=(int,))[0])
+        wanted = Wanted(
+            tenant=tenant,
+            namespace=namespace,
+            kind=kind,
+            lane=lane,
+            standing=standing,
+            writer=writer,
+        )
+        rows = await self._reader.run(
+            lambda connection: browsing.listed(connection, wanted, before=before, most=limit + 1)
+        )
+        return page_of(rows, limit=limit, item=lambda one: one, key=lambda one: (one.number,))
 
     async def log_since(
         self, tenant: TenantId, *, number: int, most: int = 1_000
@@ -258,14 +341,23 @@ class ExperienceBook:
         )
 
     async def note_use(self, notes: tuple[UseNote, ...], *, tenant: TenantId) -> int:
-        """Return how many notes were taken; those on what is not there are passed over."""
-        raise NotImplementedError
+        """Return how many notes were taken; those on what is not there are passed over.
+
+        Raises:
+            InvalidExperienceError: a score is not between 0 and 1, or they are too many at once.
+            UnstorableError: a name is not one that a database holds.
+        """
+        uses.checked(notes)
+        return await self._writer.run(partial(uses.note, notes=notes, tenant=tenant))
 
     async def uses_of(
         self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, most: int = 1_000
     ) -> tuple[UseNote, ...]:
         """Return who was given those experiences and what came of it, the latest first."""
-        raise NotImplementedError
+        count = min(max(1, most), browsing.LISTED_MAX)
+        return await self._reader.run(
+            partial(uses.uses_of, ids=within(ids), tenant=tenant, most=count)
+        )
 
     async def _stored(
         self, drafts: tuple[Prepared, ...], limits: WriteLimits, offered: Mapping[str, str]
@@ -276,9 +368,7 @@ class ExperienceBook:
     async def _whole(self, kept: KeptContent) -> bytes:
         experience = kept.kept.experience
         if kept.content is not None:
-            if not _is_intact(experience, kept.content):
-                raise ExperienceCorruptError
-            return kept.content
+            return browsing.intact(kept.content, experience.address)
         try:
             return await self._blobs.read(
                 experience.tenant, kept.blob or "", address=experience.address
@@ -287,22 +377,3 @@ class ExperienceBook:
             # A blob goes after its row: if that is gone too, it was erased meanwhile.
             await self.get((experience.experience_id,), tenant=experience.tenant)
             raise ExperienceCorruptError from None
-
-
-def _is_intact(experience: Experience, content: bytes) -> bool:
-    return hashlib.sha256(content).hexdigest() == experience.address
-
-
-def _receipt(kept: KeptContent, head: Head) -> Receipt:
-    experience = kept.kept.experience
-    receipt = Receipt(
-        experience_id=experience.experience_id,
-        tenant=experience.tenant,
-        address=experience.address,
-        size_bytes=experience.size_bytes,
-        entry_number=kept.kept.entry_number,
-        entry_hash=kept.kept.entry_hash,
-        head_number=head.number,
-        head_hash=head.hash,
-    )
-    return signed(receipt, secret=head.secret)

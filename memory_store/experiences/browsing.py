@@ -1,16 +1,20 @@
 """What is read of experiences: by index, by neighbourhood, page by page, entry by entry."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, literal_column, select
 
 from governor.experience.chain import LogEntry
 from governor.experience.experience import Experience
-from governor.ids import ExperienceId, SessionId, TenantId
-from memory_store.errors import ExperienceNotFoundError
-from memory_store.experiences.heads import entries_of
-from memory_store.experiences.rows import HEAD, Kept, experience_of, kept_of
+from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
+from memory_store.engine import driver_of
+from memory_store.errors import ExperienceCorruptError, ExperienceNotFoundError
+from memory_store.experiences.heads import entries_of, read_head
+from memory_store.experiences.rows import HEAD, Kept, experience_of, kept_of, proven
 from memory_store.experiences.tables import experience_blobs, experience_log, experiences
 from memory_store.statement import Driver, Statement, Value
 
@@ -27,6 +31,11 @@ _GET = Statement(
         _rows.experience_id == bindparam("experience_id"), _rows.tenant == bindparam("tenant")
     )
 )
+_INLINE = Statement(
+    select(_rows.experience_id, _rows.address, _rows.content).where(
+        _rows.experience_id == bindparam("experience_id"), _rows.tenant == bindparam("tenant")
+    )
+)
 _CONTENT = Statement(
     select(*HEAD, _rows.content, _blobs.name)
     .outerjoin_from(
@@ -35,17 +44,6 @@ _CONTENT = Statement(
         (_blobs.tenant == _rows.tenant) & (_blobs.address == _rows.address),
     )
     .where(_rows.experience_id == bindparam("experience_id"), _rows.tenant == bindparam("tenant"))
-)
-_SESSION = Statement(
-    select(*HEAD)
-    .where(
-        _rows.session == bindparam("session"),
-        _rows.tenant == bindparam("tenant"),
-        _rows.number > bindparam("after"),
-    )
-    .order_by(_rows.number)
-    .limit(bindparam("most", type_=Integer))
-    .offset(_NONE)
 )
 _BEFORE = Statement(
     select(*HEAD)
@@ -79,6 +77,18 @@ _LOG_SINCE = Statement(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which of a tenant's experiences are listed; None is all."""
+
+    tenant: TenantId
+    namespace: NamespaceId | None = None
+    kind: ExperienceKind | None = None
+    lane: TrustLane | None = None
+    standing: Standing | None = None
+    writer: PrincipalId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContent:
     """A row with its content, or the name of the blob that has it; neither: it is missing."""
 
@@ -90,17 +100,31 @@ class KeptContent:
 def get(
     driver: Driver, ids: Sequence[ExperienceId], tenant: TenantId, now_ms: int | None
 ) -> tuple[Experience, ...]:
-    """Return the experiences of those ids, in their order.
+    """Return the experiences of those ids, in their order, each in its proven lane.
 
     Raises:
         ExperienceNotFoundError: there is one that is not there for the tenant.
     """
-    asked = [{"experience_id": one, "tenant": tenant} for one in dict.fromkeys(ids)]
-    found = (experience_of(row) for row in _GET.rows_many(driver, asked))
+    asked: list[dict[str, Value]] = [
+        {"experience_id": one, "tenant": tenant} for one in dict.fromkeys(ids)
+    ]
+    found = proven_all(driver, tenant, _GET.rows_many(driver, asked))
     by_id = {one.experience_id: one for one in found if not is_gone(one, now_ms)}
     if len(by_id) < len(asked):
         raise ExperienceNotFoundError
     return tuple(by_id[one] for one in ids)
+
+
+def proven_all(
+    driver: Driver, tenant: TenantId, rows: Iterable[Sequence[Any]]
+) -> tuple[Experience, ...]:
+    """Return the tenant's experiences in `rows`, each in its proven lane."""
+    found = tuple(experience_of(row) for row in rows)
+    if not any(one.lane.instructs for one in found):
+        return found
+    head = read_head(driver, tenant)
+    secret = b"" if head is None else head.secret
+    return tuple(proven(one, secret) for one in found)
 
 
 def content_of(driver: Driver, experience_id: ExperienceId, tenant: TenantId) -> KeptContent:
@@ -118,11 +142,84 @@ def content_of(driver: Driver, experience_id: ExperienceId, tenant: TenantId) ->
 
 
 def of_session(
-    driver: Driver, session: SessionId, tenant: TenantId, *, after: int, most: int
+    connection: Connection,
+    session: SessionId,
+    tenant: TenantId,
+    *,
+    namespaces: Sequence[NamespaceId],
+    after: int,
+    most: int,
 ) -> tuple[Experience, ...]:
-    """Return what a session wrote after that number, in order."""
-    asked: dict[str, Value] = {"session": session, "tenant": tenant, "after": after, "most": most}
-    return tuple(experience_of(row) for row in _SESSION.rows(driver, asked))
+    """Return what a session wrote in `namespaces` after that number, in order."""
+    query = (
+        select(*HEAD)
+        .where(
+            _rows.session == session,
+            _rows.tenant == tenant,
+            _rows.namespace.in_(namespaces),
+            _rows.number > after,
+        )
+        .order_by(_rows.number)
+        .limit(most)
+    )
+    return proven_all(driver_of(connection), tenant, connection.execute(query))
+
+
+def listed(connection: Connection, wanted: Wanted, *, before: int, most: int) -> list[Experience]:
+    """Return the latest that are wanted of those before that number."""
+    given = (
+        (_rows.tenant, wanted.tenant),
+        (_rows.namespace, wanted.namespace),
+        (_rows.kind, wanted.kind and wanted.kind.value),
+        (_rows.lane, wanted.lane and wanted.lane.value),
+        (_rows.writer, wanted.writer),
+    )
+    query = (
+        select(*HEAD)
+        .where(*(column == value for column, value in given if value is not None))
+        .where(_rows.number < before)
+        .order_by(_rows.number.desc())
+        .limit(most)
+    )
+    if wanted.standing is not None:
+        # Written out, or the index of what is quarantined would not be seen to fit.
+        query = query.where(_rows.standing == literal_column(f"'{wanted.standing.value}'"))
+    return list(proven_all(driver_of(connection), wanted.tenant, connection.execute(query)))
+
+
+def contents_of(
+    driver: Driver, ids: Sequence[ExperienceId], tenant: TenantId, bytes_max: int
+) -> tuple[bytes | None, ...]:
+    """Return the contents that stand in their rows, each intact; None of every other.
+
+    Raises:
+        ExperienceNotFoundError: there is one that is not there for the tenant.
+    """
+    asked: list[dict[str, Value]] = [
+        {"experience_id": one, "tenant": tenant} for one in dict.fromkeys(ids)
+    ]
+    found = {row[0]: row[1:] for row in _INLINE.rows_many(driver, asked)}
+    if len(found) < len(asked):
+        raise ExperienceNotFoundError
+    contents: list[bytes | None] = []
+    for one in ids:
+        address, content = found[one]
+        if content is None or len(content) > bytes_max:
+            contents.append(None)
+            continue
+        contents.append(intact(bytes(content), address))
+    return tuple(contents)
+
+
+def intact(content: bytes, address: str) -> bytes:
+    """Return a content that is what was written.
+
+    Raises:
+        ExperienceCorruptError: it is not.
+    """
+    if hashlib.sha256(content).hexdigest() != address:
+        raise ExperienceCorruptError
+    return content
 
 
 def neighbours(
@@ -138,7 +235,7 @@ def neighbours(
     }
     earlier = _BEFORE.rows(driver, {**asked, "most": before})
     later = _AFTER.rows(driver, {**asked, "most": after})
-    return tuple(experience_of(row) for row in (*reversed(earlier), *later))
+    return proven_all(driver, experience.tenant, (*reversed(earlier), *later))
 
 
 def log_since(driver: Driver, tenant: TenantId, *, number: int, most: int) -> tuple[LogEntry, ...]:

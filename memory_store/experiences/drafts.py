@@ -6,12 +6,13 @@ are looked up are not changed: one that cannot be stored is refused.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import Standing
-from governor.ids import TenantId
+from governor.ids import ExperienceId, TenantId
 from memory_store.errors import ExperienceTooLargeError, InvalidExperienceError, UnstorableError
 from memory_store.experiences.values import Indexed, WriteLimits
 
@@ -23,6 +24,8 @@ NAME_CHARS_MAX = 1_000
 LISTED_MAX = 1_000
 VECTOR_BYTES_MAX = 8 * 1024
 _INT64_MAX = 2**63 - 1
+# It is shown to models and stands in addresses, so it cannot say anything else.
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUL_SIGN = "\u2400"
 
 
@@ -58,6 +61,18 @@ def prepared(drafts: Sequence[Indexed], limits: WriteLimits) -> tuple[Prepared, 
         message = "one write is of one tenant"
         raise InvalidExperienceError(message)
     return tuple(_prepared(indexed, limits) for indexed in drafts)
+
+
+def within(ids: Sequence[ExperienceId]) -> Sequence[ExperienceId]:
+    """Return `ids`, if they are not too many to be asked for at once.
+
+    Raises:
+        InvalidExperienceError: they are.
+    """
+    if len(ids) > LISTED_MAX:
+        message = f"{len(ids)} experiences at once are above {LISTED_MAX}; ask for fewer"
+        raise InvalidExperienceError(message)
+    return ids
 
 
 def storable_text(text: str) -> str:
@@ -136,6 +151,8 @@ def _check(indexed: Indexed) -> None:
 
 
 def _contradiction(draft: Draft) -> str:
+    if not _ID.fullmatch(draft.experience_id):
+        return "an experience_id is 1 to 64 letters, digits, hyphens and underscores"
     if draft.valid_until_ms is not None and draft.valid_until_ms < draft.valid_from_ms:
         return "valid_until_ms is before valid_from_ms: what was true ended after it began"
     if draft.outcome is not None and not 0 <= draft.outcome <= 1:

@@ -6,13 +6,13 @@ transaction ends, so that the numbers of a log have no gaps and are committed in
 
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from governor.experience.chain import LogEntry, LogEvent, entry_hash, first_hash
+from governor.experience.chain import LogEntry, LogEvent, first_hash, hash_of
 from governor.experience.kinds import Standing
 from governor.ids import ExperienceId, NamespaceId, TenantId
 from memory_store.experiences.tables import experience_keys, experience_log
@@ -44,6 +44,13 @@ _LOG_NAMES = tuple(column.name for column in experience_log.columns)
 _LOG = Statement(insert(experience_log).values({name: bindparam(name) for name in _LOG_NAMES}))
 
 
+class Entered(NamedTuple):
+    """Where an entry stands in a log."""
+
+    number: int
+    hash: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Head:
     """The end of a tenant's log, as this transaction moves it."""
@@ -52,7 +59,7 @@ class Head:
     secret: bytes
     number: int
     hash: str
-    _entries: list[LogEntry] = field(default_factory=list)
+    _rows: list[dict[str, Value]] = field(default_factory=list)
 
     def log(
         self,
@@ -66,39 +73,40 @@ class Head:
         digest: str = "",
         by: str = "",
         why: str = "",
-    ) -> LogEntry:
-        """Return the entry that is put behind the log."""
-        bare = LogEntry(
-            tenant=self.tenant,
-            number=self.number + 1,
-            at_ms=at_ms,
-            event=event,
-            experience_id=experience_id,
-            experience_number=experience_number,
-            namespace=namespace,
-            standing=standing,
-            digest=digest,
-            by=by,
-            why=why,
-            hash="",
-        )
-        entry = replace(bare, hash=entry_hash(self.hash, bare))
-        self._entries.append(entry)
-        self.number, self.hash = entry.number, entry.hash
-        return entry
+    ) -> Entered:
+        """Return where the entry stands that is put behind the log."""
+        number = self.number + 1
+        fields: dict[str, Any] = {
+            "tenant": self.tenant,
+            "number": number,
+            "at_ms": at_ms,
+            "event": event.value,
+            "experience_id": experience_id,
+            "experience_number": experience_number,
+            "namespace": namespace,
+            "standing": None if standing is None else standing.value,
+            "digest": digest,
+            "by": by,
+            "why": why,
+        }
+        entered = Entered(number, hash_of(self.hash, **fields))
+        fields["hash"] = entered.hash
+        self._rows.append(fields)
+        self.number, self.hash = entered
+        return entered
 
     def write(self, driver: Driver) -> None:
         """Write what was logged."""
-        if not self._entries:
+        if not self._rows:
             return
-        _LOG.run_each(driver, [_columns(entry) for entry in self._entries])
+        _LOG.run_each(driver, self._rows)
         moved: dict[str, Value] = {
             "of_tenant": self.tenant,
             "number": self.number,
             "hash": self.hash,
         }
         _MOVE.run(driver, moved)
-        self._entries.clear()
+        self._rows.clear()
 
 
 def locked_head(driver: Driver, tenant: TenantId) -> Head:
@@ -125,11 +133,6 @@ def entries_of(rows: Iterable[Sequence[Any]]) -> tuple[LogEntry, ...]:
 def _head_of(tenant: TenantId, row: Sequence[Any]) -> Head:
     secret, number, hash_ = row
     return Head(tenant=tenant, secret=bytes(secret), number=number, hash=hash_)
-
-
-def _columns(entry: LogEntry) -> dict[str, Any]:
-    standing = None if entry.standing is None else entry.standing.value
-    return {**asdict(entry), "event": entry.event.value, "standing": standing}
 
 
 def _entry_of(row: Sequence[Any]) -> LogEntry:

@@ -67,6 +67,7 @@ class Tallies:
     tenant: TenantId
     limits: WriteLimits
     _by_lane: dict[_Lane, Tally] = field(default_factory=dict)
+    _windows: dict[_Lane, int] = field(default_factory=dict)
 
     def admitted(
         self, driver: Driver, drafts: Sequence[Prepared]
@@ -94,13 +95,12 @@ class Tallies:
         """Write what was counted."""
         if self.limits.now_ms is None:
             return
-        window_from_ms = self.limits.lanes.window_of(self.limits.now_ms)
         rows: list[dict[str, Value]] = [
             {
                 "tenant": self.tenant,
                 "writer": writer,
                 "lane": lane.value,
-                "window_from_ms": window_from_ms,
+                "window_from_ms": self._windows[writer, lane],
                 "writes": tally.writes,
                 "content_bytes": tally.bytes,
             }
@@ -112,10 +112,11 @@ class Tallies:
         writer, lane = key
         asked = {"tenant": self.tenant, "writer": writer, "lane": lane.value}
         row = _TALLY.row(driver, asked)
-        # A later window than ours is that of a sidecar whose clock is ahead: it counts too.
-        if row is None or row[0] < self.limits.lanes.window_of(now_ms):
-            return Tally()
-        return Tally(writes=row[1], bytes=row[2])
+        window_from_ms = self.limits.lanes.window_of(now_ms)
+        # A later window than ours is that of a sidecar whose clock is ahead: it goes on.
+        is_current = row is not None and row[0] >= window_from_ms
+        self._windows[key] = row[0] if is_current else window_from_ms
+        return Tally(writes=row[1], bytes=row[2]) if is_current else Tally()
 
 
 def grow(driver: Driver, batch: Batch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from governor.experience.experience import Experience, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.experience.signing import proven_lane
 from governor.ids import CallId, ExperienceId, PrincipalId
 from memory_store.experiences.tables import experiences
 from memory_store.rows import json_of
@@ -77,6 +78,16 @@ def experience_of(row: Sequence[Any]) -> Experience:
         signature=signature,
         superseded_at_ms=superseded_at_ms,
     )
+
+
+def proven(experience: Experience, secret: bytes) -> Experience:
+    """Return the experience in the lane that its signature proves.
+
+    One that may not instruct has no authority to lose, so only the others are looked at.
+    """
+    if not experience.lane.instructs:
+        return experience
+    return replace(experience, lane=proven_lane(experience, key=secret))
 
 
 def kept_of(row: Sequence[Any]) -> Kept:

@@ -19,6 +19,13 @@ CORRECT = Statement(
 )
 
 
+STAND = Statement(
+    update(experiences)
+    .where(_rows.number == bindparam("of_number"))
+    .values(standing=bindparam("standing"))
+)
+
+
 def standing_corrected(standing: Standing) -> Standing:
     """Return where an experience stands once it is corrected: what is withheld stays so."""
     return Standing.SUPERSEDED if standing is Standing.ACTIVE else standing

@@ -109,6 +109,13 @@ experiences = Table(
         sqlite_where=text("expires_at_ms IS NOT NULL"),
         postgresql_where=text("expires_at_ms IS NOT NULL"),
     ),
+    Index(
+        "ix_experiences_quarantined",
+        "tenant",
+        "number",
+        sqlite_where=text("standing = 'quarantined'"),
+        postgresql_where=text("standing = 'quarantined'"),
+    ),
     # No number is used again, or a log would speak of two experiences by one.
     sqlite_autoincrement=True,
 )

@@ -104,10 +104,14 @@ class ReceiptFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """How many experiences were changed; `derived` of them because of what they were made of."""
+    """How many experiences were changed; `derived` of them because of what they were made of.
+
+    `quarantined` beside them were put aside, because what they were made of is gone.
+    """
 
     experiences: int
     derived: int = 0
+    quarantined: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

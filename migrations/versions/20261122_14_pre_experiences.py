@@ -98,6 +98,13 @@ def _experiences() -> None:
     )
     op.create_index("ix_experiences_learned_at_ms", "experiences", ["learned_at_ms"])
     op.create_index("ix_experiences_namespace_number", "experiences", ["namespace", "number"])
+    op.create_index(
+        "ix_experiences_quarantined",
+        "experiences",
+        ["tenant", "number"],
+        sqlite_where=sa.text("standing = 'quarantined'"),
+        postgresql_where=sa.text("standing = 'quarantined'"),
+    )
     op.create_index("ix_experiences_session_number", "experiences", ["session", "number"])
     op.create_index("ix_experiences_writer_number", "experiences", ["writer", "number"])
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from runtime.cli import (
+    eval_context,
     eval_flow,
     eval_live,
     eval_memory,
@@ -65,7 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         eval_memory.NAME, help=eval_memory.HELP, description=eval_memory.HELP
     )
     eval_memory.add_arguments(memory)
-    add_options((turns, tools, flow, machine, router, memory))
+    context = evaluations.add_parser(
+        eval_context.NAME, help=eval_context.HELP, description=eval_context.HELP
+    )
+    eval_context.add_arguments(context)
+    add_options((turns, tools, flow, machine, router, memory, context))
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -78,6 +83,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         return alone(arguments)
     if arguments.evaluation == eval_os.NAME:
         return eval_os.run(arguments, _show)
+    if arguments.evaluation == eval_context.NAME:
+        return eval_context.run(arguments, _show)
     if arguments.evaluation == eval_router.NAME:
         of_file = partial(eval_router.run, arguments, _show)
         return eval_router_log.run_either(arguments, settings, of_file=of_file)

@@ -32,6 +32,7 @@ from runtime.configuration.ladder import EstimatesTable, LadderTable
 from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
+from runtime.configuration.memory import MemoryTable
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
 from runtime.configuration.provider_care import check_fallbacks
@@ -391,6 +392,7 @@ class Config(Table):
     flow: FlowTable = FlowTable()
     ladder: LadderTable = LadderTable()
     estimates: EstimatesTable = EstimatesTable()
+    memory: MemoryTable = MemoryTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:

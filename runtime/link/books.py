@@ -28,6 +28,7 @@ from memory_store.reader import Reader
 from memory_store.retention import Retention
 from memory_store.router_log import RouterLog
 from memory_store.router_models import RouterShelf
+from memory_store.search.search import ExperienceSearch
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from memory_store.tenants import TenantBook
@@ -57,9 +58,11 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "router_log": (RouterLog, "record report calls_of"),
     "router_shelf": (RouterShelf, "standing content"),
     "archive": (Archive, "put read"),
+    "experience_search": (ExperienceSearch, "search nearest"),
     "experiences": (
         ExperienceBook,
-        "write get content proves mark erase neighbours of_session page log_since note_use uses_of",
+        """write get content contents proves mark revoke_writer erase neighbours of_session page
+        log_since note_use uses_of""",
     ),
     "namespaces": (NamespaceBook, "find get make list usage"),
     "prices": (PriceBook, "stored"),
@@ -218,6 +221,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         router_shelf=remote(RouterShelf, "router_shelf", bulk),
         archive=remote(Archive, "archive", bulk),
         experiences=remote(ExperienceBook, "experiences", bulk),
+        experience_search=remote(ExperienceSearch, "experience_search", bulk),
         namespaces=remote(NamespaceBook, "namespaces", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),

@@ -15,6 +15,7 @@ from tool_gateway.discovery.finder import Finder, VectorSource
 from tool_gateway.discovery.listing import WHOLE_LIST, ListTerms
 from tool_gateway.gateway import Gateway
 from tool_gateway.identity import CallContext, Caller
+from tool_gateway.memory.tools import MemoryTools
 from tool_gateway.ports import Clock
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.spawning import Spawning
@@ -101,7 +102,7 @@ class FindingHouse:
         self.stock.replace(entries_of(TOOLS) if tools is None else tools)
         self.finder = a_finder(stock=self.stock, house=house, terms=terms)
         builtins = Builtins(
-            archive=house.archive,
+            memories=MemoryTools(archive=house.archive),
             books=house.books,
             turns=house.turns,
             policy=lambda: house.policy,

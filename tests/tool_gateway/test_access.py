@@ -171,6 +171,7 @@ async def test_read_only_keeps_what_changes_sessions_and_their_turns(
     listed = guarded.gateway.tools_for(ADA, is_read_only=True)
     assert {at.entry.exposed for at in listed if at.entry.is_own} == {
         *("governor_status", "governor_answer", "memory_read"),
+        *("memory_search", "memory_expand", "memory_context"),
         *("tools_search", "tools_describe", "tools_call"),
     }
 

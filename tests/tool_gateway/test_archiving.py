@@ -19,6 +19,7 @@ from tool_gateway.archiving import archive_form, cut_to_characters, indexed, is_
 from tool_gateway.books import Books
 from tool_gateway.builtin import GOVERNOR_STATUS, MEMORY_READ, Builtins
 from tool_gateway.discovery.answers import Answers
+from tool_gateway.memory.tools import MemoryTools
 from tool_gateway.ports import Archived, Meter
 from tool_gateway.results import ARCHIVE_META, Outcome, ToolResult, text_block, text_result
 from tool_gateway.spawning import Spawning
@@ -46,7 +47,7 @@ def builtins(archive: FakeArchive) -> Builtins:
     ledger = FakeLedger(FoldedBooks((budget("calls", tool_calls=10),)))
     books = Books(ledger=ledger, clock=FakeClock())
     return Builtins(
-        archive=archive,
+        memories=MemoryTools(archive=archive),
         books=books,
         turns=a_gate(books, FakeClock()),
         policy=lambda: POLICY,

@@ -16,6 +16,7 @@ from tests.tool_gateway.makers import CHAIN, ENTRY, RULE, House, a_call
 from tests.tool_gateway.spawn_makers import NoSubSessions
 from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, Builtins
 from tool_gateway.discovery.answers import Answers
+from tool_gateway.memory.tools import MemoryTools
 from tool_gateway.results import DENIAL_META, LOOP_META, Outcome, ToolResult, text_result
 from tool_gateway.spawning import CLOSE, Spawning
 
@@ -33,7 +34,7 @@ def house_with(
 
 async def ask(house: House, tool: str = STATUS_TOOL, **arguments: object) -> ToolResult:
     backend = Builtins(
-        archive=house.archive,
+        memories=MemoryTools(archive=house.archive),
         books=house.books,
         turns=house.turns,
         policy=lambda: house.policy,

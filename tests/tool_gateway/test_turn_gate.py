@@ -23,6 +23,7 @@ from tool_gateway.builtin import ENTRIES, GOVERNOR_EXTEND, GOVERNOR_STATUS, Buil
 from tool_gateway.catalog import HOUSE, ToolEntry
 from tool_gateway.discovery.answers import Answers
 from tool_gateway.errors import LedgerUnavailableError
+from tool_gateway.memory.tools import MemoryTools
 from tool_gateway.ports import TurnsKnown
 from tool_gateway.results import DENIAL_META, Outcome, ToolResult, text_result
 from tool_gateway.spawning import Spawning
@@ -80,7 +81,7 @@ async def ask_for_more(house: House, turn: str, **arguments: object) -> ToolResu
         turn=a_call(turn=turn).turn,
     )
     backend = Builtins(
-        archive=house.archive,
+        memories=MemoryTools(archive=house.archive),
         books=house.books,
         turns=house.turns,
         policy=lambda: house.policy,

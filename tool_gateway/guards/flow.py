@@ -23,10 +23,12 @@ from tool_gateway.denials import flow_denied, ledger_unavailable
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.guards.facts import facts_of
 from tool_gateway.job import Job
+from tool_gateway.memory.requests import is_of_experience
 from tool_gateway.ports import Clock, FlowStore
 from tool_gateway.results import ToolResult
 
 SESSIONS_MAX = 4_096
+_UNTRUSTED = frozenset({Label.SEES_UNTRUSTED})
 _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
 
 
@@ -53,9 +55,15 @@ class FlowGuard:
         store: FlowStore,
         clock: Clock,
         is_shared: bool = False,
+        keeps_marks: bool = False,
         class_of: Callable[[ScopeChain], TaskClass | None] | None = None,
     ) -> None:
-        """Start with no session; `class_of` names the class of those that name none."""
+        """Start with no session; `class_of` names the class of those that name none.
+
+        Where it `keeps_marks`, what sessions have seen of what others wrote is kept without
+        any rule too: the memory goes by it.
+        """
+        self._keeps_marks = keeps_marks
         self._policy = policy
         self._approval = approval
         self._store = store
@@ -112,22 +120,36 @@ class FlowGuard:
             LedgerUnavailableError: it cannot be kept.
             LedgerOverloadedError: as above.
         """
-        if self._policy is None:
-            return
-        taints = self.traits_of(job.entry).labels & TAINTS
-        if not taints:
-            return
-        flow = await self._flow_of(job.call.chain)
-        new = {label: job.call.tool for label in Label if label in taints - flow.seen.marks.keys()}
+        taints = self._taints_of(job)
+        if taints:
+            await self.mark(job.call.chain, taints, tool=job.call.tool)
+
+    async def mark(self, chain: ScopeChain, taints: frozenset[Label], *, tool: ToolName) -> None:
+        """Keep what `tool` shows a session, rules or none; it must not be shown before.
+
+        Raises:
+            LedgerUnavailableError: it cannot be kept.
+            LedgerOverloadedError: as above.
+        """
+        flow = await self._flow_of(chain)
+        new = {label: tool for label in Label if label in taints - flow.seen.marks.keys()}
         if new:
             await self._store.mark(flow.root, new, now_ms=self._clock.now_ms())
             flow.seen = replace(flow.seen, marks={**flow.seen.marks, **new})
 
+    async def seen_by(self, chain: ScopeChain) -> frozenset[Label]:
+        """Return what is known that a session has seen.
+
+        Raises:
+            LedgerUnavailableError: nobody can say.
+            LedgerOverloadedError: as above.
+        """
+        flow = await self._flow_of(chain, is_fresh=self._is_shared)
+        return frozenset(flow.seen.marks)
+
     def is_noted(self, job: Job) -> bool:
         """Tell whether nothing is left to keep of what the call will show its session."""
-        if self._policy is None:
-            return True
-        taints = self.traits_of(job.entry).labels & TAINTS
+        taints = self._taints_of(job)
         session = job.call.chain.session
         flow = self._flows.get(self._roots.get(session, session))
         return not taints or (flow is not None and taints <= flow.seen.marks.keys())
@@ -197,6 +219,18 @@ class FlowGuard:
         self._traits[entry.exposed] = (entry, traits)
         return traits
 
+    def _taints_of(self, job: Job) -> frozenset[Label]:
+        """Return what is kept of what a call shows its session.
+
+        What the memory hands out by the index of an experience is marked by its lane, there.
+        """
+        if self._policy is None and not self._keeps_marks:
+            return frozenset()
+        kept = TAINTS if self._policy is not None else _UNTRUSTED
+        if job.entry.is_own and is_of_experience(job.call):
+            kept -= _UNTRUSTED
+        return self.traits_of(job.entry).labels & kept
+
     def _seen_by(self, flow: _Flow, call: ToolCall) -> Seen:
         """Return what the session has seen, in the class that its call or its agent names."""
         seen = flow.seen
@@ -241,12 +275,8 @@ def _texts_of(result: ToolResult) -> str:
 def _of_the_house(entry: ToolEntry) -> Traits | None:
     """Return the labels of a built-in tool, None of any other.
 
-    Most ask the house about itself. What was put away can be what others wrote, in a session
-    that is over.
+    They ask the house about itself. What the memory's tools can do they say themselves.
     """
     if entry.backend != BUILTIN:
         return None
-    if not entry.exposed.startswith("memory_"):
-        return Traits(labels=frozenset())
-    why = "it brings back what any tool has answered"
-    return Traits(labels=TAINTS, why=dict.fromkeys(TAINTS, why))
+    return Traits(labels=frozenset())

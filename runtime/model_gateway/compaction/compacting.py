@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Protocol
 
 from governor.scope import ScopeChain
@@ -62,12 +63,10 @@ class Compactor:
         keeper: ContentKeeper,
         *,
         policy: Callable[[], Sequence[CompactionTerms]],
-        key: bytes,
     ) -> None:
-        """Take who keeps what gives way; `key` makes the marks of what is quoted."""
+        """Take who keeps what gives way, and the terms in force."""
         self._keeper = keeper
         self._policy = policy
-        self._key = key
 
     async def compacted(
         self, request: ModelRequest, wire: Wire, *, chain: ScopeChain
@@ -84,7 +83,7 @@ class Compactor:
         plan = plan_of(conversation, terms)
         if plan is None:
             return request
-        owner = Owner(tenant=chain.tenant, session=chain.session, key=self._key)
+        owner = Owner(tenant=chain.tenant, session=chain.session, key=_key_of(chain))
         folding = folding_of(messages, conversation, plan, owner)
         kept = await self._keeper.keep(folding.keepsakes, chain=chain)
         short = shortened(
@@ -129,6 +128,15 @@ class Compacting:
             outlet=outlet,
             wishes=wishes,
         )
+
+
+def _key_of(chain: ScopeChain) -> bytes:
+    """Return what the marks in a session's report are made with.
+
+    It has to be the same in each process and after each start, or a provider's cache of the
+    prompt would be lost; nobody who writes into a conversation knows whose session it is.
+    """
+    return sha256(f"{chain.tenant}\0{chain.agent}\0{chain.session}".encode()).digest()
 
 
 def _with(request: ModelRequest, short: Shortened, wire: Wire) -> ModelRequest:

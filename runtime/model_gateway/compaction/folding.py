@@ -7,25 +7,22 @@ from typing import Any
 
 import msgspec
 
-from governor.experience.keepsake import Keepsake, index_of
-from governor.experience.kinds import ExperienceKind, TrustLane
+from governor.experience.keepsake import LIST_MEDIA_TYPE, Keepsake, index_of
+from governor.experience.kinds import ExperienceKind
 from governor.experience.piece import Piece, PieceKind
 from governor.experience.tokens import tokens_about
+from governor.experience.trust import Way
 from governor.ids import ExperienceId, SessionId, TenantId
 from runtime.model_gateway.compaction.contents import JSON, replaced, with_contents, with_more
 from runtime.model_gateway.compaction.conversation import (
     Conversation,
     Message,
-    Part,
     Result,
     pieces_of,
 )
 from runtime.model_gateway.compaction.plan import Plan
 from runtime.model_gateway.compaction.report import mark_of, report_of
 from runtime.model_gateway.compaction.terms import CompactionTerms
-
-_LIST = "application/vnd.flyball.turns+json"
-_WHOSE = {Part.USER: TrustLane.USER, Part.AGENT: TrustLane.AGENT}
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -78,7 +75,7 @@ def folding_of(messages: Messages, conversation: Conversation, plan: Plan, owner
     }
     folded: list[Keepsake] = []
     before: ExperienceId | None = None
-    for first, end in pairwise((1, *plan.borders)):
+    for first, end in pairwise((0, *plan.borders)):
         places = [place for place in plan.folded if first <= read[place].turn < end]
         if places:
             folded += _of_places(read, places, owner)
@@ -185,7 +182,7 @@ def _of_result(result: Result, owner: Owner) -> Keepsake:
     return Keepsake(
         index=owner.index(result.content),
         kind=ExperienceKind.TOOL_RESULT,
-        lane=TrustLane.TOOL,
+        way=Way.RESULT,
         content=result.content,
         media_type=result.media_type,
         name=result.name,
@@ -203,7 +200,8 @@ def _of_places(read: Sequence[Message], places: Sequence[int], owner: Owner) -> 
             yield Keepsake(
                 index=owner.index(message.content),
                 kind=ExperienceKind.OBSERVATION,
-                lane=_WHOSE[message.part],
+                # Whatever stands in it: it is the agent's client that wrote the conversation.
+                way=Way.AGENT,
                 content=message.content,
                 media_type=JSON,
                 name=message.part.value,
@@ -230,9 +228,9 @@ def _list_of(
     return Keepsake(
         index=owner.index(content),
         kind=ExperienceKind.OBSERVATION,
-        lane=TrustLane.TOOL,
+        way=Way.HOUSE,
         content=content,
-        media_type=_LIST,
+        media_type=LIST_MEDIA_TYPE,
         name="turns",
         text=f"turns {turns[0]} to {turns[-1]} of a conversation, message by message",
     )

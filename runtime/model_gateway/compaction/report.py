@@ -55,13 +55,18 @@ def report_of(
     rooms = dict(workspace.rooms)
     said = [line.text for line in rooms.pop(Room.SAID, ())]
     data = "\n".join(shown_rooms(rooms))
-    quoted = Shown(index=contents or "turns", role=Role.DATA, lane=TrustLane.TOOL, text=data)
     parts = [_head(workspace)]
     if said:
         parts += ["The user said in these turns:", *said]
     if data:
-        parts.append(rendered((quoted,), key=key).text)
+        parts.append(fenced(data, key=key))
     return "\n".join(parts)
+
+
+def fenced(data: str, *, key: bytes) -> str:
+    """Return what is quoted of a conversation between marks that nobody in it can know."""
+    quoted = Shown(index="turns", role=Role.DATA, lane=TrustLane.WEB, text=data)
+    return rendered((quoted,), key=key).text
 
 
 def _head(workspace: Workspace) -> str:

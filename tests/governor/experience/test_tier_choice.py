@@ -1,16 +1,21 @@
 """Which plan a search is done by."""
 
+from dataclasses import astuple, replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from governor.experience.passages import Passage
 from governor.experience.search import MemoryTier
 from governor.experience.stages import PLANS, UNMEASURED
 from governor.experience.tier_choice import (
     AXES,
     BELIEVED,
+    SEARCHED,
     UNBOUNDED,
+    Probe,
     Question,
     Remaining,
     TierChoice,
@@ -18,7 +23,9 @@ from governor.experience.tier_choice import (
     Why,
     chosen,
     context_of,
+    features_of,
     nothing_learned,
+    probe_of,
 )
 from governor.learning.bandit import Bandit, Lesson
 
@@ -51,18 +58,39 @@ def choice(
 
 
 def taught(plan: str, reward: float, *, when: Question, times: int = 200) -> Bandit:
-    """Return a bandit that a plan earned so much more than was believed, for such questions."""
+    """Return what is learned where a plan earned so much more than was believed."""
     bandit = nothing_learned()
     for _ in range(times):
-        lesson = Lesson(arm=plan, context=context_of(when), reward=reward, weight=1.0, period=0)
-        bandit.learn(lesson)
+        bandit.learn(lesson(plan, reward, when=when))
+        bandit.learn(lesson("mid", 0.0, when=when))
     return bandit
+
+
+def lesson(plan: str, reward: float, *, when: Question) -> Lesson:
+    """Return that a plan earned so much more than was believed."""
+    context = features_of(context_of(when), PLANS[plan])
+    return Lesson(arm=SEARCHED, context=context, reward=reward, weight=1.0, period=0)
 
 
 def test_every_plan_is_believed_something_of_and_every_question_is_so_many_numbers() -> None:
     """A plan that is added without a belief would be chosen by nobody."""
     assert set(BELIEVED) == set(PLANS)
     assert len(context_of(QUESTION)) == AXES
+
+
+def test_what_the_cheapest_search_found_says_how_hard_a_question_is() -> None:
+    """One passage with all of the question is another matter than ten with a word of it each."""
+    words = ("key", "mat", "door")
+    easy = [Passage(number=1, score=9.0, address="a", words=words, tokens=10, session="s")]
+    hard = [
+        Passage(number=n, score=2.0, address=f"{n}", words=("key",), tokens=10, session=f"{n}")
+        for n in range(10)
+    ]
+
+    assert probe_of(words, easy).covered > probe_of(words, hard).covered
+    assert probe_of(words, easy).sessions < probe_of(words, hard).sessions
+    assert probe_of(words, []) == Probe()
+    assert all(0 <= value <= 1 for found in (easy, hard) for value in astuple(probe_of((), found)))
 
 
 @pytest.mark.requirement("memory.tier-forced")
@@ -90,7 +118,7 @@ def test_a_short_budget_makes_a_search_cheaper_and_never_refuses_it() -> None:
     nothing = choice(remaining=Remaining(tokens=0, latency_us=0, cost_microusd=0))
     forced = choice(asked=MemoryTier.HIGH, has_model=True, remaining=Remaining(cost_microusd=0))
 
-    assert (short.plan.name, short.why) == ("low", Why.SHORT)
+    assert (short.plan.retrieve, short.why) == (MemoryTier.LOW, Why.SHORT)
     assert (nothing.plan.name, nothing.why) == ("low", Why.SHORT)
     assert (forced.plan.name, forced.why) == ("mid", Why.SHORT)
 
@@ -106,29 +134,23 @@ def test_a_plan_that_asks_a_model_is_not_taken_where_there_is_none() -> None:
 @pytest.mark.requirement("memory.tiers-learn")
 def test_what_was_learned_decides_by_the_question() -> None:
     """More is spent where it was seen to pay, and not where it was not."""
-    hard = Question(words=("why", "did", "both", "leave"), has_time=True, items=500)
-    bandit = taught("wide_neighbours", 0.3, when=hard)
+    spread = Probe(best=0.3, second=0.95, fifth=0.9, last=0.8, covered=0.3, sessions=0.9)
+    hard = replace(QUESTION, words=("why", "did", "both", "leave"), probe=spread)
+    bandit = taught("again_many", 0.3, when=hard)
     for _ in range(200):
-        bandit.learn(
-            Lesson(
-                arm="wide_neighbours",
-                context=context_of(QUESTION),
-                reward=-0.1,
-                weight=1.0,
-                period=0,
-            )
-        )
+        bandit.learn(lesson("again_many", -0.1, when=QUESTION))
+        bandit.learn(lesson("mid", 0.0, when=QUESTION))
 
-    assert choice(question=hard, learned=bandit).plan.name == "wide_neighbours"
-    assert choice(question=QUESTION, learned=bandit).plan.name != "wide_neighbours"
+    assert choice(question=hard, learned=bandit).plan.name == "again_many"
+    assert choice(question=QUESTION, learned=bandit).plan.name != "again_many"
 
 
 def test_a_gain_that_costs_more_than_it_is_worth_is_left() -> None:
     """Tokens, time and money are held against what an answer is worth."""
-    bandit = taught("wide_neighbours", 0.05, when=QUESTION)
+    bandit = taught("again_many", 0.05, when=QUESTION)
     long = Question(words=QUESTION.words, items=500, tokens=20_000, tokens_max=32_000)
 
-    assert choice(question=long, learned=bandit).plan.name != "wide_neighbours"
+    assert choice(question=long, learned=bandit).plan.name != "again_many"
 
 
 @pytest.mark.requirement("memory.tiers-logged")
@@ -149,7 +171,7 @@ def test_every_choice_says_how_probable_it_was(  # noqa: PLR0917 - what is varie
     is_learned: bool,  # noqa: FBT001 - hypothesis gives it by name
 ) -> None:
     """The chances add up to one, and what is chosen had one."""
-    bandit = taught("wide", 0.2, when=QUESTION, times=5) if is_learned else None
+    bandit = taught("again", 0.2, when=QUESTION, times=5) if is_learned else None
 
     found = choice(
         dice=dice,

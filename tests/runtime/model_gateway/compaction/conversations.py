@@ -103,4 +103,4 @@ class Shelf:
 
 
 def a_compactor(shelf: Shelf, *policy: CompactionTerms) -> Compactor:
-    return Compactor(shelf, policy=lambda: policy, key=KEY)
+    return Compactor(shelf, policy=lambda: policy)

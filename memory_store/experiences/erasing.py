@@ -1,0 +1,248 @@
+"""Experiences erased for good: rows, words, vectors, uses and blobs; the log keeps a tombstone.
+
+What is erased leaves what was made of it behind only until the next step: the links from there
+stay until it is erased as well, so whoever looks for links that lead nowhere finds what a crash
+has left over.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from governor.experience.chain import LogEvent
+from governor.experience.experience import Experience
+from governor.ids import PrincipalId, TenantId
+from memory_store.engine import driver_of, is_shared
+from memory_store.experiences.heads import Head, locked_head
+from memory_store.experiences.marking import Forget, Marking, Order, derived_of, found_by_number
+from memory_store.experiences.tables import (
+    experience_blobs,
+    experience_links,
+    experience_terms,
+    experience_totals,
+    experience_uses,
+    experience_vectors,
+    experiences,
+)
+from memory_store.experiences.values import Relation
+from memory_store.statement import Driver, Statement, Value
+from memory_store.writer import Writer
+
+ERASED_AT_ONCE = 128
+
+Scrub = Callable[[Connection], None]
+"""Overwrites what an index still has of the words that were erased."""
+
+_DERIVED = Relation.DERIVED_FROM.value
+
+_links = experience_links.c
+_GONE = tuple(
+    Statement(delete(table).where(column == bindparam("number")))
+    for table, column in (
+        (experiences, experiences.c.number),
+        (experience_terms, experience_terms.c.number),
+        (experience_vectors, experience_vectors.c.number),
+        (experience_uses, experience_uses.c.number),
+        (experience_links, _links.source),
+    )
+)
+_UNTIED = Statement(
+    delete(experience_links).where(
+        _links.source == bindparam("number"), _links.relation == bindparam("relation")
+    )
+)
+# Those by which what was made of it is found are left.
+_TIES_GONE = Statement(
+    delete(experience_links).where(
+        _links.target == bindparam("number"), _links.relation != bindparam("relation")
+    )
+)
+_totals = experience_totals.c
+_SHRINK = Statement(
+    update(experience_totals)
+    .where(
+        _totals.tenant == bindparam("of_tenant"),
+        _totals.namespace == bindparam("of_namespace"),
+        _totals.lane == bindparam("of_lane"),
+    )
+    .values(
+        items=_totals["items"] - bindparam("fewer"),
+        content_bytes=_totals.content_bytes - bindparam("freed"),
+    )
+)
+_blobs = experience_blobs.c
+_BLOB = Statement(
+    select(_blobs.name, _blobs.held_by).where(
+        _blobs.tenant == bindparam("tenant"), _blobs.address == bindparam("address")
+    )
+)
+_LET_GO = Statement(
+    update(experience_blobs)
+    .where(_blobs.tenant == bindparam("of_tenant"), _blobs.address == bindparam("of_address"))
+    .values(held_by=bindparam("left"))
+)
+_BLOB_GONE = Statement(
+    delete(experience_blobs).where(
+        _blobs.tenant == bindparam("tenant"), _blobs.address == bindparam("address")
+    )
+)
+_INLINE = Statement(
+    select(experiences.c.number).where(
+        experiences.c.number == bindparam("number"), experiences.c.content.is_(None)
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """How many are gone, the names of blobs that nobody holds, and what is to go next.
+
+    `quarantined` are those that were put aside in place of going.
+    """
+
+    count: int
+    blobs: tuple[str, ...]
+    derived: tuple[int, ...]
+    quarantined: int
+
+
+def erase_numbers(
+    connection: Connection,
+    *,
+    numbers: Sequence[int],
+    order: Order,
+    forgets: Sequence[Forget],
+    only_of: PrincipalId | None,
+) -> Erased:
+    """Erase the experiences of those numbers; those that are gone are passed over.
+
+    With `only_of` those of other writers are quarantined, unless they may instruct: these were
+    vouched for. They are then no longer tied to what they were made of.
+    """
+    driver = driver_of(connection)
+    head = locked_head(driver, order.tenant)
+    found = found_by_number(driver, order.tenant, numbers)
+    going = [one for one in found if only_of in (None, one.provenance.writer)]
+    staying = [one for one in found if only_of not in (None, one.provenance.writer)]
+    derived = derived_of(driver, [one.number for one in going])
+    blobs = _let_go(driver, order.tenant, going)
+    marking = Marking(driver=driver, head=head, order=order)
+    _delete(connection, driver, going)
+    for one in going:
+        if one.supersedes is not None:
+            marking.restore(one)
+        _entomb(head, one, order)
+    quarantined = marking.put_aside(staying)
+    _UNTIED.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in staying])
+    head.write(driver)
+    _shrink(driver, order.tenant, going)
+    if going:
+        for forget in forgets:
+            forget(connection, order.tenant, [one.experience_id for one in going])
+    return Erased(count=len(going), blobs=blobs, derived=derived, quarantined=quarantined)
+
+
+async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
+    """Return when what was erased is overwritten in a database file and gone from its log.
+
+    While somebody reads an older state the log is kept for them; it is then emptied later. A
+    server overwrites in its own time.
+    """
+    drivers: list[Driver] = []
+
+    def work(connection: Connection) -> None:
+        for scrub in scrubs:
+            scrub(connection)
+        if not is_shared(connection):
+            drivers.append(driver_of(connection))
+
+    await writer.run(work, after_commit=lambda: _empty_log(drivers))
+
+
+def _empty_log(drivers: Sequence[Driver]) -> None:
+    """Have the log of SQLite, which holds what pages were, copied into the file and cut."""
+    for driver in drivers:
+        (waits_ms,) = driver.execute("PRAGMA busy_timeout").fetchone() or (0,)
+        with suppress(sqlite3.Error):
+            driver.execute("PRAGMA busy_timeout = 0")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        driver.execute(f"PRAGMA busy_timeout = {int(waits_ms)}")
+
+
+def _delete(connection: Connection, driver: Driver, going: Sequence[Experience]) -> None:
+    gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
+    with _overwriting(connection):
+        for statement in _GONE:
+            statement.run_each(driver, gone)
+        _TIES_GONE.run_each(driver, [{**one, "relation": _DERIVED} for one in gone])
+
+
+def _entomb(head: Head, experience: Experience, order: Order) -> None:
+    head.log(
+        LogEvent.ERASED,
+        experience_id=experience.experience_id,
+        experience_number=experience.number,
+        namespace=experience.namespace,
+        standing=None,
+        at_ms=order.now_ms,
+        by=order.by,
+        why=order.why,
+    )
+
+
+@contextmanager
+def _overwriting(connection: Connection) -> Iterator[None]:
+    """Have SQLite write zeros over what is deleted; a server's vacuum does it in its time."""
+    if is_shared(connection):
+        yield
+        return
+    driver = driver_of(connection)
+    driver.execute("PRAGMA secure_delete = ON")
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA secure_delete = OFF")
+
+
+def _let_go(driver: Driver, tenant: TenantId, found: Sequence[Experience]) -> tuple[str, ...]:
+    """Count fewer holders of each blob; return the names of those that nobody holds any more."""
+    rows = _INLINE.rows_many(driver, [{"number": one.number} for one in found])
+    in_blobs = {number for (number,) in rows}
+    holders = Counter(one.address for one in found if one.number in in_blobs)
+    freed = []
+    for address, count in holders.items():
+        this: dict[str, Value] = {"tenant": tenant, "address": address}
+        row = _BLOB.row(driver, this)
+        if row is None:
+            continue
+        name, held_by = row
+        if held_by <= count:
+            _BLOB_GONE.run(driver, this)
+            freed.append(name)
+        else:
+            of_this: dict[str, Value] = {"of_tenant": tenant, "of_address": address}
+            _LET_GO.run(driver, {**of_this, "left": held_by - count})
+    return tuple(freed)
+
+
+def _shrink(driver: Driver, tenant: TenantId, found: Sequence[Experience]) -> None:
+    items, sizes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for one in found:
+        place = (one.namespace, one.lane.value)
+        items[place] += 1
+        sizes[place] += one.size_bytes
+    rows: list[dict[str, Value]] = [
+        {
+            "of_tenant": tenant,
+            "of_namespace": namespace,
+            "of_lane": lane,
+            "fewer": count,
+            "freed": sizes[namespace, lane],
+        }
+        for (namespace, lane), count in items.items()
+    ]
+    _SHRINK.run_each(driver, rows)

@@ -1,0 +1,81 @@
+"""The few experiences of a namespace too large for a shelf that a question may be about."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from governor.retrieval.postings import Background
+from governor.retrieval.query import QueryParts
+from memory_store.search import rows, words
+from memory_store.search.columns import Floats, Mask, Places
+from memory_store.search.held import Held
+from memory_store.statement import Driver
+
+# How many holders of a question's words are looked at; the words that more hold say least.
+HOLDERS_MAX = 20_000
+TERMS_MAX = 32
+# How many vectors are compared in full: so many, and one more for each so many experiences.
+NEAREST_MIN, NEAREST_SHARE = 400, 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """Places that may be meant, and how near in meaning each is; 0 where nobody compared."""
+
+    places: Places
+    cosines: Floats
+
+
+def close_to(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, most: int) -> Places:
+    """Return about `most` places by words and meaning, of those that are allowed."""
+    worths = _worths(held, driver, parts, allowed=allowed)
+    (worded,) = np.nonzero(worths)
+    if worded.size > NEAREST_MIN:
+        worded = worded[np.argpartition(-worths[worded], NEAREST_MIN)[:NEAREST_MIN]]
+    near = nearest(held, driver, parts, allowed=allowed, also=worded)
+    if near.places.size <= most:
+        return near.places
+    worth = worths[near.places]
+    both = near.cosines + worth / max(float(worth.max(initial=0)), 1e-9)
+    return near.places[np.argpartition(-both, most)[:most]]
+
+
+def nearest(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, also: Places) -> Close:
+    """Return the nearest in meaning, and how near `also` are, by their vectors as stored."""
+    places = also
+    if parts.vector is None or not held.axes:
+        return Close(places=places, cosines=np.zeros(places.size, np.float32))
+    if held.sketches is not None:
+        most = NEAREST_MIN + len(held.columns) // NEAREST_SHARE
+        near = held.sketches.nearest(parts.vector, most=most, allowed=allowed)
+        places = np.union1d(near, also).astype(np.intp)
+    numbers = held.columns.numbers[places].tolist()
+    stored = rows.vectors(driver, numbers, axes=held.axes)
+    matrix = rows.matrix_of([stored.get(number) for number in numbers], axes=held.axes)
+    return Close(places=places, cosines=np.einsum("ij,j->i", matrix, parts.vector))
+
+
+def _worths(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask) -> Floats:
+    """Return what the words that each experience shares with the question are worth."""
+    total = len(held.columns)
+    found = np.zeros(total, dtype=np.float32)
+    spread = held.spread.among(parts.terms, total=total)
+    for term in _telling(spread, parts.terms):
+        numbers = words.holders(driver, held.place, term, most=HOLDERS_MAX)
+        places = held.columns.places_of(numbers)
+        held_by = max(places.size, 1)
+        found[places] += np.log1p((total - held_by + 0.5) / (held_by + 0.5))
+    found[~allowed] = 0
+    return found
+
+
+def _telling(spread: Background, terms: tuple[str, ...]) -> list[str]:
+    """Return the rarest terms, as many as bounds allow, one at least."""
+    chosen: list[str] = []
+    upto = 0
+    for term in sorted(terms, key=lambda term: spread.holders[term]):
+        upto += spread.holders[term]
+        if chosen and (upto > HOLDERS_MAX or len(chosen) == TERMS_MAX):
+            break
+        chosen.append(term)
+    return chosen

@@ -1,0 +1,163 @@
+"""Searching experiences: what is held in memory finds them, the rows say whether they count.
+
+The rows are read in the transaction that the search is of, so what was erased, revoked,
+corrected or put in quarantine before it is not found, whatever is held in memory.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+from sqlalchemy import Connection
+
+from governor.experience.search import Found, Hit, MemoryTier, Search
+from governor.retrieval.query import QueryParts, query_parts
+from governor.retrieval.ranker import PLAIN_RANKER, Ranker
+from governor.retrieval.vectors import StaticVectors
+from memory_store.engine import driver_of
+from memory_store.errors import SearchTooWideError
+from memory_store.reader import Reader
+from memory_store.search import rows, words
+from memory_store.search.held import SHELVED_MAX
+from memory_store.search.ranking import Scored
+from memory_store.search.rows import Place
+from memory_store.search.scoring import Question, best, nearest_in_meaning
+from memory_store.search.shelves import Shelves
+from memory_store.statement import Driver
+from memory_store.writer import Writer
+
+MOST_MAX = 200
+NAMESPACES_MAX = 64
+# How many more are counted behind those that are returned.
+LEFT_OUT_MAX = 100
+HELD_BYTES_MAX = 512 * 1024 * 1024
+# How many readers searches may have at once: the others are for what calls wait for.
+_SEARCHES_AT_ONCE = 2
+NOTHING = Found(hits=(), left_out=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What experiences are found by.
+
+    Without `vectors` by words alone. What is held in memory takes about `held_bytes_max`, or as
+    much as the one namespace that is being searched. Namespaces of more than `shelved_max`
+    experiences are held as sketches.
+    """
+
+    vectors: StaticVectors | None = None
+    ranker: Ranker = PLAIN_RANKER
+    held_bytes_max: int = HELD_BYTES_MAX
+    shelved_max: int = SHELVED_MAX
+
+
+WORDS_ALONE = Finding()
+
+
+class ExperienceSearch:
+    """Finds experiences."""
+
+    def __init__(self, *, reader: Reader, writer: Writer, finding: Finding) -> None:
+        """Take what reads and writes the rows, and what to find them by."""
+        self._reader = reader
+        self._writer = writer
+        self._finding = finding
+        self._slots = anyio.CapacityLimiter(_SEARCHES_AT_ONCE)
+        self._shelves = Shelves(
+            axes=0 if finding.vectors is None else finding.vectors.axes,
+            bytes_max=finding.held_bytes_max,
+            shelved_max=finding.shelved_max,
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """Return about how much memory is taken by what is held."""
+        return self._shelves.size_bytes
+
+    async def search(self, search: Search) -> Found:
+        """Return what was found, the best first; a question without any words finds nothing.
+
+        Raises:
+            SearchTooWideError: too many namespaces are to be searched at once.
+            StoreUnavailableError: the database cannot be read.
+        """
+        return await self._run(search, self._searched)
+
+    async def nearest(self, search: Search) -> Found:
+        """Return what is nearest to the text in meaning alone; without vectors nothing is.
+
+        Raises:
+            SearchTooWideError: too many namespaces are to be searched at once.
+            StoreUnavailableError: the database cannot be read.
+        """
+        return await self._run(search, self._nearest)
+
+    async def rebuild(self) -> None:
+        """Make everything that is derived for searches anew of what is stored.
+
+        Raises:
+            StoreUnavailableError: the database cannot be written.
+        """
+        await self._writer.run(words.rebuild)
+        self._shelves.clear()
+
+    async def _run(self, search: Search, work: Callable[[Search, Connection], Found]) -> Found:
+        if len(set(search.namespaces)) > NAMESPACES_MAX:
+            raise SearchTooWideError(asked=len(search.namespaces), most=NAMESPACES_MAX)
+        if not search.namespaces:
+            return NOTHING
+        bounded = replace(search, most=max(1, min(search.most, MOST_MAX)))
+        async with self._slots:
+            return await self._reader.run(partial(work, bounded))
+
+    def _searched(self, search: Search, connection: Connection) -> Found:
+        uses_vectors = search.use_vectors and search.tier is not MemoryTier.LOW
+        parts = query_parts(search.text, self._finding.vectors if uses_vectors else None)
+        if not parts.terms and not _says_something(parts):
+            return NOTHING
+        driver = driver_of(connection)
+        question = _question(search, parts)
+        scored = best(self._shelves, driver, question, ranker=self._finding.ranker)
+        return _found(driver, search, scored)
+
+    def _nearest(self, search: Search, connection: Connection) -> Found:
+        parts = replace(query_parts(search.text, self._finding.vectors), terms=())
+        if not _says_something(parts):
+            return NOTHING
+        driver = driver_of(connection)
+        scored = nearest_in_meaning(self._shelves, driver, _question(search, parts))
+        return _found(driver, search, scored)
+
+
+def _question(search: Search, parts: QueryParts) -> Question:
+    places = dict.fromkeys(
+        Place(tenant=search.tenant, namespace=namespace) for namespace in search.namespaces
+    )
+    return Question(
+        parts=parts,
+        places=tuple(places),
+        filters=search.filters,
+        tier=search.tier,
+        most=search.most + LEFT_OUT_MAX,
+        now_ms=search.now_ms,
+    )
+
+
+def _says_something(parts: QueryParts) -> bool:
+    return parts.vector is not None and bool(parts.vector.any())
+
+
+def _found(driver: Driver, search: Search, scored: Scored) -> Found:
+    """Return what the rows say may be found of what was."""
+    hits: list[Hit] = []
+    waiting = list(scored)
+    while waiting and len(hits) < search.most:
+        some, waiting = waiting[: search.most], waiting[search.most :]
+        there = rows.found(driver, search.tenant, [number for number, _ in some])
+        for number, score in some:
+            experience = there.get(number)
+            if experience is not None and search.finds(experience):
+                hits.append(Hit(experience=experience, score=score))
+    kept = tuple(hits[: search.most])
+    return Found(hits=kept, left_out=len(hits) - len(kept) + len(waiting))

@@ -1,0 +1,104 @@
+"""What the memory answers, as values.
+
+Parsing is lenient to what it does not know: a later sidecar may say more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Answer(BaseModel):
+    """An answer that cannot be changed; unknown members are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Written(_Answer):
+    """What became of a write; `standing` is "quarantined" where it waits to be promoted.
+
+    `is_new` is False where the same call had written the same before. `doubts` say why it waits.
+    """
+
+    index: str
+    uri: str
+    namespace: str
+    kind: str
+    lane: str
+    standing: str
+    address: str
+    size_bytes: Annotated[int, Field(alias="bytes")]
+    tokens: int
+    summary: str
+    is_new: bool
+    doubts: tuple[str, ...] = ()
+
+
+class Hit(_Answer):
+    """One experience that was found.
+
+    `role` is "instruction" or "data": what is data is to be quoted to a model, never obeyed.
+    `text` is whole where `is_whole`, else a summary; `tokens_whole` is what the whole takes.
+    """
+
+    index: str
+    role: str
+    lane: str
+    kind: str
+    text: str
+    is_whole: bool
+    tokens_whole: int
+    learned_at_ms: int
+    source: str = ""
+    actor: str = ""
+    standing: str = "active"
+    relation: str = ""
+    score: float | None = None
+
+
+class LeftOut(_Answer):
+    """What else there is that did not fit: how many, of how many tokens, which come first."""
+
+    count: int = 0
+    tokens: int = 0
+    indices: tuple[str, ...] = ()
+
+
+class Found(_Answer):
+    """What was found, the best first; `rendered` is the text for a model, framed and labelled."""
+
+    hits: tuple[Hit, ...]
+    left_out: LeftOut = LeftOut()
+    tokens: int = 0
+    rendered: str = ""
+
+
+class Around(Found):
+    """An experience with its neighbours and sources; `relation` of each says which it is."""
+
+
+class Listed(_Answer):
+    """One of the agent's own experiences, without a word of what stands in it."""
+
+    index: str
+    kind: str
+    lane: str
+    standing: str
+    media_type: str
+    size_bytes: Annotated[int, Field(alias="bytes")]
+    tokens: int
+    learned_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """The bytes of an experience as they were written, and the receipt that proves it."""
+
+    content: bytes
+    media_type: str
+    lane: str
+    role: str
+    total_bytes: int
+    receipt: Mapping[str, Any]

@@ -1,0 +1,100 @@
+"""The experience memory as one sidecar has it: its desk, its tools, what records."""
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from starlette.routing import Route
+
+from governor.retrieval.vectors import StaticVectors
+from runtime.configuration.memory import MemoryTerms, memory_terms_of
+from runtime.ground import Ground
+from runtime.memory.context import SessionContext
+from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
+from runtime.memory.findings import Showing
+from runtime.memory.front import MemoryFront
+from runtime.memory.namespaces import Namespaces
+from runtime.memory.recorder import Recorder
+from runtime.word_vectors import vectors_if_any
+from tool_gateway.gateway import Gateway
+from tool_gateway.memory.charging import MemoryCharging
+from tool_gateway.memory.resources import MemoryResources
+from tool_gateway.memory.tools import MemoryTools
+from tool_gateway.ports import Clock
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the rest of a sidecar has of the memory; no desk and no recorder where it is off."""
+
+    tools: MemoryTools
+    charging: MemoryCharging
+    desk: ExperienceDesk | None = None
+    recorder: Recorder | None = None
+
+    def resources(self, gateway: Gateway) -> MemoryResources | None:
+        """Return experiences as resources, None where there are none."""
+        return None if self.desk is None else MemoryResources(gateway, self.desk)
+
+    def routes(self, gateway: Gateway) -> list[Route]:
+        """Return the routes of the memory over HTTP."""
+        return [] if self.desk is None else MemoryFront(gateway, self.desk).routes()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep what is noted beside the answers while the block runs."""
+        if self.desk is None:
+            yield
+            return
+        async with self.desk.uses.kept():
+            yield
+
+
+def memory_of(
+    ground: Ground,
+    advisers: Advisers | None = None,
+    *,
+    vectors: Callable[[], StaticVectors | None] = vectors_if_any,
+) -> Memory:
+    """Return the memory on an open store; nothing is started."""
+
+    def terms() -> MemoryTerms:
+        return memory_terms_of(ground.config.memory)
+
+    charging = MemoryCharging(lambda: terms().prices)
+    if not ground.config.memory.enabled:
+        return Memory(tools=MemoryTools(archive=ground.archive), charging=charging)
+    store, clock = ground.store, ground.clock
+    shelves = Shelves(
+        book=store.experiences,
+        searching=store.experience_search,
+        namespaces=Namespaces(store.namespaces, clock=clock, terms=terms),
+        marks=ground.flow,
+        vectors=vectors,
+    )
+    # What frames are marked with need not outlive the process: nobody reads a mark again.
+    key = secrets.token_bytes(_KEY_BYTES)
+    asked = Advisers() if advisers is None else advisers
+    if asked.working is None:
+        asked = replace(asked, working=_working(shelves, clock, key))
+    desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=asked)
+    return Memory(
+        tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
+        charging=charging,
+        desk=desk,
+        recorder=Recorder(desk.writes, terms=terms, traits_of=ground.flow.traits_of),
+    )
+
+
+def _working(shelves: Shelves, clock: Clock, key: bytes) -> SessionContext:
+    return SessionContext(
+        shelves.book,
+        shelves.namespaces,
+        shelves.searching,
+        Showing(shelves.book, shelves.namespaces, marks=shelves.marks),
+        clock=clock,
+        key=key,
+    )

@@ -1,0 +1,63 @@
+"""What is held before a call of the memory's tools: what it asks for, and the price of that."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from governor.amounts import NOTHING, Amounts, Unit
+from governor.call import ToolCall
+from governor.estimate import context_tokens
+from governor.experience.charges import MemoryPrices, reading, writing
+from governor.experience.reading import TOKENS_DEFAULT
+from governor.ids import ToolName
+from governor.policy import ToolRule
+from tool_gateway.memory.definitions import CONTEXT, EXPAND, NAMES, READ, SEARCH, WRITE
+from tool_gateway.memory.requests import read_bounds
+
+_READING = frozenset({SEARCH, EXPAND, CONTEXT})
+# What an answer's frame takes beside the tokens that were asked for: its last lines.
+_FRAME_TOKENS = 100
+
+
+class MemoryCharging:
+    """Narrows rules to what a call of the memory's tools asks for."""
+
+    def __init__(self, prices: Callable[[], MemoryPrices]) -> None:
+        """Take the prices in force."""
+        self._prices = prices
+
+    def narrowed(self, call: ToolCall, rule: ToolRule) -> ToolRule:
+        """Return the rule with what is held for this call; others' are left as they are."""
+        if rule.is_free or call.tool not in NAMES:
+            return rule
+        held = held_for(call.tool, call.arguments)
+        shown = max(
+            context_tokens(rule.archive_above_bytes),
+            held.of(Unit.MEMORY_READ_TOKENS) + _FRAME_TOKENS,
+        )
+        estimates = {
+            Unit.CONTEXT_TOKENS: shown,
+            **rule.estimates.by_unit,
+            **held.by_unit,
+            Unit.COST_MICROUSD: rule.cost_microusd + self._prices().of(held),
+        }
+        return replace(rule, estimates=Amounts(estimates))
+
+
+def held_for(tool: ToolName, arguments: Mapping[str, object]) -> Amounts:
+    """Return what a call may take of the memory at the most, by its checked arguments."""
+    if tool == WRITE:
+        return writing(size_bytes=size_of(arguments))
+    if tool == READ:
+        return reading(read_bounds(arguments).tokens_held)
+    if tool in _READING:
+        asked = arguments.get("max_tokens", TOKENS_DEFAULT)
+        return reading(int(asked) if isinstance(asked, (int, float)) else TOKENS_DEFAULT)
+    return NOTHING
+
+
+def size_of(arguments: Mapping[str, object]) -> int:
+    """Return how many bytes a write is at the most."""
+    content = str(arguments.get("content", ""))
+    if arguments.get("encoding") == "base64":
+        return -(-len(content) * 3 // 4)
+    return len(content.encode(errors="replace"))

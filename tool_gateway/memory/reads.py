@@ -1,0 +1,248 @@
+"""`memory_read`: a range of what is kept under an index, or the lines of it that match."""
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from governor.call import ToolCall
+from governor.experience.tokens import tokens_of
+from governor.ids import ArchiveId, ExperienceId
+from tool_gateway.archiving import cut_to_characters, read_note
+from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
+from tool_gateway.memory.grepping import Grepped, LinePattern, grep_text, grepped
+from tool_gateway.memory.ports import ExperienceMemory
+from tool_gateway.memory.requests import (
+    EXPERIENCE_PREFIX,
+    GrepAsked,
+    ReadBounds,
+    grep_asked,
+    integer,
+    read_bounds,
+)
+from tool_gateway.ports import ResultArchive
+from tool_gateway.results import ARCHIVE_META, EXPERIENCE_META, Json, ToolResult, text_block
+
+SLICE_BYTES = 1024 * 1024
+_CUTS_MAX = 24
+# What is said of an experience beside its content, to programs.
+_SAID = ("index", "role", "lane", "standing", "kind", "source", "media_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A range of bytes of either kind, and what its `_meta` says of the whole."""
+
+    content: bytes
+    total_bytes: int
+    meta_name: str
+    meta: Json
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passage:
+    """What is shown of a range, and how many bytes of the content that is."""
+
+    text: str
+    encoding: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a read shows, and how many tokens that is."""
+
+    result: ToolResult
+    tokens: int
+
+
+class Reads:
+    """Reads archived results and experiences alike."""
+
+    def __init__(self, *, archive: ResultArchive, memory: ExperienceMemory | None) -> None:
+        """Take both; without a memory there are archived results alone."""
+        self._archive = archive
+        self._memory = memory
+
+    async def read(self, call: ToolCall) -> Read:
+        """Return what is asked for.
+
+        Raises:
+            GatewayError: it is not there, damaged, or not to be had now.
+        """
+        asked, bounds = call.arguments, read_bounds(call.arguments)
+        grep = grep_asked(asked)
+        if grep is not None:
+            return await self._grep(call, grep, bounds)
+        offset = integer(asked, "offset", 0)
+        part = await self._part(call, offset=offset, length=bounds.bytes_max)
+        is_exact = asked.get("encoding") == "base64"
+        passage = _exact(part, bounds) if is_exact else _legible(part, offset, bounds)
+        return _read(str(asked["index"]), part, offset, passage)
+
+    async def _grep(self, call: ToolCall, asked: GrepAsked, bounds: ReadBounds) -> Read:
+        pattern = LinePattern(asked.pattern, ignores_case=asked.ignores_case)
+        first = await self._part(call, offset=0, length=SLICE_BYTES)
+        slices = [one async for one in self._slices(call, first)]
+        found = grepped(slices, pattern, context_lines=asked.context_lines, most=asked.most)
+        return _grep_shown(found, first, bounds)
+
+    async def _slices(self, call: ToolCall, first: _Part) -> AsyncIterator[bytes]:
+        part, offset = first, 0
+        while part.content:
+            yield part.content
+            offset += len(part.content)
+            if offset >= part.total_bytes:
+                return
+            part = await self._part(call, offset=offset, length=SLICE_BYTES)
+
+    async def _part(self, call: ToolCall, *, offset: int, length: int) -> _Part:
+        index = str(call.arguments["index"])
+        if not index.startswith(EXPERIENCE_PREFIX):
+            return await self._archived(call, ArchiveId(index), offset=offset, length=length)
+        if self._memory is None:
+            raise ExperienceMissError
+        part = await self._memory.portion(
+            call, ExperienceId(index), offset=offset, length=min(length, SLICE_BYTES)
+        )
+        kept = part.experience
+        meta = {
+            "index": index,
+            "role": part.role,
+            "lane": kept.lane.value,
+            "standing": kept.standing.value,
+            "kind": kept.kind.value,
+            "source": kept.provenance.source,
+            "media_type": kept.media_type,
+            "learned_at_ms": kept.learned_at_ms,
+            "receipt": dict(part.receipt),
+        }
+        return _Part(
+            content=part.content,
+            total_bytes=kept.size_bytes,
+            meta_name=EXPERIENCE_META,
+            meta=meta,
+            before=part.before,
+            after=part.after,
+        )
+
+    async def _archived(
+        self, call: ToolCall, index: ArchiveId, *, offset: int, length: int
+    ) -> _Part:
+        part = await self._archive.read(index, chain=call.chain, offset=offset, length=length)
+        return _Part(
+            content=part.content,
+            total_bytes=part.total_bytes,
+            meta_name=ARCHIVE_META,
+            meta={"archive_id": index, "sha256": part.sha256},
+        )
+
+
+def _exact(part: _Part, bounds: ReadBounds) -> _Passage:
+    """Return the range as base64, as much as there are tokens for."""
+    content = part.content
+    text = base64.b64encode(content).decode()
+    for _ in range(_CUTS_MAX):
+        if bounds.tokens_max is None or tokens_of(text) <= bounds.tokens_max or len(content) <= 1:
+            break
+        content = content[: max(1, len(content) * bounds.tokens_max // (tokens_of(text) + 1))]
+        text = base64.b64encode(content).decode()
+    return _Passage(text=text, encoding="base64", size_bytes=len(content))
+
+
+def _legible(part: _Part, offset: int, bounds: ReadBounds) -> _Passage:
+    """Return the range as text, as much as there are tokens for.
+
+    Raises:
+        MemoryRefusedError: it is no text.
+    """
+    content = part.content
+    try:
+        content = cut_to_characters(content)
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        message = (
+            f"bytes {offset}-{offset + len(content)} are not UTF-8 text from their "
+            'first byte on; read them with "encoding": "base64", or from another offset'
+        )
+        raise MemoryRefusedError(message) from error
+    text = fitting(text, bounds.tokens_max)
+    return _Passage(text=text, encoding="utf-8", size_bytes=len(text.encode()))
+
+
+def fitting(text: str, tokens_max: int | None) -> str:
+    """Return the beginning of a text that is no more than so many tokens; None is no bound."""
+    for _ in range(_CUTS_MAX):
+        tokens = tokens_of(text)
+        if tokens_max is None or tokens <= tokens_max or len(text) <= 1:
+            break
+        text = text[: max(1, len(text) * tokens_max // (tokens + 1))]
+    return text
+
+
+def _read(index: str, part: _Part, offset: int, passage: _Passage) -> Read:
+    """Return the range and a line that says how to go on."""
+    end = offset + passage.size_bytes
+    note = read_note(ArchiveId(index), offset=offset, end=end, total_bytes=part.total_bytes)
+    meta = {**part.meta, **_range(part, offset, end)}
+    structured = None
+    if part.meta_name == EXPERIENCE_META:
+        structured = {
+            **{name: part.meta[name] for name in _SAID},
+            "content": passage.text,
+            "encoding": passage.encoding,
+            **_range(part, offset, end),
+        }
+    return Read(
+        result=ToolResult(
+            content=_blocks(part, passage.text, note),
+            structured=structured,
+            meta={part.meta_name: meta},
+        ),
+        tokens=tokens_of(passage.text),
+    )
+
+
+def _range(part: _Part, offset: int, end: int) -> dict[str, object]:
+    return {
+        "offset": offset,
+        "next_offset": end if end < part.total_bytes else None,
+        "total_bytes": part.total_bytes,
+    }
+
+
+def _blocks(part: _Part, text: str, note: str) -> tuple[Json, ...]:
+    """Return a text between the lines that say what it is, in blocks of their own."""
+    shown = text_block(text)
+    if not part.before:
+        return shown, text_block(note)
+    return text_block(part.before), shown, text_block(f"{part.after}\n{note}")
+
+
+def _grep_shown(found: Grepped, part: _Part, bounds: ReadBounds) -> Read:
+    whole = grep_text(found.lines)
+    text = fitting(whole, bounds.tokens_max)
+    shown = sum(line.is_match for line in found.lines)
+    told = f"[{found.matches} lines match, {shown} of them are shown"
+    cut = "" if len(text) == len(whole) else ", cut to max_tokens"
+    meta = {**part.meta, "total_bytes": part.total_bytes, "matches": found.matches}
+    structured = None
+    if part.meta_name == EXPERIENCE_META:
+        # By where they begin the lines around a match are read on from.
+        offsets = {str(one.number): one.offset for one in found.lines if one.is_match}
+        structured = {
+            **{name: part.meta[name] for name in _SAID},
+            "content": text,
+            "matches": found.matches,
+            "offsets": offsets,
+            "total_bytes": part.total_bytes,
+        }
+    return Read(
+        result=ToolResult(
+            content=_blocks(part, text, f"{told}{cut}]"),
+            structured=structured,
+            meta={part.meta_name: meta},
+        ),
+        tokens=tokens_of(text),
+    )
