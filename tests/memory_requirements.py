@@ -98,6 +98,33 @@ MEMORY: dict[str, str] = {
         "Where it is allowed, whole old turns give way to a report that quotes no tool, out of "
         "which every message is put back as it was."
     ),
+    "memory.found-by-neighbours": (
+        "What answers a question is found by the words of what stands before it in its session."
+    ),
+    "memory.found-by-actor": (
+        "Who is named in a question is asked for, without being taken for a word of the text."
+    ),
+    "memory.found-by-time": (
+        "A question that names a day, a month or a year is answered by what was told then first."
+    ),
+    "memory.found-in-chinese": "Texts without spaces between words are found by their words.",
+    "memory.found-in-any-text": (
+        "A text or a question of any length, in any script, with any signs, is read to a bound "
+        "and never as a query language."
+    ),
+    "memory.forgotten-leaves-no-trace": (
+        "What was removed changes neither what is found nor in which order."
+    ),
+    "memory.unseen-says-nothing": (
+        "What a reader may not see changes neither what it finds nor in which order."
+    ),
+    "eval.memory": (
+        "`flyball eval memory` reports by the protocol what of the evidence is found, as the "
+        "interfaces say."
+    ),
+    "eval.memory-never-peeks": (
+        "What is learned for a conversation is learned from the others alone."
+    ),
     "memory.byte-for-byte": (
         "What was written is read byte for byte, after its hash was checked over the whole."
     ),

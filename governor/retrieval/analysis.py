@@ -9,6 +9,7 @@ import unicodedata
 from enum import IntFlag
 from itertools import islice
 
+from governor.retrieval.irregular import REGULAR
 from governor.retrieval.stemmer import stem
 
 TEXT_CHARS_MAX = 20_000
@@ -75,12 +76,12 @@ _SIGNS = (
 
 def index_terms(text: str) -> str:
     """Return the terms that a text is found by, in its order, with one space between two."""
-    return " ".join(stem(word) for word in _words(text) if word not in _STOP)
+    return " ".join(_base(word) for word in _words(text) if word not in _STOP)
 
 
 def query_terms(text: str) -> tuple[str, ...]:
     """Return the terms that a question asks for, each once, at most `QUERY_TERMS_MAX`."""
-    asked = dict.fromkeys(stem(word) for word in _words(text) if word not in _STOP)
+    asked = dict.fromkeys(_base(word) for word in _words(text) if word not in _STOP)
     return tuple(islice(asked, QUERY_TERMS_MAX))
 
 
@@ -88,6 +89,10 @@ def traits_of(text: str) -> int:
     """Return the traits of a text as one number: the sum of its `Trait`s."""
     lowered = text[:TEXT_CHARS_MAX].lower()
     return sum(trait for trait, sign in _SIGNS if sign.search(lowered))
+
+
+def _base(word: str) -> str:
+    return stem(REGULAR.get(word) or REGULAR.get(word.removesuffix("s"), word))
 
 
 def _words(text: str) -> list[str]:

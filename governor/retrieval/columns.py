@@ -28,6 +28,7 @@ class Columns:
         self.before = np.full(1, NOWHERE, dtype=np.int32)
         self.after = np.full(1, NOWHERE, dtype=np.int32)
         self.sessions = np.zeros(1, dtype=np.int32)
+        self.days = np.zeros(1, dtype=np.int32)
         self.vectors = np.zeros((1, axes), dtype=np.float32)
 
     def make_room(self, total: int) -> None:
@@ -42,6 +43,7 @@ class Columns:
         self.traits = np.pad(self.traits, (0, more))
         self.actors = np.pad(self.actors, (0, more))
         self.sessions = np.pad(self.sessions, (0, more))
+        self.days = np.pad(self.days, (0, more))
         self.before = np.pad(self.before, (0, more), constant_values=NOWHERE)
         self.after = np.pad(self.after, (0, more), constant_values=NOWHERE)
         self.vectors = np.pad(self.vectors, ((0, more), (0, 0)))

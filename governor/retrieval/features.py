@@ -19,7 +19,7 @@ BY_WORDS = (
     *("session_best", "cover", "cover_window", "cover_session", "rarest", "rarest_window"),
 )
 BY_PLACE = (
-    *("actor", "question", "self", "time", "image", "number", "length", "opens"),
+    *("actor", "moment", "question", "self", "time", "image", "number", "length", "opens"),
     *("answers", "answers_words", "question_words", "time_when", "number_many", "actor_self"),
 )
 BY_MEANING = (*("near", "near_before", "near_after", "near_wide", "near_session", "near_even"),)
@@ -82,6 +82,7 @@ def _by_place(sight: Sight, words: dict[str, Floats]) -> dict[str, Floats]:
     question, answers = _has(own, Trait.QUESTION), _has(sight.traits[-1], Trait.QUESTION)
     return {
         "actor": sight.actor,
+        "moment": sight.moment,
         "question": question,
         "self": self,
         "time": time,
@@ -106,7 +107,7 @@ def _by_meaning(sight: Sight) -> dict[str, Floats]:
         "near": near,
         "near_before": before,
         "near_after": after,
-        "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) / 5,
+        "near_wide": (around + sight.cosines[-2] + sight.cosines[2]) * np.float32(0.2),
         "near_session": best,
         "near_even": _even(near),
     }

@@ -41,9 +41,11 @@ class Postings:
             self._counts[term].append(count)
             self.size += 1
 
-    def known(self, terms: Sequence[str]) -> tuple[str, ...]:
-        """Return those of `terms` that some text holds or has held."""
-        return tuple(term for term in terms if term in self._places)
+    def known(self, terms: Sequence[str], *, most: int) -> tuple[str, ...]:
+        """Return those of `terms` that some text holds or has held: the rarest, in their order."""
+        known = [term for term in terms if term in self._places]
+        rarest = sorted(known, key=lambda term: len(self._places[term]))[:most]
+        return tuple(term for term in known if term in rarest) if known[most:] else tuple(known)
 
     def holders(self, term: str) -> int:
         """Return how many texts hold a term or have held it."""

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from governor.retrieval.analysis import TEXT_CHARS_MAX, query_terms, traits_of
+from governor.retrieval.moments import Moment, moment_in
 from governor.retrieval.vectors import StaticVectors, Vector
 
 # The shipped vectors are of English: of other scripts they mean next to nothing.
@@ -18,6 +19,7 @@ class QueryParts:
     terms: tuple[str, ...]
     traits: int
     vector: Vector | None = None
+    moment: Moment | None = None
 
 
 def query_parts(text: str, vectors: StaticVectors | None = None) -> QueryParts:
@@ -30,5 +32,6 @@ def query_parts(text: str, vectors: StaticVectors | None = None) -> QueryParts:
     return QueryParts(
         terms=query_terms(text),
         traits=traits_of(text),
+        moment=moment_in(read),
         vector=vectors.embed(read) if vectors is not None and known else None,
     )

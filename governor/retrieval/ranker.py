@@ -63,6 +63,7 @@ _BY_WORDS = {
     "wide": 0.25,
     "session": 0.25,
     "actor": 0.6,
+    "moment": 0.6,
     "answers_words": 0.3,
     "question": -0.2,
     "time_when": 0.2,

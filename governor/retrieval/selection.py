@@ -5,6 +5,7 @@ actor. The best are looked at closely, so that what is looked at closely costs t
 many texts there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +13,15 @@ import numpy.typing as npt
 
 from governor.retrieval.columns import Columns, Floats, Mask, Places
 from governor.retrieval.features import saturated
+from governor.retrieval.moments import fits
 from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
 from governor.retrieval.sight import Sight
-from governor.retrieval.speakers import Speakers
+from governor.retrieval.speakers import Speakers, telling
 
 CANDIDATES = 256
-_BESIDE, _SESSION, _MEANING, _ACTOR = 0.5, 0.25, 1.0, 0.3
+TERMS_MAX = 64
+_BESIDE, _SESSION, _MEANING, _NAMED = 0.5, 0.25, 1.0, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,34 +32,34 @@ class Selection:
     postings: Postings
     speakers: Speakers
     seen: Mask
-    mean_length: float
     background: Background | None
 
     def select(self, query: QueryParts, *, most: int = CANDIDATES) -> tuple[Places, Sight]:
         """Return the places of at most `most` candidates and what is seen of them."""
         columns, end = self.columns, self.seen.size
-        by_actor, naming = self.speakers.named(query.terms)
-        terms = self.postings.known([term for term in query.terms if term not in naming])
-        counts = self.postings.counts(terms, seen=self.seen)
+        by_actor, naming = self.speakers.named(query.terms, columns.actors[:end][self.seen])
+        terms, counts = self._asked([term for term in query.terms if term not in naming])
         lengths = columns.lengths[:end] * self.seen
+        mean_length = self._mean(lengths)
         rarity = self._rarity(terms, counts)
-        worth = saturated(counts, lengths, mean_length=self.mean_length)
+        worth = saturated(counts, lengths, mean_length=mean_length)
         words = np.asarray(rarity @ worth, dtype=np.float32)
         sessions = columns.sessions[:end]
         session_words, session_share = self._of_sessions(counts, lengths, sessions, rarity)
         actor = by_actor[columns.actors[:end]] * self.seen
+        moment = self._moment(query)
         cosines = self._cosines(query)
         beside = words[columns.before[:end]] + words[columns.after[:end]]
         common = (
             _of_best(words + np.float32(_BESIDE) * beside)
             + _SESSION * _of_best(session_words)[sessions]
         )
-        rough = common + _MEANING * np.maximum(cosines, 0) + _ACTOR * actor
+        rough = common + _MEANING * np.maximum(cosines, 0) + _NAMED * (actor + moment)
         chosen = _best(np.where(self.seen & (rough > 0), rough, 0), most)
         around = _around(columns, chosen, end)
         return chosen, Sight(
             rarity=rarity,
-            mean_length=self.mean_length,
+            mean_length=mean_length,
             counts={reach: counts[:, places] for reach, places in around.items()},
             lengths={reach: lengths[places] for reach, places in around.items()},
             traits={
@@ -70,10 +73,25 @@ class Selection:
             session_words=session_words[sessions[chosen]],
             session_share=session_share[sessions[chosen]],
             actor=actor[chosen],
+            moment=moment[chosen],
             asked=query.traits,
         )
 
-    def _rarity(self, terms: tuple[str, ...], counts: Floats) -> Floats:
+    def _asked(self, terms: Sequence[str]) -> tuple[Sequence[str], Floats]:
+        """Return the terms that some text holds, at most the rarest few, and their counts."""
+        known = self.postings.known(terms, most=TERMS_MAX)
+        counts = self.postings.counts(known, seen=self.seen)
+        held = np.asarray(counts.any(axis=1), dtype=np.bool_)
+        return [
+            term for term, is_held in zip(known, held.tolist(), strict=True) if is_held
+        ], counts[held]
+
+    def _mean(self, lengths: Floats) -> float:
+        if self.background is not None:
+            return self.background.mean_length
+        return float(lengths.sum()) / max(int(np.count_nonzero(self.seen)), 1)
+
+    def _rarity(self, terms: Sequence[str], counts: Floats) -> Floats:
         if self.background is None:
             total = float(np.count_nonzero(self.seen))
             holders = np.count_nonzero(counts, axis=1).astype(np.float32)
@@ -98,6 +116,14 @@ class Selection:
         rare = _rarity_of(np.count_nonzero(held, axis=1).astype(np.float32), float(spoken))
         share = rarity @ (held > 0) / max(float(rarity.sum()), 1e-9)
         return np.asarray(rare @ worth, dtype=np.float32), np.asarray(share, dtype=np.float32)
+
+    def _moment(self, query: QueryParts) -> Floats:
+        """Return how well each text fits the time that is named, times what that tells."""
+        end, total = self.seen.size, max(int(np.count_nonzero(self.seen)), 1)
+        if query.moment is None:
+            return np.zeros(end, dtype=np.float32)
+        fitting = fits(query.moment, self.columns.days[:end]) * self.seen
+        return fitting * telling(float(np.count_nonzero(fitting)) / total)
 
     def _cosines(self, query: QueryParts) -> Floats:
         end = self.seen.size

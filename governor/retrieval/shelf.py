@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from governor.retrieval.columns import NOWHERE, Columns, Floats, Mask
 from governor.retrieval.features import features_of
+from governor.retrieval.moments import DAYS_MAX, MS_PER_DAY
 from governor.retrieval.postings import Background, Postings
 from governor.retrieval.query import QueryParts
 from governor.retrieval.ranker import PLAIN_RANKER, Ranker
@@ -51,7 +52,6 @@ class Shelf:
         self._postings = Postings()
         self._speakers = Speakers()
         self._total = 0
-        self._length = 0
         self._places: dict[int, int] = {}
         self._sessions: dict[str, int] = {}
         # Of each session, by its number, the place of its last entry.
@@ -73,9 +73,10 @@ class Shelf:
 
     def background(self, terms: Sequence[str]) -> Background:
         """Return how these terms are spread over the entries, for a shelf of a part of them."""
+        length = float(self._columns.lengths @ self._columns.alive)
         return Background(
             total=len(self),
-            mean_length=self._length / max(len(self), 1),
+            mean_length=length / max(len(self), 1),
             holders={term: self._postings.holders(term) for term in terms},
         )
 
@@ -93,8 +94,8 @@ class Shelf:
         self._postings.add(place, terms)
         columns.numbers[place], columns.lengths[place] = entry.number, len(terms)
         columns.traits[place], columns.alive[place] = entry.traits, True
-        columns.actors[place] = self._speakers.heard(entry.actor)
-        self._length += len(terms)
+        columns.actors[place] = self._speakers.number_of(entry.actor)
+        columns.days[place] = np.clip(entry.at_ms // MS_PER_DAY, -DAYS_MAX, DAYS_MAX)
         if entry.vector is not None:
             columns.vectors[place] = entry.vector
         session = self._session(entry.session)
@@ -121,8 +122,6 @@ class Shelf:
             if self._lasts[session] == place:
                 self._lasts[session] = int(columns.before[place])
             columns.unlink(place)
-            self._speakers.unheard(int(columns.actors[place]))
-            self._length -= int(columns.lengths[place])
 
     def search(
         self,
@@ -169,12 +168,10 @@ class Shelf:
         seen = self._columns.alive[: self._total + 1]
         if allowed is not None:
             seen = seen & np.append(allowed, False)
-        mean = self._length / max(len(self), 1)
         return Selection(
             columns=self._columns,
             postings=self._postings,
             speakers=self._speakers,
             seen=seen,
-            mean_length=mean if self._background is None else self._background.mean_length,
             background=self._background,
         )

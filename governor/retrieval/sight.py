@@ -15,7 +15,8 @@ class Sight:
 
     `counts` has a row for each term of the question and `rarity` what that term is worth;
     `asked` are the traits of the question. `session_words` is the score of a candidate's whole
-    session, `actor` how far it is by somebody whom the question names, times what that tells.
+    session, `actor` how far it is by somebody whom the question names, times what that tells,
+    and `moment` the same of the time that the question names.
     `cosines` is empty where the question has no vector.
     """
 
@@ -29,4 +30,5 @@ class Sight:
     session_words: Floats
     session_share: Floats
     actor: Floats
+    moment: Floats
     asked: int

@@ -9,14 +9,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from governor.retrieval.moments import MS_PER_DAY, moment_in
 from runtime.errors import RuntimeFaultError
 
 FILE_BYTES_MAX = 200_000_000
 # Of the five kinds of question, the fifth asks for what was never said.
 MAIN_KINDS = (1, 2, 3, 4)
+_EPOCH = date(1970, 1, 1)
 _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D:?(\d+):0*(\d+)")
 _WORD = re.compile("[a-z0-9]+")
@@ -36,6 +39,7 @@ class Turn:
     session: str
     text: str
     tokens: int
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +107,9 @@ def _conversation(sample: object, where: str) -> Conversation:
         (int(match[1]), key) for key in spoken if (match := _SESSION.fullmatch(key)) is not None
     )
     turns = tuple(
-        _turn(turn, str(number), f"{where}: {key}, turn {at}")
+        _turn(turn, str(number), at_ms, f"{where}: {key}, turn {at}")
         for number, key in keys
+        for at_ms in [_day_ms(spoken.get(f"{key}_date_time"))]
         for at, turn in enumerate(_list(spoken[key], f"{where}: {key}"), start=1)
     )
     known = frozenset(turn.turn_id for turn in turns)
@@ -119,7 +124,7 @@ def _conversation(sample: object, where: str) -> Conversation:
     )
 
 
-def _turn(turn: object, session: str, where: str) -> Turn:
+def _turn(turn: object, session: str, at_ms: int, where: str) -> Turn:
     fields = _mapping(turn, where)
     speaker, text = _text(fields, "speaker", where), _text(fields, "text", where)
     if fields.get("blip_caption"):
@@ -130,7 +135,20 @@ def _turn(turn: object, session: str, where: str) -> Turn:
         session=session,
         text=text,
         tokens=tokens_of(f"{speaker}: {text}"),
+        at_ms=at_ms,
     )
+
+
+def _day_ms(said: object) -> int:
+    """Return the beginning of the day that a session's time names, 0 where it names none."""
+    moment = moment_in(said) if isinstance(said, str) else None
+    if moment is None or moment.year is None:
+        return 0
+    month, day = moment.month or 1, moment.day or 1
+    try:
+        return (date(moment.year, month, day) - _EPOCH).days * MS_PER_DAY
+    except ValueError:  # the 31st of June
+        return 0
 
 
 def _question(question: object, known: frozenset[str], where: str) -> Question:

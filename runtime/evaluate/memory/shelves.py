@@ -49,7 +49,7 @@ def entries_of(conversation: Conversation, vectors: StaticVectors | None) -> Seq
             number=number,
             session=turn.session,
             actor=turn.speaker,
-            at_ms=0,
+            at_ms=turn.at_ms,
             terms=index_terms(turn.text),
             traits=traits_of(turn.text),
             vector=vectors.embed(turn.text) if vectors else None,
