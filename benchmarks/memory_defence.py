@@ -11,7 +11,6 @@ whether an operator's lesson still instructs.
 """
 
 import argparse
-import asyncio
 import json
 import re
 import sys
@@ -21,6 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from benchmarks.measure import machine
 from benchmarks.memory_benign import Recall, recalls_of
@@ -385,7 +386,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     payloads = json.loads(asked.payloads.read_text(encoding="utf-8"))[: asked.most]
-    report = asyncio.run(measured(payloads, asked.conversations))
+    report = anyio.run(measured, payloads, asked.conversations)
     shape = shape_of(report, len(payloads))
     print(json.dumps(shape) if asked.json else told(shape, report.leaks))
     sys.exit(1 if shape["leaks_total"] else 0)
