@@ -8,6 +8,7 @@ from governor.experience.answer import Answer, answered
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import Right
+from governor.experience.promotion import Asker, Stays, withdraw
 from governor.experience.rendering import framed, shown
 from governor.experience.search import MemoryTier, Search
 from governor.experience.trust import lanes_for
@@ -231,10 +232,15 @@ class ExperienceDesk:
 
     async def forget(self, call: ToolCall, indices: tuple[ExperienceId, ...]) -> int:
         """Erase what the caller wrote itself; return how much else went with it."""
+        saw = await self.writes.has_seen_untrusted(call.chain)
+        asker = Asker(principal=call.chain.agent, saw_untrusted=saw)
         for index in indices:
             one = await self._readable(call.chain, index)
-            if one.provenance.writer != call.chain.agent:
-                message = f"{index}: you did not write it; an administrator can erase it"
+            if isinstance(withdraw(one, Standing.REVOKED, asker=asker), Stays):
+                message = (
+                    f"{index}: you did not write it, or not in a session that had seen what "
+                    "others wrote; an administrator can erase it"
+                )
                 raise MemoryRefusedError(message)
         with memory_words():
             changed = await self._book.erase(

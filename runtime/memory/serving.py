@@ -17,6 +17,7 @@ from runtime.memory.findings import Showing
 from runtime.memory.front import MemoryFront
 from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
+from runtime.memory.quorum import Quorum
 from runtime.memory.recorder import Recorder
 from runtime.model_gateway.front import Models
 from runtime.word_vectors import vectors_if_any
@@ -100,6 +101,8 @@ def memory_of(
     key = secrets.token_bytes(_KEY_BYTES)
     if advised.working is None:
         advised = replace(advised, working=_working(shelves, clock, key))
+    quorum = Quorum(shelves.book, shelves.marks, clock=clock)
+    advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(
         tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
