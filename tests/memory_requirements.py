@@ -151,6 +151,9 @@ MEMORY: dict[str, str] = {
         "What is erased leaves a tombstone in a log that is as valid as before, and no row, word, "
         "vector, use, blob or byte, nor what was made of it."
     ),
+    "memory.gathered-writes": (
+        "Writes that come together share a transaction; one that cannot be stored fails alone."
+    ),
     "memory.retention": (
         "Experiences go when they have run out, or by tenant, kind and age; what was made of them "
         "has a time of its own, and what a crash left over goes too."

@@ -1,6 +1,5 @@
 """The book of experiences: written, read by index, corrected, withdrawn, erased."""
 
-from collections.abc import Mapping
 from functools import partial
 
 from sqlalchemy import Connection, and_
@@ -17,12 +16,15 @@ from memory_store.errors import (
     ExperienceCorruptError,
     ExperienceNotFoundError,
     InvalidExperienceError,
+    StoreError,
+    StoreUnavailableError,
 )
 from memory_store.experiences import browsing, uses, writing
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.browsing import KeptContent, Wanted
 from memory_store.experiences.drafts import Prepared, prepared, within
 from memory_store.experiences.erasing import Scrub
+from memory_store.experiences.gathering import Gathering
 from memory_store.experiences.heads import Head, read_head
 from memory_store.experiences.marking import Forget, Order, checked
 from memory_store.experiences.receipts import finding_of, receipt_of
@@ -39,7 +41,7 @@ from memory_store.experiences.values import (
     Written,
 )
 from memory_store.experiences.withdrawing import Withdrawal
-from memory_store.experiences.writing import BlobsMissingError, Stored
+from memory_store.experiences.writing import BlobsMissingError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
 from memory_store.writer import Writer
@@ -67,6 +69,7 @@ class ExperienceBook:
         self._writer = writer
         self._reader = reader
         self._blobs = blobs
+        self._gathering = Gathering(writer)
         self.withdrawal = Withdrawal(
             writer=writer, reader=reader, blobs=blobs, forgets=forgets, scrubs=scrubs
         )
@@ -96,18 +99,27 @@ class ExperienceBook:
         if not ready:
             return ()
         tenant = ready[0].experience.tenant
-        missing: frozenset[str] = frozenset()
+        missing = await self._missing(tenant, ready)
         while True:
             offered = await self._blobs.put(tenant, ready, missing)
+            # What may yet prove to be stored (a COMMIT that failed, a caller that went away)
+            # keeps its blobs; the sweep knows whether a row names them.
+            unused: set[str] = set()
             try:
-                stored = await self._stored(ready, limits, offered)
+                stored = await self._gathering.store(ready, limits, offered)
+                unused = set(offered.values()).difference(stored.kept)
             except BlobsMissingError as error:
-                await self._blobs.discard(tenant, offered.values())
-                missing = error.addresses
+                missing = error.addresses  # one was erased meanwhile
+                unused = set(offered.values())
                 continue
+            except StoreUnavailableError:
+                raise
+            except StoreError:
+                unused = set(offered.values())
+                raise
             finally:
                 self._blobs.settled(offered.values())
-            await self._blobs.discard(tenant, stored.unused)
+                await self._blobs.discard(tenant, unused)
             return stored.results
 
     async def get(
@@ -359,11 +371,13 @@ class ExperienceBook:
             partial(uses.uses_of, ids=within(ids), tenant=tenant, most=count)
         )
 
-    async def _stored(
-        self, drafts: tuple[Prepared, ...], limits: WriteLimits, offered: Mapping[str, str]
-    ) -> Stored:
-        work = partial(writing.store, drafts=drafts, limits=limits, offered=offered)
-        return await self._writer.run(work)
+    async def _missing(self, tenant: TenantId, drafts: tuple[Prepared, ...]) -> frozenset[str]:
+        addresses = [draft.experience.address for draft in drafts if draft.is_blob]
+        if not addresses:
+            return frozenset()
+        return await self._reader.run(
+            partial(writing.blobs_missing, tenant=tenant, addresses=addresses)
+        )
 
     async def _whole(self, kept: KeptContent) -> bytes:
         experience = kept.kept.experience

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, insert, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from governor.experience.quota import Exceeded
 from governor.ids import TenantId
@@ -33,10 +33,10 @@ class BlobsMissingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a write did; of the blobs it was offered, `unused` are named by no row."""
+    """What a write did; of the blobs it was offered, `kept` are those that rows name now."""
 
     results: tuple[Written | Exceeded, ...]
-    unused: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 _blobs = experience_blobs.c
@@ -48,6 +48,14 @@ HOLD = Statement(
 _PUT_BLOB = Statement(
     insert(experience_blobs).values({c.name: bindparam(c.name) for c in experience_blobs.columns})
 )
+
+
+def blobs_missing(
+    connection: Connection, *, tenant: TenantId, addresses: Sequence[str]
+) -> frozenset[str]:
+    """Return those of `addresses` that are in no blob of the tenant yet."""
+    query = select(_blobs.address).where(_blobs.tenant == tenant, _blobs.address.in_(addresses))
+    return frozenset(addresses).difference(connection.scalars(query))
 
 
 def store(
@@ -80,7 +88,7 @@ def store(
         results=tuple(
             exceeded.get(identity(draft.experience)) or known.written(draft) for draft in drafts
         ),
-        unused=tuple(name for name in offered.values() if name not in kept),
+        kept=tuple(kept),
     )
 
 
