@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 import numpy as np
@@ -11,9 +10,9 @@ import numpy as np
 from governor.amounts import Amounts, Unit
 from governor.call import ToolCall
 from governor.experience.experience import Draft, Experience
-from governor.experience.guidance import Guided
 from governor.experience.namespace import OWN, SHARED
-from governor.experience.rendering import Shown
+from governor.experience.search import LANES_ASKED
+from governor.experience.trust import lanes_for
 from governor.flow.labels import Label
 from governor.ids import PrincipalId, TaskClass
 from governor.retrieval.vectors import StaticVectors
@@ -23,6 +22,7 @@ from memory_store.experiences.values import WriteLimits, Written
 from memory_store.lessons.ended import EndedSession
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
+from runtime.memory.advised import Advice
 from runtime.memory.allowance import Allowance
 from runtime.memory.cases import CaseDesk
 from runtime.memory.house_model import HouseModel
@@ -34,6 +34,7 @@ from runtime.memory.prepared import PreparedSearching
 from runtime.memory.sleeping import Sleeper
 from runtime.model_gateway.front import Models
 from tool_gateway import telemetry
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 
 logger = logging.getLogger(__name__)
 LEARN_EVERY_SECONDS = 5.0
@@ -41,14 +42,6 @@ REMOVE_EVERY_SECONDS = 3_600.0
 _DAY_MS = 86_400_000
 _SEED_MAX = 2**32
 _KEPT_MAX = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What an agent is told before a task: how closely it is guided, and by which bullets."""
-
-    guided: Guided
-    bullets: tuple[Shown, ...]
 
 
 class Lessons:
@@ -91,8 +84,11 @@ class Lessons:
         )
         ground.routing.feedback.ended_by = self.cases.session_ended
 
-    async def advice(self, call: ToolCall, *, tokens_max: int) -> Advice:
+    async def advice(self, call: ToolCall, tokens_max: int) -> Advice:
         """Return how closely the task of a call is guided, with the bullets that fit.
+
+        Bullets stand in the lanes of what they are made of, and are shown as memory is: those
+        from strangers only to who has seen such before.
 
         Raises:
             StoreError: nobody can say.
@@ -107,7 +103,8 @@ class Lessons:
             Place(tenant=chain.tenant, namespace=one.namespace, task_class=task_class)
             for one in spaces
         ]
-        bullets = await self.playbooks.shown(places, tokens_max=tokens_max)
+        lanes = lanes_for(LANES_ASKED, saw_untrusted=await self._has_seen(chain))
+        bullets = await self.playbooks.shown(places, lanes=lanes, tokens_max=tokens_max)
         return Advice(guided=guided, bullets=bullets)
 
     @asynccontextmanager
@@ -120,6 +117,7 @@ class Lessons:
             tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
             tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
             if self._table.sleep.enabled:
+                logger.info("the memory is worked for in quiet hours")
                 tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
             try:
                 yield
@@ -184,7 +182,16 @@ class Lessons:
 
     async def _saw_untrusted(self, ended: EndedSession) -> bool:
         chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
-        return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        try:
+            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            return True  # what nobody knows is not taken for clean
+
+    async def _has_seen(self, chain: ScopeChain) -> bool:
+        try:
+            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            return False  # it then gets less, and nothing that it should not see
 
     async def _keep(self, draft: Draft) -> bool:
         ready = await indexed(draft, self._vectors())

@@ -101,9 +101,11 @@ class PreparedSearching:
             return None
         answer = await self._standing(search, prepared)
         if answer is None:
+            telemetry.count_prepared("outdated")
             await self._questions.drop(search.tenant, question)
             return None
         saved = max(0, min(prepared.searched_tokens, _READ_TOKENS_MAX) - answer.tokens)
+        telemetry.count_prepared("served", saved=saved)
         await self._questions.served(search.tenant, question, saved=saved, now_ms=search.now_ms)
         return Found(hits=(Hit(experience=answer, score=1.0),), left_out=len(prepared.sources))
 
