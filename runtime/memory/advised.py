@@ -1,5 +1,6 @@
 """A workspace with what is known of the class of task before it: guidance, and the playbook."""
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -51,32 +52,35 @@ class AdvisedContext:
                 telemetry.count_failure("advice")
         if advice is None:
             return await self._below.context_of(call, focus=focus, tokens_max=tokens_max)
-        text = self._text(advice, tokens_max=tokens_max // 2)
-        taken = tokens_of(text)
+        text, told = self._told(advice, tokens_max=tokens_max // 2)
+        taken = max(tokens_of(text), tokens_of(json.dumps(told, ensure_ascii=False)))
         answer = await self._below.context_of(call, focus=focus, tokens_max=tokens_max - taken)
-        guided = advice.guided
-        told = {"level": guided.guidance.value, "told": guided.told, "why": guided.why}
+        tokens = answer.tokens + taken
         return replace(
             answer,
             text=f"{text}\n{answer.text}" if text else answer.text,
-            structured={
-                **answer.structured,
-                "guidance": told,
-                "playbook": [
-                    {"bullet": one.index, "role": one.role.value, "text": one.text}
-                    for one in advice.bullets
-                ]
-                if text
-                else [],
-            },
-            tokens=answer.tokens + taken,
+            structured={**answer.structured, **told, "tokens": tokens},
+            tokens=tokens,
         )
 
-    def _text(self, advice: Advice, *, tokens_max: int) -> str:
-        """Return the words of an advice; nothing where there is none, or no room for it."""
-        bullets = advice.bullets
-        if not bullets and not advice.guided.is_by_record:
-            return ""
-        parts = [advice.guided.told, rendered(bullets, key=self._key).text if bullets else ""]
-        text = "\n".join(part for part in parts if part)
-        return text if tokens_of(text) <= tokens_max else ""
+    def _told(self, advice: Advice, *, tokens_max: int) -> tuple[str, dict[str, object]]:
+        """Return an advice for a model and for a program, without bullets if they do not fit."""
+        guided = advice.guided
+        for bullets in (advice.bullets, ()):
+            says = bool(bullets) or guided.is_by_record
+            quoted = rendered(bullets, key=self._key).text if bullets else ""
+            text = "\n".join(part for part in (guided.told if says else "", quoted) if part)
+            told: dict[str, object] = {
+                "guidance": {
+                    "level": guided.guidance.value,
+                    "told": guided.told if says else "",
+                    "why": guided.why,
+                },
+                "playbook": [
+                    {"bullet": one.index, "role": one.role.value, "text": one.text}
+                    for one in bullets
+                ],
+            }
+            if tokens_of(text) + tokens_of(json.dumps(told, ensure_ascii=False)) <= 2 * tokens_max:
+                break
+        return text, told

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import numpy as np
+from anyio.abc import TaskGroup
 
 from governor.amounts import Amounts, Unit
 from governor.call import ToolCall
@@ -38,6 +40,7 @@ from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 
 logger = logging.getLogger(__name__)
 LEARN_EVERY_SECONDS = 5.0
+NOTE_EVERY_SECONDS = 1.0
 REMOVE_EVERY_SECONDS = 3_600.0
 _DAY_MS = 86_400_000
 _SEED_MAX = 2**32
@@ -60,9 +63,9 @@ class Lessons:
         self._vectors = vectors
         self._table = ground.config.memory
         store, clock = ground.store, ground.clock
-        self.searching: Searching = store.experience_search
+        self._prepared: PreparedSearching | None = None
         if self._table.sleep.enabled:
-            self.searching = PreparedSearching(
+            self._prepared = PreparedSearching(
                 store.experience_search, store.questions, store.experiences
             )
         self.cases = CaseDesk(
@@ -83,6 +86,11 @@ class Lessons:
             deltas_max=self._table.playbooks.bullets_per_reflection,
         )
         ground.routing.feedback.ended_by = self.cases.session_ended
+
+    @property
+    def searching(self) -> Searching:
+        """Return what finds experiences, or has the answer already."""
+        return self._prepared or self._ground.store.experience_search
 
     async def advice(self, call: ToolCall, tokens_max: int) -> Advice:
         """Return how closely the task of a call is guided, with the bullets that fit.
@@ -109,20 +117,27 @@ class Lessons:
 
     @asynccontextmanager
     async def running(self, models: Models | None = None) -> AsyncIterator[None]:
-        """Learn, and work in quiet hours, while the block runs; one process of a sidecar does."""
-        if self._ground.seat.worker is not None:
-            yield
-            return
+        """Learn, and work in quiet hours, while the block runs.
+
+        What is asked is noted in every process; all else is done by the one that has the ledger.
+        """
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
-            tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
-            if self._table.sleep.enabled:
-                logger.info("the memory is worked for in quiet hours")
-                tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
+            if self._prepared is not None:
+                flush = self._prepared.flush
+                tasks.start_soon(self._repeated, flush, NOTE_EVERY_SECONDS, name="questions")
+            if self._ground.seat.worker is None:
+                self._work(tasks, models)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
+
+    def _work(self, tasks: TaskGroup, models: Models | None) -> None:
+        tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
+        tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
+        if self._table.sleep.enabled:
+            logger.info("the memory is worked for in quiet hours")
+            tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
 
     def sleeper(self, models: Models | None = None) -> Sleeper:
         """Return who works in quiet hours; `models` answer where a tier is configured."""
@@ -193,8 +208,10 @@ class Lessons:
         except (LedgerUnavailableError, LedgerOverloadedError):
             return False  # it then gets less, and nothing that it should not see
 
-    async def _keep(self, draft: Draft) -> bool:
+    async def _keep(self, draft: Draft, *, is_found: bool) -> bool:
         ready = await indexed(draft, self._vectors())
+        if not is_found:
+            ready = replace(ready, terms="", vector=None)
         limits = WriteLimits(now_ms=self._ground.clock.now_ms())
         (written,) = await self._ground.store.experiences.write((ready,), limits=limits)
         return isinstance(written, Written) and written.is_new
