@@ -283,6 +283,36 @@ def count_reported_cost(*, upstream: str, verdict: str) -> None:
     _reported_costs.add(1, {"upstream": upstream, "verdict": verdict})
 
 
+_prepared_answers = _meter.create_counter(
+    "flyball_memory_prepared_answers",
+    description="Searches that an answer made beforehand served, or that found it outdated",
+)
+_tokens_saved = _meter.create_counter(
+    "flyball_memory_prepared_tokens_saved",
+    description="Tokens that answers made beforehand were shorter than what they stood for",
+)
+_quiet_works = _meter.create_counter(
+    "flyball_memory_quiet_works", description="Works of the house in quiet hours, by kind"
+)
+_quiet_tokens = _meter.create_counter(
+    "flyball_memory_quiet_tokens", description="Tokens that were read in quiet hours, by kind"
+)
+
+
+def count_prepared(outcome: str, *, saved: int = 0) -> None:
+    """Count a search that has an answer made beforehand: served, or outdated."""
+    _prepared_answers.add(1, {"outcome": outcome})
+    if saved:
+        _tokens_saved.add(saved)
+
+
+def count_quiet_work(work: str, *, outcome: str, tokens: int = 0) -> None:
+    """Count a work in quiet hours: done, denied or failed, and what was read for it."""
+    _quiet_works.add(1, {"work": work, "outcome": outcome})
+    if tokens:
+        _quiet_tokens.add(tokens, {"work": work})
+
+
 def count_failure(where: str) -> None:
     """Count a failure of the house itself that did not reach the caller."""
     _failures.add(1, {"where": where})

@@ -63,11 +63,15 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guided:
-    """The guidance for a session, what it is told, and why."""
+    """The guidance for a session, what it is told, and why.
+
+    It is not by a record where too few tasks have ended to say anything.
+    """
 
     guidance: Guidance
     told: str
     why: str
+    is_by_record: bool = True
 
     @property
     def shows_playbook(self) -> bool:
@@ -88,7 +92,12 @@ def guided_by(
     if is_risky and found is not Guidance.ASK:
         found = _ORDER[_ORDER.index(found) + 1]
         why = f"{why}, and what it does is hard to undo"
-    return Guided(guidance=found, told=_TOLD[found], why=why)
+    return Guided(
+        guidance=found,
+        told=_TOLD[found],
+        why=why,
+        is_by_record=record.ended >= terms.runs_min,
+    )
 
 
 def _by_record(record: TaskRecord, terms: GuidanceTerms) -> tuple[Guidance, str]:

@@ -16,7 +16,7 @@ from governor.ids import ExperienceId, NamespaceId, TenantId
 
 PREPARED = "prepared"
 CASES_MIN = 3
-SOURCES_MAX = 8
+SOURCES_MAX = 4
 # So much of its words two texts have in common that say the same.
 _TWIN_FROM = 0.8
 _ALIKE_FROM = 0.4
@@ -24,6 +24,7 @@ _COMPARED_MAX = 400
 _SHARED_WORDS = 2
 _HASH_BYTES = 16
 _LESSON_CHARS = 300
+_SENTENCE_TOKENS = 40
 
 WordsOf = Callable[[str], tuple[str, ...]]
 
@@ -70,21 +71,24 @@ def answer_from(
 ) -> Made | None:
     """Return the sentences that say most about a question; None of nothing.
 
-    Each source has its share of the room, the best first; what it leaves is the next one's.
+    The best source has half of the room, the next half of what is left, as long as that is enough
+    for a sentence: a little of everything would say nothing of anything.
     """
     lines: list[str] = []
     used: list[Experience] = []
     left = tokens_max
-    sources = [one for one in found if one.text.strip()][:SOURCES_MAX]
-    for place, one in enumerate(sources):
+    for one in [each for each in found if each.text.strip()][:SOURCES_MAX]:
         head = f"[{one.experience.experience_id}] "
-        room = left // (len(sources) - place) - tokens_of(head)
-        if room <= 0:
+        room = max(left // 2, _SENTENCE_TOKENS) - tokens_of(head)
+        if left < _SENTENCE_TOKENS or room <= 0:
             break
-        line = head + " ".join(sentences_for(one.text, question, words_of, tokens_max=room).split())
+        said = sentences_for(one.text, question, words_of, tokens_max=room)
+        line = head + " ".join(said.split())
+        left -= tokens_of(line) + 1
+        if left < 0 and lines:
+            break
         lines.append(line)
         used.append(one.experience)
-        left -= tokens_of(line) + 1
     if not lines:
         return None
     return Made(

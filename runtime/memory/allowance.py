@@ -105,7 +105,7 @@ class Allowance:
         request = self._request(tenant, read_tokens=read_tokens, now_ms=began_ms)
         decision = await self._books.admit(request)
         if not isinstance(decision, Reserved):
-            telemetry.count_failure("sleep_denied")
+            telemetry.count_quiet_work(name, outcome="denied")
             return None
         spent, status = Spent(read_tokens=read_tokens), CallStatus.TOOL_ERROR
         try:
@@ -116,6 +116,8 @@ class Allowance:
             usage = _used(spent, wall_ms=ended_ms - began_ms)
             record = _record(request, name, status=status, usage=usage, ended_at_ms=ended_ms)
             await self._books.end(request.reservation_id, record)
+            outcome = "done" if status is CallStatus.OK else "failed"
+            telemetry.count_quiet_work(name, outcome=outcome, tokens=spent.read_tokens)
         await self._note(request, name, spent, wall_ms=ended_ms - began_ms)
         return spent
 

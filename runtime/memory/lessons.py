@@ -3,17 +3,18 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 
 import anyio
 import numpy as np
+from anyio.abc import TaskGroup
 
 from governor.amounts import Amounts, Unit
 from governor.call import ToolCall
 from governor.experience.experience import Draft, Experience
-from governor.experience.guidance import Guided
 from governor.experience.namespace import OWN, SHARED
-from governor.experience.rendering import Shown
+from governor.experience.search import LANES_ASKED
+from governor.experience.trust import lanes_for
 from governor.flow.labels import Label
 from governor.ids import PrincipalId, TaskClass
 from governor.retrieval.vectors import StaticVectors
@@ -23,6 +24,7 @@ from memory_store.experiences.values import WriteLimits, Written
 from memory_store.lessons.ended import EndedSession
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
+from runtime.memory.advised import Advice
 from runtime.memory.allowance import Allowance
 from runtime.memory.cases import CaseDesk
 from runtime.memory.house_model import HouseModel
@@ -34,21 +36,15 @@ from runtime.memory.prepared import PreparedSearching
 from runtime.memory.sleeping import Sleeper
 from runtime.model_gateway.front import Models
 from tool_gateway import telemetry
+from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 
 logger = logging.getLogger(__name__)
 LEARN_EVERY_SECONDS = 5.0
+NOTE_EVERY_SECONDS = 1.0
 REMOVE_EVERY_SECONDS = 3_600.0
 _DAY_MS = 86_400_000
 _SEED_MAX = 2**32
 _KEPT_MAX = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What an agent is told before a task: how closely it is guided, and by which bullets."""
-
-    guided: Guided
-    bullets: tuple[Shown, ...]
 
 
 class Lessons:
@@ -67,9 +63,9 @@ class Lessons:
         self._vectors = vectors
         self._table = ground.config.memory
         store, clock = ground.store, ground.clock
-        self.searching: Searching = store.experience_search
+        self._prepared: PreparedSearching | None = None
         if self._table.sleep.enabled:
-            self.searching = PreparedSearching(
+            self._prepared = PreparedSearching(
                 store.experience_search, store.questions, store.experiences
             )
         self.cases = CaseDesk(
@@ -91,8 +87,16 @@ class Lessons:
         )
         ground.routing.feedback.ended_by = self.cases.session_ended
 
-    async def advice(self, call: ToolCall, *, tokens_max: int) -> Advice:
+    @property
+    def searching(self) -> Searching:
+        """Return what finds experiences, or has the answer already."""
+        return self._prepared or self._ground.store.experience_search
+
+    async def advice(self, call: ToolCall, tokens_max: int) -> Advice:
         """Return how closely the task of a call is guided, with the bullets that fit.
+
+        Bullets stand in the lanes of what they are made of, and are shown as memory is: those
+        from strangers only to who has seen such before.
 
         Raises:
             StoreError: nobody can say.
@@ -107,24 +111,33 @@ class Lessons:
             Place(tenant=chain.tenant, namespace=one.namespace, task_class=task_class)
             for one in spaces
         ]
-        bullets = await self.playbooks.shown(places, tokens_max=tokens_max)
+        lanes = lanes_for(LANES_ASKED, saw_untrusted=await self._has_seen(chain))
+        bullets = await self.playbooks.shown(places, lanes=lanes, tokens_max=tokens_max)
         return Advice(guided=guided, bullets=bullets)
 
     @asynccontextmanager
     async def running(self, models: Models | None = None) -> AsyncIterator[None]:
-        """Learn, and work in quiet hours, while the block runs; one process of a sidecar does."""
-        if self._ground.seat.worker is not None:
-            yield
-            return
+        """Learn, and work in quiet hours, while the block runs.
+
+        What is asked is noted in every process; all else is done by the one that has the ledger.
+        """
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
-            tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
-            if self._table.sleep.enabled:
-                tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
+            if self._prepared is not None:
+                flush = self._prepared.flush
+                tasks.start_soon(self._repeated, flush, NOTE_EVERY_SECONDS, name="questions")
+            if self._ground.seat.worker is None:
+                self._work(tasks, models)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
+
+    def _work(self, tasks: TaskGroup, models: Models | None) -> None:
+        tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
+        tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
+        if self._table.sleep.enabled:
+            logger.info("the memory is worked for in quiet hours")
+            tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
 
     def sleeper(self, models: Models | None = None) -> Sleeper:
         """Return who works in quiet hours; `models` answer where a tier is configured."""
@@ -184,10 +197,21 @@ class Lessons:
 
     async def _saw_untrusted(self, ended: EndedSession) -> bool:
         chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
-        return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        try:
+            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            return True  # what nobody knows is not taken for clean
 
-    async def _keep(self, draft: Draft) -> bool:
+    async def _has_seen(self, chain: ScopeChain) -> bool:
+        try:
+            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+        except (LedgerUnavailableError, LedgerOverloadedError):
+            return False  # it then gets less, and nothing that it should not see
+
+    async def _keep(self, draft: Draft, *, is_found: bool) -> bool:
         ready = await indexed(draft, self._vectors())
+        if not is_found:
+            ready = replace(ready, terms="", vector=None)
         limits = WriteLimits(now_ms=self._ground.clock.now_ms())
         (written,) = await self._ground.store.experiences.write((ready,), limits=limits)
         return isinstance(written, Written) and written.is_new

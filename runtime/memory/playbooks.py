@@ -160,12 +160,18 @@ class PlaybookDesk:
         self._clock = clock
         self._deltas_max = deltas_max
 
-    async def shown(self, places: Sequence[Place], *, tokens_max: int) -> tuple[Shown, ...]:
-        """Return the best bullets of playbooks that fit, as pieces that are yet to be rendered."""
+    async def shown(
+        self, places: Sequence[Place], *, lanes: Sequence[TrustLane], tokens_max: int
+    ) -> tuple[Shown, ...]:
+        """Return the best bullets of playbooks that fit, as pieces that are yet to be rendered.
+
+        Only those of `lanes` are among them.
+        """
         playbook = Playbook()
         for place in places:
             kept = await self._of(place)
-            playbook = Playbook(bullets={**kept.playbook.bullets, **playbook.bullets})
+            asked = {name: one for name, one in kept.playbook.bullets.items() if one.lane in lanes}
+            playbook = Playbook(bullets={**asked, **playbook.bullets})
         return pieces_of(shown_within(playbook, tokens_max=tokens_max, tokens_of=tokens_of))
 
     async def promote(self, place: Place, bullet: str, *, by: Actor) -> Merged:

@@ -1,7 +1,9 @@
 """Searches that are answered by what was made beforehand, and noted where they are not."""
 
 import logging
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -23,6 +25,7 @@ _CHANGES_MAX = 64
 _WORDS_CHARS_MAX = 2_000
 # A reader would have got no more than this of what was found.
 _READ_TOKENS_MAX = 2_000
+_WAITING_MAX = 1_000
 
 
 class Searching(Protocol):
@@ -66,6 +69,14 @@ class Experiences(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    tenant: TenantId
+    question: str
+    saved: int
+    at_ms: int
+
+
 class PreparedSearching:
     """Finds as the searching below it does, but for what it has the answer to."""
 
@@ -74,6 +85,23 @@ class PreparedSearching:
         self._below = below
         self._questions = questions
         self._experiences = experiences
+        # Written beside the answers: nobody waits for it.
+        self._asked: deque[Question] = deque(maxlen=_WAITING_MAX)
+        self._served: deque[_Served] = deque(maxlen=_WAITING_MAX)
+
+    async def flush(self) -> None:
+        """Write what was asked and served; what the store does not take is lost, and counted."""
+        asked, served = tuple(self._asked), tuple(self._served)
+        self._asked.clear()
+        self._served.clear()
+        try:
+            await self._questions.note(asked)
+            for one in served:
+                await self._questions.served(
+                    one.tenant, one.question, saved=one.saved, now_ms=one.at_ms
+                )
+        except StoreError:
+            telemetry.count_failure("prepared_answers")
 
     async def search(self, search: Search) -> Found:
         """Return what is found, or the one answer that was made of it beforehand.
@@ -92,7 +120,7 @@ class PreparedSearching:
         if found is not None:
             return found
         found = await self._below.search(search)
-        await self._note(search, question, found)
+        self._note(search, question, found)
         return found
 
     async def _prepared(self, search: Search, question: str) -> Found | None:
@@ -101,10 +129,14 @@ class PreparedSearching:
             return None
         answer = await self._standing(search, prepared)
         if answer is None:
+            telemetry.count_prepared("outdated")
             await self._questions.drop(search.tenant, question)
             return None
         saved = max(0, min(prepared.searched_tokens, _READ_TOKENS_MAX) - answer.tokens)
-        await self._questions.served(search.tenant, question, saved=saved, now_ms=search.now_ms)
+        telemetry.count_prepared("served", saved=saved)
+        self._served.append(
+            _Served(tenant=search.tenant, question=question, saved=saved, at_ms=search.now_ms)
+        )
         return Found(hits=(Hit(experience=answer, score=1.0),), left_out=len(prepared.sources))
 
     async def _standing(self, search: Search, prepared: Prepared) -> Experience | None:
@@ -144,23 +176,21 @@ class PreparedSearching:
                 return True
         return False
 
-    async def _note(self, search: Search, question: str, found: Found) -> None:
+    def _note(self, search: Search, question: str, found: Found) -> None:
         tokens = sum(hit.experience.tokens for hit in found.hits)
         if not tokens:
             return
-        note = Question(
-            tenant=search.tenant,
-            question=question,
-            words=search.text[:_WORDS_CHARS_MAX],
-            namespaces=search.namespaces,
-            filters=msgspec.json.encode(search.filters).decode(),
-            tokens=min(tokens, _READ_TOKENS_MAX),
-            asked_at_ms=search.now_ms,
+        self._asked.append(
+            Question(
+                tenant=search.tenant,
+                question=question,
+                words=search.text[:_WORDS_CHARS_MAX],
+                namespaces=search.namespaces,
+                filters=msgspec.json.encode(search.filters).decode(),
+                tokens=min(tokens, _READ_TOKENS_MAX),
+                asked_at_ms=search.now_ms,
+            )
         )
-        try:
-            await self._questions.note((note,))
-        except StoreError:
-            telemetry.count_failure("prepared_answers")
 
 
 def is_recurring_kind(search: Search) -> bool:

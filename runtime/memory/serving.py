@@ -11,6 +11,7 @@ from governor.retrieval.vectors import StaticVectors
 from runtime.configuration.memory import MemoryTerms, memory_terms_of
 from runtime.ground import Ground
 from runtime.memory.administration import MemoryAdministration
+from runtime.memory.advised import AdvisedContext
 from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.findings import Showing
@@ -112,7 +113,8 @@ def memory_of(
     # What frames are marked with need not outlive the process: nobody reads a mark again.
     key = secrets.token_bytes(_KEY_BYTES)
     if advised.working is None:
-        advised = replace(advised, working=_working(shelves, clock, key))
+        working = AdvisedContext(_working(shelves, clock, key), lessons.advice, key=key)
+        advised = replace(advised, working=working)
     quorum = Quorum(shelves.book, shelves.marks, clock=clock)
     advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 import anyio
 import msgspec
@@ -54,7 +55,15 @@ _SOURCE = "the house, in quiet hours"
 _SUMMARY_CHARS = 400
 _LOOK_BACK_MS = 7 * 86_400_000
 
-Keep = Callable[[Draft], Awaitable[bool]]
+
+class Keep(Protocol):
+    """Writes what the house has made."""
+
+    async def __call__(self, draft: Draft, *, is_found: bool) -> bool:
+        """Keep a draft and tell whether it is new; one that is not found is read by its index."""
+        ...
+
+
 PlaceOf = Callable[[EndedSession], Awaitable[Place]]
 
 
@@ -219,7 +228,8 @@ class Sleeper:
             expires_at_ms=now_ms + terms.answer_kept_ms,
             said=about.words,
         )
-        if draft.standing is not Standing.ACTIVE or not await self._keep(draft):
+        # It says less than its sources: a search for something else must not find it.
+        if draft.standing is not Standing.ACTIVE or not await self._keep(draft, is_found=False):
             return Spent(read_tokens=read)
         await self._store.questions.answered(
             about.tenant,
@@ -300,7 +310,8 @@ class Sleeper:
         lesson: Lesson,
     ) -> bool:
         draft = self._draft(tenant, namespace, lesson.made, kind=ExperienceKind.LESSON)
-        return await self._keep(replace(draft, task_class=task_class, outcome=lesson.outcome))
+        lesson_draft = replace(draft, task_class=task_class, outcome=lesson.outcome)
+        return await self._keep(lesson_draft, is_found=True)
 
     async def _texts(self, found: Sequence[Experience]) -> list[Source]:
         """Return experiences with their texts; of one that is no text, or large, its summary."""

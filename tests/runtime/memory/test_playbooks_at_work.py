@@ -254,12 +254,12 @@ async def test_playbooks_of_several_places_are_shown_together_the_operators_as_i
             task_class=where.task_class,
             now_ms=1,
         )
-    books = desk(store)
+    books, lanes = desk(store), tuple(TrustLane)
 
-    before = await books.shown((place, both), tokens_max=500)
+    before = await books.shown((place, both), lanes=lanes, tokens_max=500)
     await books.promote(place, theirs.bullet, by=ADMIN)
-    after = await books.shown((place, both), tokens_max=500)
-    none = await books.shown((place, both), tokens_max=3)
+    after = await books.shown((place, both), lanes=lanes, tokens_max=500)
+    none = await books.shown((place, both), lanes=lanes, tokens_max=3)
 
     assert [(one.text, one.role) for one in before] == [
         ("s: careful", Role.INSTRUCTION),
@@ -267,5 +267,6 @@ async def test_playbooks_of_several_places_are_shown_together_the_operators_as_i
     ]
     assert {one.role for one in after} == {Role.INSTRUCTION}
     assert none == ()
+    assert await books.shown((place,), lanes=(TrustLane.TOOL,), tokens_max=500) == ()
     with pytest.raises(NotFoundError):
         await books.promote(place, "blt_none", by=ADMIN)

@@ -185,6 +185,7 @@ class House:
     handler: Handler = answer_well
     headers: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
+    models: Models | None = None
 
     def budget(self, window: Window | None = None, **limits: int) -> None:
         self.ledger.put_budget(
@@ -339,7 +340,7 @@ async def open_house(
             app = authenticated(front := front_of(models, strategies, compactor, clock))
             async with front.running(), client_of(app) as client:
                 house = House(client, app, ledger, running, turnstile, requests, server, cares)
-                house.clock = clock
+                house.clock, house.models = clock, front.gateway
                 yield house
 
 
