@@ -32,6 +32,7 @@ from memory_store.experiences.values import Indexed
 from memory_store.search.search import Finding
 from memory_store.store import Store, open_store
 from runtime.collector import spare_what_lasts
+from runtime.memory_ranker import memory_ranker
 from runtime.word_vectors.loading import word_vectors
 
 SMALL = 10_000
@@ -75,7 +76,7 @@ async def main(total: int, folder: Path | None, url: str | None) -> None:
     print(machine())
     print("| what | n | p50 ms | p99 ms | |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=folder) as state:
-        finding = Finding(vectors=word_vectors())
+        finding = Finding(vectors=word_vectors(), ranker=memory_ranker())
         async with open_store(Path(state, "state"), url=url, finding=finding) as store:
             await store.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=1)
             made = corpus()
@@ -112,7 +113,8 @@ async def written(store: Store, made: Corpus, name: str, total: int, *, seed: in
         written_s += time.perf_counter() - began
     print(
         f"| write, {WRITERS} callers with {TOGETHER} each | {total} | | | "
-        f"{total / written_s:.0f}/s ({total / indexed_s:.0f}/s cut and embedded) |"
+        f"{total / written_s:.0f}/s ({total / indexed_s:.0f}/s cut and embedded) |",
+        flush=True,
     )
     chance = np.random.default_rng(seed)
     chosen = chance.integers(total, size=QUESTIONS).tolist()
