@@ -32,6 +32,7 @@ from memory_store.experiences.values import Indexed
 from memory_store.search.search import Finding
 from memory_store.store import Store, open_store
 from runtime.collector import spare_what_lasts
+from runtime.memory_ranker import memory_ranker
 from runtime.word_vectors.loading import word_vectors
 
 SMALL = 10_000
@@ -75,7 +76,7 @@ async def main(total: int, folder: Path | None, url: str | None) -> None:
     print(machine())
     print("| what | n | p50 ms | p99 ms | |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=folder) as state:
-        finding = Finding(vectors=word_vectors())
+        finding = Finding(vectors=word_vectors(), ranker=memory_ranker())
         async with open_store(Path(state, "state"), url=url, finding=finding) as store:
             await store.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=1)
             made = corpus()
@@ -112,7 +113,8 @@ async def written(store: Store, made: Corpus, name: str, total: int, *, seed: in
         written_s += time.perf_counter() - began
     print(
         f"| write, {WRITERS} callers with {TOGETHER} each | {total} | | | "
-        f"{total / written_s:.0f}/s ({total / indexed_s:.0f}/s cut and embedded) |"
+        f"{total / written_s:.0f}/s ({total / indexed_s:.0f}/s cut and embedded) |",
+        flush=True,
     )
     chance = np.random.default_rng(seed)
     chosen = chance.integers(total, size=QUESTIONS).tolist()
@@ -179,21 +181,22 @@ async def searching(store: Store, space: Space) -> None:
         f"| first search, which reads the namespace | {total} | | | "
         f"{time.perf_counter() - began:.1f} s |"
     )
-    hybrid, found = await timed(store.experience_search.search, space)
+    hybrid, cpu_ms, found = await timed(store.experience_search.search, space)
     hit = statistics.mean(any(at == asked.of for at in found_of) for asked, found_of in found)
-    row("hybrid search", total, hybrid, f"finds its own: {hit:.3f}")
-    near, found = await timed(store.experience_search.nearest, space)
+    row("hybrid search", total, hybrid, f"{cpu_ms:.2f} ms of CPU; finds its own: {hit:.3f}")
+    near, cpu_ms, found = await timed(store.experience_search.nearest, space)
     recall = recall_of(space, found)
-    row("nearest vectors", total, near, f"recall@10 of exact: {recall:.3f}")
+    row("nearest vectors", total, near, f"{cpu_ms:.2f} ms of CPU; recall@10: {recall:.3f}")
     assert hit >= FOUND_MIN, "searches do not find what questions were made of"
     assert recall >= RECALL_MIN, "the nearest are not what an exact comparison finds"
 
 
 async def timed(
     ask: Callable[[Search], Awaitable[Found]], space: Space
-) -> tuple[list[float], list[tuple[Asked, list[int]]]]:
-    """Return the milliseconds of each question, and what was found the last time."""
+) -> tuple[list[float], float, list[tuple[Asked, list[int]]]]:
+    """Return the milliseconds of each question, the mean of its CPU, and what was found last."""
     took = []
+    cpu_s = time.process_time()
     for _ in range(ROUNDS):
         found = []
         for asked in space.questions:
@@ -201,7 +204,7 @@ async def timed(
             hits = (await ask(space.search(asked))).hits
             took.append((time.perf_counter() - began) * 1e3)
             found.append((asked, [int(hit.experience.learned_at_ms) for hit in hits]))
-    return took, found
+    return took, (time.process_time() - cpu_s) / len(took) * 1e3, found
 
 
 def recall_of(space: Space, found: list[tuple[Asked, list[int]]]) -> float:

@@ -17,6 +17,8 @@ _CHANGES_AT_ONCE = 5_000
 _BEHIND_MAX = 20_000
 # Places of what is gone are not used again; when they are so many, all is read anew.
 _GONE_SHARE_MAX = 0.5
+# What has grown so much since its words were sampled is sampled anew.
+_GROWN = 2
 
 
 class OutOfStepError(Exception):
@@ -39,6 +41,7 @@ class Held:
         self._shelved_max = shelved_max
         self._upto: int | None = None
         self._gone = 0
+        self._sampled_of = 0
 
     def bring_up(self, driver: Driver) -> None:
         """Hold what the database holds as of this transaction, or something later."""
@@ -59,10 +62,7 @@ class Held:
         self.sketches = None if is_shelved else Sketches(axes=self.axes)
         for page in rows.pages(driver, self.place, with_terms=is_shelved):
             self._add(page)
-        if not is_shelved:
-            numbers = self.columns.numbers
-            sample = numbers[:: max(1, len(numbers) // SAMPLED)].tolist()
-            self.spread = spread_of(rows.terms(driver, sample))
+        self._sample(driver)
         self._upto = upto
         self._measure()
 
@@ -83,7 +83,17 @@ class Held:
             changes = rows.changes(driver, self.place, after=self._upto, most=_CHANGES_AT_ONCE)
             self._take_over(rows.wholes(driver, self.place, changes.numbers), changes.numbers)
             self._upto, is_all = changes.upto, changes.is_all
+        if len(self.columns) > _GROWN * self._sampled_of:
+            self._sample(driver)
         self._measure()
+
+    def _sample(self, driver: Driver) -> None:
+        """Tell from a sample how words are spread, where not every word is held."""
+        self._sampled_of = len(self.columns)
+        if self.shelf is None:
+            numbers = self.columns.numbers
+            chosen = numbers[:: max(1, len(numbers) // SAMPLED)].tolist()
+            self.spread = spread_of(rows.terms(driver, chosen))
 
     def _take_over(self, found: list[Whole], changed: tuple[int, ...]) -> None:
         there = {whole.traced.number for whole in found}
