@@ -249,12 +249,15 @@ class PlaybookDesk:
         views = [view for view in reversed(page.items) if view.record.kind is CallKind.TOOL]
         failed = [view for view in views if view.record.status in _FAILED]
         used = [results[view.record.call_id] for view in failed if view.record.call_id in results]
+        is_misled = await self._saw_untrusted(ended)
+        # Errors are told in the words of records, too, of which nobody knows whose they are.
+        worst = (TrustLane.WEB,) if is_misled else (TrustLane.TOOL,)
         return _Told(
             ended=ended,
             recoveries=recoveries_in([_step(view, results) for view in views]),
             sources=tuple(one.experience_id for one in used),
-            lanes=(TrustLane.TOOL, *(one.lane for one in used)),
-            is_misled=await self._saw_untrusted(ended),
+            lanes=(*worst, *(one.lane for one in used)),
+            is_misled=is_misled,
         )
 
     async def _of(self, place: Place) -> KeptPlaybook:

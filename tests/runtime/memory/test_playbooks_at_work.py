@@ -105,6 +105,21 @@ async def test_one_session_alone_teaches_nothing(world: tuple[Store, Place]) -> 
 
 
 @pytest.mark.requirement("playbook.lanes")
+async def test_an_error_that_a_session_met_after_strangers_words_is_a_strangers(
+    world: tuple[Store, Place],
+) -> None:
+    store, place = world
+    await ended(store, "ses_1", BAD_DATE, is_solved=True, at_ms=1_000)
+    await ended(store, "ses_2", BAD_DATE, is_solved=True, agent="bob", at_ms=2_000)
+
+    misled = desk(store, misled=frozenset({"ses_2"}))
+    await misled.reflect(place, await store.ended.since(0))
+
+    ((_, _, lane),) = await texts(store, place)
+    assert lane is TrustLane.WEB
+
+
+@pytest.mark.requirement("playbook.lanes")
 async def test_a_bullet_stands_in_the_lane_of_the_worst_result_it_is_made_of_and_goes_with_it(
     world: tuple[Store, Place],
 ) -> None:
