@@ -45,6 +45,7 @@ class SqlLedger:
     def __init__(self, *, writer: Writer, reader: Reader) -> None:
         self._writer = writer
         self._reader = reader
+        self.asked = 0  # how many calls wanted to be admitted here, whoever asked
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate on every budget of the chain, or say why not.
@@ -55,6 +56,7 @@ class SqlLedger:
             SessionOwnerError: the session belongs to another agent.
             AlreadyExistsError: the id of the reservation or of the call was used before.
         """
+        self.asked += 1
         # A caller who has gone by its turn must not leave a hold behind.
         return await self._writer.book(
             lambda book: book.admit(request),

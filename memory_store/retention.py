@@ -9,6 +9,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, or_
 from memory_store.advisory import Duty, is_free
 from memory_store.approval_rows import approvals
 from memory_store.archive import Archive
+from memory_store.experiences.keeping import ExperienceRetention
+from memory_store.experiences.values import KeepRule
 from memory_store.flows import remove_old_flows
 from memory_store.reader import Reader
 from memory_store.tables import calls, reservations, sessions, turns
@@ -38,12 +40,13 @@ _OLD_CALLS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """How much was removed: calls, turns, archive entries, and files that no entry named."""
+    """How much was removed: calls, turns, archive entries, experiences, and files without a row."""
 
     calls: int
     turns: int
     archives: int
     orphans: int
+    experiences: int = 0
 
 
 class Retention:
@@ -54,14 +57,25 @@ class Retention:
     time; the others find nothing to do.
     """
 
-    def __init__(self, *, writer: Writer, reader: Reader, archive: Archive) -> None:
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        reader: Reader,
+        archive: Archive,
+        experiences: ExperienceRetention,
+    ) -> None:
         self._writer = writer
         self._reader = reader
         self._archive = archive
+        self._experiences = experiences
 
-    async def purge(self, *, before_ms: int, now_ms: int) -> Purged:
+    async def purge(
+        self, *, before_ms: int, now_ms: int, experiences: Sequence[KeepRule] = ()
+    ) -> Purged:
         """Remove what ended before `before_ms` and return how much that was.
 
+        Experiences go when they have run out, or by the rules for them.
         What is live is never touched. After an error, what was removed so far stays removed,
         and the next purge goes on from there.
 
@@ -75,11 +89,15 @@ class Retention:
         await self._remove_flows(before_ms)
         archives_removed = await self._archive.remove(before_ms=before_ms)
         orphans_removed = await self._archive.sweep(before_ms=now_ms - ORPHAN_GRACE_MS)
+        expired = await self._experiences.purge(
+            experiences, orphans_before_ms=now_ms - ORPHAN_GRACE_MS, now_ms=now_ms
+        )
         return Purged(
             calls=calls_removed,
             turns=turns_removed,
             archives=archives_removed,
-            orphans=orphans_removed,
+            orphans=orphans_removed + expired.orphans,
+            experiences=expired.experiences,
         )
 
     async def _remove_calls(self, before_ms: int) -> int:

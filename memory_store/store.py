@@ -27,10 +27,17 @@ from memory_store.experiences.blobs import PREFIX, Blobs
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.experiences.tables import experience_contents
+from memory_store.experiences.upkeep import Upkeep, upkeep_of
 from memory_store.flows import FlowBook
 from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
 from memory_store.ledger import SqlLedger
+from memory_store.lessons.cases import CaseBook
+from memory_store.lessons.ended import EndedSessions
+from memory_store.lessons.forgetting import forget_experiences
+from memory_store.lessons.links import LinkBook
+from memory_store.lessons.playbooks import PlaybookBook
+from memory_store.lessons.questions import QuestionBook
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.manifests import ManifestBook
@@ -83,6 +90,12 @@ class Store:
     experiences: ExperienceBook
     namespaces: NamespaceBook
     experience_search: ExperienceSearch
+    upkeep: Upkeep
+    cases: CaseBook
+    playbooks: PlaybookBook
+    questions: QuestionBook
+    ended: EndedSessions
+    links: LinkBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -203,6 +216,15 @@ def _books_on(
         reader=reader,
         tenant_bytes_max=archive_bytes_max_per_tenant,
     )
+    experiences = ExperienceBook(
+        writer=writer,
+        reader=reader,
+        blobs=Blobs(ground.evidence),
+        forgets=(forget_experiences,),
+        scrubs=(words.scrub,),
+    )
+    namespaces = NamespaceBook(writer=writer, reader=reader)
+    upkeep = upkeep_of(experiences, namespaces)
     return Store(
         ledger=SqlLedger(writer=writer, reader=reader),
         sessions=SessionBook(writer=writer, reader=reader),
@@ -214,7 +236,9 @@ def _books_on(
         tenants=TenantBook(writer=writer, reader=reader, identities=identities),
         principals=PrincipalBook(writer=writer, reader=reader, identities=identities),
         archive=archive,
-        retention=Retention(writer=writer, reader=reader, archive=archive),
+        retention=Retention(
+            writer=writer, reader=reader, archive=archive, experiences=upkeep.retention
+        ),
         audit=AuditLog(reader=reader, writer=writer),
         notices=NoticeBook(writer=writer, reader=reader),
         prices=PriceBook(writer=writer, reader=reader),
@@ -223,11 +247,15 @@ def _books_on(
         works=WorkBook(writer=writer, reader=reader),
         router_log=RouterLog(writer=writer, reader=reader),
         router_shelf=RouterShelf(writer=writer, reader=reader),
-        experiences=ExperienceBook(
-            writer=writer, reader=reader, blobs=Blobs(ground.evidence), scrubs=(words.scrub,)
-        ),
-        namespaces=NamespaceBook(writer=writer, reader=reader),
+        experiences=experiences,
+        namespaces=namespaces,
+        cases=CaseBook(writer=writer, reader=reader),
+        playbooks=PlaybookBook(writer=writer, reader=reader),
+        questions=QuestionBook(writer=writer, reader=reader),
+        ended=EndedSessions(reader=reader),
+        links=LinkBook(writer=writer, reader=reader),
         experience_search=ExperienceSearch(reader=reader, writer=writer, finding=finding),
+        upkeep=upkeep,
         writer=writer,
         reader=reader,
         bookkeeping=bookkeeping,

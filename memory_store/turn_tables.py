@@ -23,6 +23,7 @@ session_turns = Table(
     CheckConstraint("(is_solved IS NULL) = (outcome_at_ms IS NULL)", name="outcome_at_a_time"),
     CheckConstraint("(is_solved IS NULL) = (outcome_by IS NULL)", name="outcome_by_someone"),
     Index("ix_session_turns_tenant_task_class_begun_at_ms", "tenant", "task_class", "begun_at_ms"),
+    Index("ix_session_turns_outcome_at_ms", "outcome_at_ms"),
     sqlite_with_rowid=False,
 )
 

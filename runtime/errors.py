@@ -27,3 +27,22 @@ class NotBetterError(RuntimeFaultError):
 
 class RouterModelError(RuntimeFaultError):
     """A router model is not usable."""
+
+
+class MemoryStaysError(RuntimeFaultError):
+    """An experience stays where it stands."""
+
+    def __init__(self, index: str, refusal: str) -> None:
+        """Keep why, by which one refusal is told from another."""
+        super().__init__(f"{index} stays where it is: {_WHY_IT_STAYS.get(refusal, refusal)}")
+        self.refusal = refusal
+
+
+_WHY_IT_STAYS = {
+    "over": "it was revoked or corrected; write what holds now",
+    "already": "it stands there already",
+    "for_an_operator": "only an administrator may promote it",
+    "not_an_operator": "only an administrator may do that",
+    "no_quorum": "too few agents have done well with it",
+    "harmed": "an agent did badly with it",
+}

@@ -133,6 +133,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
         HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "Archive damaged"
     ),
     store.InvalidCursorError: _INVALID,
+    store.SearchTooWideError: _INVALID,
     gateway.GatewayError: _INTERNAL,
     gateway.UnknownToolError: _NOT_FOUND,
     gateway.UnknownOfferError: _NOT_FOUND,
@@ -169,6 +170,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     gateway.UpstreamLateError: _UPSTREAM,
     gateway.UpstreamLostError: _UPSTREAM,
     gateway.UpstreamSaidError: _UPSTREAM,
+    governor.InvalidRankerError: _INTERNAL,
     governor.GovernorError: _INTERNAL,
     governor.InvalidAmountError: _INVALID,
     governor.InvalidBudgetError: _INVALID,
@@ -182,6 +184,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,
+    runtime.MemoryStaysError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Stays"),
     runtime.NotBetterError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not better"),
     runtime.RouterModelError: _INVALID,
     runtime.ProviderError: Failure(HTTPStatus.BAD_GATEWAY, INTERNAL_ERROR, "Provider failed"),

@@ -37,6 +37,7 @@ from runtime.configuration.translate import archive_bytes_max_of, turn_policy_of
 from runtime.gate_key import gate_key
 from runtime.in_force import InForce
 from runtime.kept_works import StoreWorks
+from runtime.memory_ranker import memory_ranker
 from runtime.model_gateway.attempts.care import ProviderCares
 from runtime.prices import PriceSource
 from runtime.routing import Routing, routing_of
@@ -139,7 +140,7 @@ async def store_of(
             url=None if url is None else url.get_secret_value(),
             durability=Durability(config.store.durability),
             archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            finding=Finding(vectors=vectors_if_any()),
+            finding=Finding(vectors=vectors_if_any(), ranker=memory_ranker()),
         )
     )
 

@@ -7,6 +7,8 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from memory_store.experiences.values import KeepRule
+from runtime.configuration.memory_keeping import keep_rules_of
 from runtime.configuration.translate import retention_ms_of
 from runtime.ground import Ground
 from runtime.reaper import (
@@ -68,7 +70,10 @@ def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> No
     tasks.start_soon(end_approvals_for_ever, ground.approver, name="approvals")
     tasks.start_soon(audit_for_ever, store, name="conservation")
     keep_ms = retention_ms_of(ground.config)
-    tasks.start_soon(purge_for_ever, store.retention, clock, keep_ms, name="retention")
+    purge = partial(
+        purge_for_ever, store.retention, clock, keep_ms, experiences=partial(_keep_rules, ground)
+    )
+    tasks.start_soon(purge, name="retention")
     router_log, router_ms = store.router_log, ground.routing.terms().retention_ms
     tasks.start_soon(purge_router_for_ever, router_log, clock, router_ms, name="router log's end")
     idle_ms = ground.config.session.idle_s * 1000
@@ -76,3 +81,8 @@ def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> No
     tasks.start_soon(close_idle, name="idle sessions")
     if webhook is not None:
         tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
+
+
+def _keep_rules(ground: Ground, now_ms: int) -> tuple[KeepRule, ...]:
+    memory = ground.config.memory
+    return keep_rules_of(memory.kept_days, memory.keep, now_ms=now_ms)

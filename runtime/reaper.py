@@ -1,7 +1,7 @@
 """Ends and removes by time what nobody else does: overdue holds, idle sessions, old records."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -10,6 +10,7 @@ from governor.ids import SessionId
 from governor.session import SessionState
 from memory_store.audit import Actor
 from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+from memory_store.experiences.values import KeepRule
 from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
@@ -26,6 +27,9 @@ from tool_gateway.running import RunningCalls
 from tool_gateway.sessions import PREFIX
 
 logger = logging.getLogger(__name__)
+
+# The rules by which experiences go at a time, in epoch milliseconds.
+KeepRules = Callable[[int], Sequence[KeepRule]]
 
 EVERY_SECONDS = 5.0
 AUDIT_EVERY_SECONDS = 10.0
@@ -115,16 +119,20 @@ async def close_idle_for_ever(sessions: SessionBook, clock: Clock, *, idle_ms: i
                 logger.info("%d idle sessions were closed", closed)
 
 
-async def purge_for_ever(retention: Retention, clock: Clock, keep_ms: int) -> None:
+async def purge_for_ever(
+    retention: Retention, clock: Clock, keep_ms: int, *, experiences: KeepRules
+) -> None:
     """Remove what is older than `keep_ms`, at once and then by the hour, until cancelled.
 
-    A failure is counted and tried again.
+    `experiences` says by which rules experiences go. A failure is counted and tried again.
     """
     tried = _Tried("retention", "old records could not be removed")
     while True:
         with tried():
             now_ms = clock.now_ms()
-            purged = await retention.purge(before_ms=now_ms - keep_ms, now_ms=now_ms)
+            purged = await retention.purge(
+                before_ms=now_ms - keep_ms, now_ms=now_ms, experiences=experiences(now_ms)
+            )
             logger.info("old records were removed: %s", purged)
         await anyio.sleep(PURGE_EVERY_SECONDS)
 

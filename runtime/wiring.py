@@ -53,7 +53,7 @@ from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.memory.compaction import compactor_of
-from runtime.memory.serving import Memory, memory_of
+from runtime.memory.serving import Memory, memory_administration_of, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
 from runtime.oauth.door import door_for
@@ -180,6 +180,7 @@ async def open_sidecar(
             session_of=gateway.session_of_chat,
             compactor=compactor_of(ground, traits_of=partial(_traits_of, ground, offered.stock)),
         )
+        await stack.enter_async_context(memory.learning(models.gateway))
         freezer = SessionFreezer(running=ground.running, commands=local)
         await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
         await stack.enter_async_context(fleet.connected())
@@ -468,6 +469,7 @@ def _admin(
             router=ground.routing.desk,
             feedback=ground.routing.feedback,
             pins=offered.pins,
+            memory=memory_administration_of(ground),
             labels=ground.flow.traits_of,
             reload=partial(_reload_all, reloader, keeper),
             schema_faults=lambda: offered.stock.schemas.faults,

@@ -151,6 +151,23 @@ MEMORY: dict[str, str] = {
         "What is erased leaves a tombstone in a log that is as valid as before, and no row, word, "
         "vector, use, blob or byte, nor what was made of it."
     ),
+    "memory.retention": (
+        "Experiences go when they have run out, or by tenant, kind and age; what was made of them "
+        "has a time of its own, and what a crash left over goes too."
+    ),
+    "memory.fsck": (
+        "Whatever is changed behind the store's back is found: in the log, the rows, the "
+        "standings, the lanes, the contents and the sums."
+    ),
+    "memory.corruption": "A content that is missing or not what was written is said to be so.",
+    "memory.transfer": (
+        "What is carried out as lines is the same where it is taken in; a line that is none is "
+        "told of, and the others are taken."
+    ),
+    "memory.crash": (
+        "What was acknowledged survives a process that is killed; what was erased is not back."
+    ),
+    "memory.full-disk": "A full disk refuses what is written then, and loses nothing else.",
     "memory.purge-and-read": (
         "Who reads while something is erased gets all of it, or is told that it is gone."
     ),
@@ -191,5 +208,16 @@ MEMORY: dict[str, str] = {
     "eval.context": (
         "Recorded runs are lived again over a real store: how much smaller a workspace is, whether "
         "all comes back byte for byte, and whether what later calls need is in reach."
+    ),
+    "memory.client": (
+        "A program writes, finds, reads and forgets by the client library, waiting or with a loop."
+    ),
+    "memory.administration": (
+        "Administrators see every experience, teach, promote, withdraw, erase and give rights; "
+        "each change says who made it and why."
+    ),
+    "memory.carried": (
+        "A tenant's memory is exported and imported byte for byte; what cannot be taken is named, "
+        "and what does not add up is found."
     ),
 }

@@ -10,9 +10,12 @@ Everything that a lesson needs is kept with the choice, so lessons may come in a
 can be taken back exactly when the outcome turns out to be another.
 """
 
+import hashlib
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import log1p, sqrt
 
 import numpy as np
@@ -30,6 +33,9 @@ _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _WON = 0.5
 _TINY = 1e-12
+_HASH_BYTES = 4
+_SKETCH_WORDS_MAX = 64
+_SKETCHES_READ = 8_192
 
 
 class CaseSign(StrEnum):
@@ -51,17 +57,20 @@ def sign_of(outcome: float | None) -> CaseSign:
 class CaseTerms:
     """How case values are learned and explored.
 
-    `own_prior` is by how many readers a case's own record is drawn to nothing; `scatter` how far a
-    single outcome scatters. `daring` is the share of the spread that choices are drawn with:
-    several are read at a time, and all are learned of. `explore` is the chance of a choice by lot
-    alone. Evidence halves in `half_life_hours`. A case that is surely worse than none, by `surely`
-    spreads, is left out. For one of the other sign so much `contrast` is given up.
+    Readers count by how alike their task is, squared, at the least by `unlike_share`, and those of
+    another class by `elsewhere_share`. `own_prior` is by how many readers a case's own record is
+    drawn to nothing; `scatter` how far a single outcome scatters. `daring` is the share of the
+    spread that choices are drawn with: several are read at a time, and all are learned of.
+    `explore` is the chance of a choice by lot alone. Evidence halves in `half_life_hours`. A case
+    that is surely worse than none, by `surely` spreads, is left out. For one of the other sign so
+    much `contrast` is given up.
     """
 
     ridge: float = 100.0
     scatter: float = 0.5
     own_prior: float = 1.5
     elsewhere_share: float = 0.3
+    unlike_share: float = 0.1
     daring: float = 0.1
     explore: float = 0.03
     half_life_hours: float = 24.0 * 30
@@ -116,7 +125,8 @@ def credit_of(
         hours = max(now_ms - one.read_at_ms, 0) / _HOUR_MS
         alike = min(max(one.likeness, 0.0), 1.0)
         counts = one.weight * 0.5 ** (hours / terms.half_life_hours)
-        counts *= alike * alike * (1.0 if one.is_same_class else terms.elsewhere_share)
+        counts *= max(alike * alike, terms.unlike_share)
+        counts *= 1.0 if one.is_same_class else terms.elsewhere_share
         excess += counts * one.excess
         weight += counts
     return Credit(excess=excess, weight=weight)
@@ -287,6 +297,30 @@ class CaseValues:
                 period=read.read_at_ms // _HOUR_MS,
             )
         )
+
+
+def task_sketch(words: Iterable[str]) -> bytes:
+    """Return what tasks are compared by, of the words of one: nobody can read them in it."""
+    hashes = {
+        int.from_bytes(hashlib.blake2b(one.encode(), digest_size=_HASH_BYTES).digest(), "big")
+        for one in words
+    }
+    return array("I", sorted(hashes)[:_SKETCH_WORDS_MAX]).tobytes()
+
+
+def tasks_alike(one: bytes, other: bytes) -> float:
+    """Return how many of their words two tasks share, from 0 to 1."""
+    mine, theirs = _hashes(one), _hashes(other)
+    if not mine or not theirs:
+        return 0.0
+    return float(len(mine & theirs) / sqrt(len(mine) * len(theirs)))
+
+
+@lru_cache(maxsize=_SKETCHES_READ)
+def _hashes(sketch: bytes) -> frozenset[int]:
+    hashes = array("I")
+    hashes.frombytes(sketch)
+    return frozenset(hashes)
 
 
 def features_of(candidates: Sequence[Candidate]) -> Vector:

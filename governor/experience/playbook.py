@@ -28,6 +28,9 @@ _ID_BYTES = 10
 _PRIOR_EACH = 1.0
 # So much evidence, and surely more harm than help: it is not shown any more.
 _RETIRED_FROM = 5
+# One agent opens any number of sessions, and must not silence what others found.
+_AGENTS_AGAINST_MIN = 3
+_DAY_MS = 86_400_000
 
 
 class DeltaKind(StrEnum):
@@ -65,7 +68,7 @@ class Bullet:
     """One thing that is known to work, or not to, in a class of tasks.
 
     `text` is empty where deltas about it came before the one that says it. `links` are others
-    that say nearly the same.
+    that say nearly the same. `writers` said it, `against` are the agents that it harmed.
     """
 
     bullet: str
@@ -77,6 +80,8 @@ class Bullet:
     added_at_ms: int | None = None
     sources: frozenset[ExperienceId] = frozenset()
     links: frozenset[str] = frozenset()
+    writers: frozenset[str] = frozenset()
+    against: frozenset[str] = frozenset()
     is_retired: bool = False
 
     @property
@@ -142,7 +147,7 @@ def adding(
     section, text = normal(section)[:SECTION_CHARS_MAX], normal(text)[:TEXT_CHARS_MAX]
     bullet = bullet_id(section, text, lane)
     return Delta(
-        delta_id=delta_id(DeltaKind.ADD, bullet, *sources[:SOURCES_MAX]),
+        delta_id=delta_id(DeltaKind.ADD, bullet, by, *sources[:SOURCES_MAX]),
         kind=DeltaKind.ADD,
         bullet=bullet,
         at_ms=at_ms,
@@ -155,16 +160,19 @@ def adding(
     )
 
 
-def voting(bullet: str, *, is_helpful: bool, evidence: str, at_ms: int, by: str) -> Delta:
-    """Return the delta that says of a bullet that it helped or harmed; once for its evidence."""
+def voting(bullet: str, *, is_helpful: bool, by: str, at_ms: int, why: str = "") -> Delta:
+    """Return the delta by which an agent says that a bullet helped or harmed it.
+
+    However many sessions an agent has, in a day it has one vote of either kind on a bullet.
+    """
     kind = DeltaKind.STRENGTHEN if is_helpful else DeltaKind.WEAKEN
     return Delta(
-        delta_id=delta_id(kind, bullet, evidence),
+        delta_id=delta_id(kind, bullet, by, str(at_ms // _DAY_MS)),
         kind=kind,
         bullet=bullet,
         at_ms=at_ms,
         by=by,
-        why=evidence,
+        why=why,
     )
 
 
@@ -231,7 +239,8 @@ def _after(bullet: Bullet, delta: Delta) -> Bullet:
         case DeltaKind.STRENGTHEN:
             return replace(bullet, helpful=bullet.helpful + 1)
         case DeltaKind.WEAKEN:
-            return replace(bullet, harmful=bullet.harmful + 1)
+            against = bullet.against | {delta.by}
+            return replace(bullet, harmful=bullet.harmful + 1, against=against)
         case DeltaKind.LINK:
             other = delta.other if bullet.bullet == delta.bullet else delta.bullet
             return replace(bullet, links=bullet.links | {other})
@@ -247,9 +256,9 @@ def _said(bullet: Bullet, delta: Delta) -> Bullet:
         bullet.section,
         bullet.text,
     )
-    sources = bullet.sources | frozenset(delta.sources)
+    sources, writers = bullet.sources | frozenset(delta.sources), bullet.writers | {delta.by}
     if not is_first:
-        return replace(bullet, sources=sources)
+        return replace(bullet, sources=sources, writers=writers)
     return replace(
         bullet,
         section=delta.section,
@@ -257,11 +266,12 @@ def _said(bullet: Bullet, delta: Delta) -> Bullet:
         lane=delta.lane,
         added_at_ms=delta.at_ms,
         sources=sources,
+        writers=writers,
     )
 
 
 def harmful_ones(playbook: Playbook, *, at_ms: int, by: str) -> tuple[Delta, ...]:
-    """Return the deltas that retire what surely harms more than it helps.
+    """Return the deltas that retire what surely harms several agents more than it helps.
 
     What an operator said is only retired by an operator.
     """
@@ -269,6 +279,7 @@ def harmful_ones(playbook: Playbook, *, at_ms: int, by: str) -> tuple[Delta, ...
         retiring(one.bullet, at_ms=at_ms, by=by, why=f"helped {one.helpful}, harmed {one.harmful}")
         for one in playbook.shown
         if not one.instructs
+        and len(one.against) >= _AGENTS_AGAINST_MIN
         and one.helpful + one.harmful >= _RETIRED_FROM
         and bounds_of(one.helpful, one.helpful + one.harmful).high < 0.5  # noqa: PLR2004 - even
     )

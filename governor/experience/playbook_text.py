@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from governor.experience.playbook import Bullet, Delta, Playbook, linking
 from governor.experience.rendering import Role, Shown
+from governor.experience.trust import is_as_trusted
 
 # Bullets compared with a new one: the best, for two texts are compared word by word.
 _COMPARED_MAX = 500
@@ -51,13 +52,13 @@ def pieces_of(shown: ShownPlaybook) -> tuple[Shown, ...]:
 def shown_within(
     playbook: Playbook, *, tokens_max: int, tokens_of: Callable[[str], int]
 ) -> ShownPlaybook:
-    """Return the best bullets that fit, one of each group of links."""
+    """Return the best bullets that fit, without those for which a shown one stands."""
     instructions: list[Bullet] = []
     evidence: list[Bullet] = []
     left_out: list[str] = []
     tokens = linked = 0
     told: set[str] = set()
-    # What an operator said comes first; of a group, so, its copy stands for the others.
+    # What an operator said comes first, and so its copy stands for what it promoted.
     for bullet in sorted(playbook.shown, key=lambda one: not one.instructs):
         if bullet.bullet in told:
             linked += 1
@@ -67,7 +68,7 @@ def shown_within(
             left_out.append(bullet.bullet)
             continue
         tokens += price
-        told |= group_of(playbook, bullet.bullet)
+        told |= _stood_for(playbook, bullet)
         (instructions if bullet.instructs else evidence).append(bullet)
     return ShownPlaybook(
         instructions=tuple(instructions),
@@ -78,16 +79,23 @@ def shown_within(
     )
 
 
-def group_of(playbook: Playbook, bullet: str) -> frozenset[str]:
-    """Return the bullets that are linked to one, by however many steps, itself among them."""
-    found, ahead = {bullet}, [bullet]
-    while ahead:
-        known = playbook.bullets.get(ahead.pop())
-        for other in known.links if known is not None else ():
-            if other not in found:
-                found.add(other)
-                ahead.append(other)
-    return frozenset(found)
+def _stood_for(playbook: Playbook, bullet: Bullet) -> set[str]:
+    """Return the bullets that need not be shown beside one that says nearly the same.
+
+    A near copy with one word turned must not hide the first: only who said both hides one by the
+    other, in a lane that is trusted as much, and never by way of a third. An operator's stands
+    for all that it is linked to.
+    """
+    linked = (playbook.bullets.get(name) for name in bullet.links)
+    return {
+        one.bullet
+        for one in linked
+        if one is not None
+        and (
+            bullet.instructs
+            or (one.writers <= bullet.writers and is_as_trusted(bullet.lane, one.lane))
+        )
+    }
 
 
 def near_duplicates(

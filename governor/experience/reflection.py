@@ -111,7 +111,7 @@ def repeated_in(sessions: Iterable[tuple[str, Sequence[Recovery]]]) -> tuple[Rep
 
 def said_of(recovery: Recovery) -> str:
     """Return the words of a bullet; what the tool said is quoted, for it is the tool's word."""
-    failed = f'when {recovery.tool} fails with "{recovery.error}"'
+    failed = _failed(recovery)
     if recovery.then is None:
         return f"{failed}, nothing that was tried next worked: do not repeat it"
     if recovery.then == recovery.tool:
@@ -120,21 +120,25 @@ def said_of(recovery: Recovery) -> str:
     return f"{failed}, {recovery.then} worked next"
 
 
-def votes_in(
-    known: Iterable[tuple[str, Recovery]], recoveries: Sequence[Recovery]
+def votes_on(
+    bullets: Iterable[tuple[str, str]], recoveries: Sequence[Recovery]
 ) -> tuple[tuple[str, bool], ...]:
-    """Return what a session says of bullets that came of such errors: it helped, or did not.
+    """Return what a session says of bullets, each an id and its words: it helped, or did not.
 
     A bullet that names another way than the one that worked is neither.
     """
-    seen = {(one.tool, one.error): one for one in recoveries}
+    met = [(_failed(one), one) for one in recoveries]
     found: list[tuple[str, bool]] = []
-    for bullet, expected in known:
-        now = seen.get((expected.tool, expected.error))
+    for bullet, text in bullets:
+        now = next((one for failed, one in met if text.startswith(f"{failed},")), None)
         if now is None:
             continue
-        if now.then == expected.then:
+        if said_of(now) == text:
             found.append((bullet, True))
         elif now.then is None:
             found.append((bullet, False))
     return tuple(found)
+
+
+def _failed(recovery: Recovery) -> str:
+    return f'when {recovery.tool} fails with "{recovery.error}"'

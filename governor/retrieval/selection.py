@@ -129,7 +129,9 @@ class Selection:
         end = self.seen.size
         if query.vector is None:
             return np.zeros(end, dtype=np.float32)
-        return np.asarray(self.columns.vectors[:end] @ query.vector * self.seen, dtype=np.float32)
+        # Not `@`: on a busy machine its threads take four times as long to meet as this takes.
+        cosines = np.einsum("ij,j->i", self.columns.vectors[:end], query.vector)
+        return np.asarray(cosines * self.seen, dtype=np.float32)
 
 
 def _around(columns: Columns, chosen: Places, end: int) -> dict[int, Places]:

@@ -59,7 +59,7 @@ class Sketches:
         for begin in range(0, len(vectors), _BLOCK):
             rows = vectors[begin : begin + _BLOCK]
             at = self._total + begin
-            self._words[:, at : at + len(rows)] = self._bits(rows)
+            self._words[:, at : at + len(rows)] = self._bits(rows @ self._turn)
         self._total = total
 
     def remove(self, place: int) -> None:
@@ -71,23 +71,24 @@ class Sketches:
 
         `allowed` says of each place whether it counts.
         """
-        places = self._roughly_near(vector, most=most, allowed=allowed)
+        # Not `@`: its threads take longer to wake than this takes.
+        turned = np.einsum("i,ij->j", vector, self._turn)
+        places = self._roughly_near(turned, most=most, allowed=allowed)
         if places.size <= most:
             return places
-        turned = np.einsum("i,ij->j", vector, self._turn)
         rows = np.ascontiguousarray(self._words[:, places].T).view(np.uint8)
         bits = np.unpackbits(rows, axis=1, count=self._axes)
         # Twice the agreement less a constant is the product with the signs: the same order.
         agreement = np.einsum("ij,j->i", bits, turned, dtype=np.float32, casting="same_kind")
         return places[np.argpartition(-agreement, most)[:most]]
 
-    def _roughly_near(self, vector: Vector, *, most: int, allowed: Mask | None) -> Places:
+    def _roughly_near(self, turned: Vector, *, most: int, allowed: Mask | None) -> Places:
         wanted = max(most, ROUGH_MIN, self._total // ROUGH_SHARE)
         if allowed is not None:
             (places,) = np.nonzero(allowed)
             if places.size <= wanted:
                 return places
-        distances = self._distances(vector)
+        distances = self._distances(turned)
         if allowed is not None:
             distances[~allowed] = _FARTHEST
         upto = np.cumsum(np.bincount(distances, minlength=_FARTHEST + 1))
@@ -95,9 +96,9 @@ class Sketches:
         near = distances <= min(limit, _FARTHEST - 1) if allowed is not None else distances <= limit
         return np.nonzero(near)[0]
 
-    def _distances(self, vector: Vector) -> Distances:
+    def _distances(self, turned: Vector) -> Distances:
         """Return how many bits of each differ from the vector's; beyond 255 are 255."""
-        asked = self._bits(vector[np.newaxis])[:, 0]
+        asked = self._bits(turned[np.newaxis])[:, 0]
         found = np.empty(self._total, dtype=np.uint8)
         apart = np.empty(_BLOCK, dtype=np.uint64)
         counts = np.empty(_BLOCK, dtype=np.uint8)
@@ -111,10 +112,9 @@ class Sketches:
                 np.add(block, np.minimum(counts[:size], _FARTHEST - block), out=block)
         return found
 
-    def _bits(self, vectors: Matrix) -> Words:
-        """Return the bits of vectors: a row for each word, a column for each vector."""
-        positive = (vectors @ self._turn) > 0
-        packed = np.packbits(positive, axis=1)
+    def _bits(self, turned: Matrix) -> Words:
+        """Return the bits of turned vectors: a row for each word, a column for each vector."""
+        packed = np.packbits(turned > 0, axis=1)
         missing = self._words.shape[0] * (_WORD_BITS // 8) - packed.shape[1]
         return np.pad(packed, ((0, 0), (0, missing))).view(np.uint64).T
 

@@ -90,7 +90,8 @@ class Batch:
         for source_id in experience.provenance.derived_from:
             source = self.known.get(source_id)
             # Or what was withdrawn would come back in the words of another.
-            if source.standing is Standing.REVOKED:
+            is_back = experience.standing is not Standing.REVOKED
+            if source.standing is Standing.REVOKED and is_back:
                 raise ExperienceRevokedError
             self._tie(experience, source, Relation.DERIVED_FROM)
         if experience.supersedes is None:

@@ -1,8 +1,8 @@
 """Contents too large for a row: where they are put, and what removes those that no row names."""
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -81,6 +81,25 @@ class Blobs:
         if names:
             paths = [self._path(tenant, name) for name in names]
             await self._in_thread(self._contents.remove, paths)
+
+    async def remove_files(self, files: Collection[Path]) -> None:
+        """Remove contents that the sweep found.
+
+        Raises:
+            StoreUnavailableError: the disk or the database refused.
+        """
+        if files:
+            await self._in_thread(self._contents.remove, files)
+
+    async def older(self, before_ms: int) -> AsyncIterator[Sequence[Path]]:
+        """Yield the contents that were stored before that time, some at a time.
+
+        Raises:
+            StoreUnavailableError: the disk or the database refused.
+        """
+        with closing(self._contents.written_before(before_ms)) as batches:
+            while files := await self._in_thread(next, batches, ()):
+                yield files
 
     async def discard(self, tenant: TenantId, names: Collection[str]) -> None:
         """Remove contents as far as possible; what is left is for the sweep."""

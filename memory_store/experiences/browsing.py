@@ -1,6 +1,5 @@
 """What is read of experiences: by index, by neighbourhood, page by page, entry by entry."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,9 @@ from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
 from memory_store.engine import driver_of
 from memory_store.errors import ExperienceCorruptError, ExperienceNotFoundError
+from memory_store.experiences.drafts import address_of
 from memory_store.experiences.heads import entries_of, read_head
-from memory_store.experiences.rows import HEAD, Kept, experience_of, kept_of, proven
+from memory_store.experiences.rows import HEAD, Kept, bytes_of, experience_of, kept_of, proven
 from memory_store.experiences.tables import experience_blobs, experience_log, experiences
 from memory_store.statement import Driver, Statement, Value
 
@@ -137,7 +137,7 @@ def content_of(driver: Driver, experience_id: ExperienceId, tenant: TenantId) ->
     if row is None:
         raise ExperienceNotFoundError
     *head, content, blob = row
-    inline = None if content is None else bytes(content)
+    inline = None if content is None else bytes_of(content)
     return KeptContent(kept=kept_of(head), content=inline, blob=blob)
 
 
@@ -207,7 +207,7 @@ def contents_of(
         if content is None or len(content) > bytes_max:
             contents.append(None)
             continue
-        contents.append(intact(bytes(content), address))
+        contents.append(intact(bytes_of(content), address))
     return tuple(contents)
 
 
@@ -217,7 +217,7 @@ def intact(content: bytes, address: str) -> bytes:
     Raises:
         ExperienceCorruptError: it is not.
     """
-    if hashlib.sha256(content).hexdigest() != address:
+    if address_of(content) != address:
         raise ExperienceCorruptError
     return content
 

@@ -75,6 +75,11 @@ def within(ids: Sequence[ExperienceId]) -> Sequence[ExperienceId]:
     return ids
 
 
+def address_of(content: bytes) -> str:
+    """Return the address of a content, by which it proves to be what was written."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def storable_text(text: str) -> str:
     """Return `text` as every database holds it."""
     if text.isascii() and "\0" not in text:
@@ -157,6 +162,8 @@ def _contradiction(draft: Draft) -> str:
         return "valid_until_ms is before valid_from_ms: what was true ended after it began"
     if draft.outcome is not None and not 0 <= draft.outcome <= 1:
         return "outcome is not between 0 and 1"
+    if draft.standing is Standing.SUPERSEDED:
+        return "nothing is written as superseded; write its correction"
     if draft.experience_id in (draft.supersedes, *draft.provenance.derived_from):
         return "an experience neither corrects itself nor is made of itself"
     return ""
@@ -188,7 +195,7 @@ def _experience(indexed: Indexed) -> Experience:
         kind=draft.kind,
         lane=draft.lane,
         standing=draft.standing,
-        address=hashlib.sha256(draft.content).hexdigest(),
+        address=address_of(draft.content),
         size_bytes=len(draft.content),
         tokens=indexed.tokens,
         media_type=storable_text(draft.media_type),

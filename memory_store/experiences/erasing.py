@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 from governor.experience.chain import LogEvent
 from governor.experience.experience import Experience
 from governor.ids import PrincipalId, TenantId
+from memory_store.advisory import Duty, is_free
 from memory_store.engine import driver_of, is_shared
 from memory_store.experiences.heads import Head, locked_head
 from memory_store.experiences.marking import Forget, Marking, Order, derived_of, found_by_number
@@ -61,6 +62,7 @@ _TIES_GONE = Statement(
         _links.target == bindparam("number"), _links.relation != bindparam("relation")
     )
 )
+_ALL_TIES_GONE = Statement(delete(experience_links).where(_links.target == bindparam("number")))
 _totals = experience_totals.c
 _SHRINK = Statement(
     update(experience_totals)
@@ -129,21 +131,54 @@ def erase_numbers(
     going = [one for one in found if only_of in (None, one.provenance.writer)]
     staying = [one for one in found if only_of not in (None, one.provenance.writer)]
     derived = derived_of(driver, [one.number for one in going])
-    blobs = _let_go(driver, order.tenant, going)
     marking = Marking(driver=driver, head=head, order=order)
-    _delete(connection, driver, going)
-    for one in going:
-        if one.supersedes is not None:
-            marking.restore(one)
-        _entomb(head, one, order)
+    blobs = _erase(connection, going, marking=marking, forgets=forgets)
+    _TIES_GONE.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in going])
     quarantined = marking.put_aside(staying)
     _UNTIED.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in staying])
     head.write(driver)
+    return Erased(count=len(going), blobs=blobs, derived=derived, quarantined=quarantined)
+
+
+def expire_numbers(
+    connection: Connection, *, numbers: Sequence[int], order: Order, forgets: Sequence[Forget]
+) -> Erased:
+    """Erase what has had its time, and leave what was made of it, which has a time of its own."""
+    driver = driver_of(connection)
+    if not is_free(connection, Duty.RETENTION):
+        return Erased(count=0, blobs=(), derived=(), quarantined=0)
+    head = locked_head(driver, order.tenant)
+    going = found_by_number(driver, order.tenant, numbers)
+    marking = Marking(driver=driver, head=head, order=order)
+    blobs = _erase(connection, going, marking=marking, forgets=forgets)
+    _ALL_TIES_GONE.run_each(driver, [{"number": one.number} for one in going])
+    head.write(driver)
+    return Erased(count=len(going), blobs=blobs, derived=(), quarantined=0)
+
+
+def _erase(
+    connection: Connection,
+    going: Sequence[Experience],
+    *,
+    marking: Marking,
+    forgets: Sequence[Forget],
+) -> tuple[str, ...]:
+    """Delete experiences and log that; return the names of the blobs that nobody holds."""
+    driver, order = marking.driver, marking.order
+    blobs = _let_go(driver, order.tenant, going)
+    gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
+    with _overwriting(connection):
+        for statement in _GONE:
+            statement.run_each(driver, gone)
+    for one in going:
+        if one.supersedes is not None:
+            marking.restore(one)
+        _entomb(marking.head, one, order)
     _shrink(driver, order.tenant, going)
     if going:
         for forget in forgets:
             forget(connection, order.tenant, [one.experience_id for one in going])
-    return Erased(count=len(going), blobs=blobs, derived=derived, quarantined=quarantined)
+    return blobs
 
 
 async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
@@ -155,8 +190,9 @@ async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
     drivers: list[Driver] = []
 
     def work(connection: Connection) -> None:
-        for scrub in scrubs:
-            scrub(connection)
+        with _overwriting(connection):
+            for scrub in scrubs:
+                scrub(connection)
         if not is_shared(connection):
             drivers.append(driver_of(connection))
 
@@ -171,14 +207,6 @@ def _empty_log(drivers: Sequence[Driver]) -> None:
             driver.execute("PRAGMA busy_timeout = 0")
             driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         driver.execute(f"PRAGMA busy_timeout = {int(waits_ms)}")
-
-
-def _delete(connection: Connection, driver: Driver, going: Sequence[Experience]) -> None:
-    gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
-    with _overwriting(connection):
-        for statement in _GONE:
-            statement.run_each(driver, gone)
-        _TIES_GONE.run_each(driver, [{**one, "relation": _DERIVED} for one in gone])
 
 
 def _entomb(head: Head, experience: Experience, order: Order) -> None:

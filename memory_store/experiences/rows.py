@@ -9,6 +9,7 @@ from governor.experience.experience import Experience, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.signing import proven_lane
 from governor.ids import CallId, ExperienceId, PrincipalId
+from memory_store.errors import ExperienceCorruptError
 from memory_store.experiences.tables import experiences
 from memory_store.rows import json_of
 
@@ -35,7 +36,29 @@ class Kept:
 
 
 def experience_of(row: Sequence[Any]) -> Experience:
-    """Return the experience in a row of `HEAD`."""
+    """Return the experience in a row of `HEAD`.
+
+    Raises:
+        ExperienceCorruptError: it holds what nobody wrote there.
+    """
+    try:
+        return _experience_of(row)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExperienceCorruptError from error
+
+
+def bytes_of(value: object) -> bytes:
+    """Return the bytes in a column.
+
+    Raises:
+        ExperienceCorruptError: it holds something else.
+    """
+    if not isinstance(value, bytes | memoryview):
+        raise ExperienceCorruptError
+    return bytes(value)
+
+
+def _experience_of(row: Sequence[Any]) -> Experience:
     (
         number, experience_id, tenant, namespace, kind, lane, standing, address, size_bytes,
         tokens, _traits, media_type, writer, call_id, upstream, source, derived_from,
@@ -96,7 +119,7 @@ def kept_of(row: Sequence[Any]) -> Kept:
     return Kept(
         experience=experience,
         stated=replace(experience, valid_until_ms=row[_AT["valid_until_ms"]]),
-        salt=bytes(row[_AT["salt"]]),
+        salt=bytes_of(row[_AT["salt"]]),
         entry_number=row[_AT["entry_number"]],
         entry_hash=row[_AT["entry_hash"]],
         traits=row[_AT["traits"]],

@@ -147,8 +147,29 @@ class KeepRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """How much a purge removed: experiences, and blobs that no row named."""
+
+    experiences: int
+    orphans: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Something that does not add up; `experience_id` is None where it is about none."""
 
     what: str
     experience_id: ExperienceId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What was looked through of a tenant, and what did not add up.
+
+    `is_cut` says that there is more than the problems that are listed.
+    """
+
+    entries: int
+    experiences: int
+    problems: tuple[Problem, ...]
+    is_cut: bool

@@ -14,6 +14,8 @@ from memory_store.statement import Driver
 # How many holders of a question's words are looked at; the words that more hold say least.
 HOLDERS_MAX = 20_000
 TERMS_MAX = 32
+# How many that share words with the question are compared with it in meaning.
+WORDED_MAX = 200
 # How many vectors are compared in full: so many, and one more for each so many experiences.
 NEAREST_MIN, NEAREST_SHARE = 400, 1_000
 
@@ -26,18 +28,20 @@ class Close:
     cosines: Floats
 
 
-def close_to(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, most: int) -> Places:
-    """Return about `most` places by words and meaning, of those that are allowed."""
+def close_to(
+    held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, most: int
+) -> tuple[Places, int]:
+    """Return `most` of the allowed places by words and meaning, and how many more may do."""
     worths = _worths(held, driver, parts, allowed=allowed)
     (worded,) = np.nonzero(worths)
-    if worded.size > NEAREST_MIN:
-        worded = worded[np.argpartition(-worths[worded], NEAREST_MIN)[:NEAREST_MIN]]
+    if worded.size > WORDED_MAX:
+        worded = worded[np.argpartition(-worths[worded], WORDED_MAX)[:WORDED_MAX]]
     near = nearest(held, driver, parts, allowed=allowed, also=worded)
     if near.places.size <= most:
-        return near.places
+        return near.places, 0
     worth = worths[near.places]
     both = near.cosines + worth / max(float(worth.max(initial=0)), 1e-9)
-    return near.places[np.argpartition(-both, most)[:most]]
+    return near.places[np.argpartition(-both, most)[:most]], near.places.size - most
 
 
 def nearest(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, also: Places) -> Close:

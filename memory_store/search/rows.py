@@ -49,14 +49,16 @@ class Whole:
     terms: str
     vector: bytes | None
 
-    def entry(self, *, axes: int, session: str | None = None) -> ShelfEntry:
-        """Return it as a shelf takes it; `session` stands in for its own."""
+    def entry(
+        self, *, axes: int, terms: str | None = None, session: str | None = None
+    ) -> ShelfEntry:
+        """Return it as a shelf takes it; `terms` and `session` stand in for its own."""
         return ShelfEntry(
             number=self.traced.number,
             session=self.traced.session if session is None else session,
             actor=self.traced.actor,
             at_ms=self.traced.valid_from_ms,
-            terms=self.terms,
+            terms=self.terms if terms is None else terms,
             traits=self.traits,
             vector=vector_of(self.vector, axes=axes),
         )

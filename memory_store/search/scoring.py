@@ -16,25 +16,34 @@ from memory_store.search.rows import Place
 from memory_store.search.shelves import Shelves
 from memory_store.statement import Driver
 
-_CANDIDATES = {MemoryTier.LOW: 48, MemoryTier.MID: 64, MemoryTier.HIGH: 192}
+_CANDIDATES = {MemoryTier.LOW: 32, MemoryTier.MID: 48, MemoryTier.HIGH: 192}
 _NO_PLACES = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of namespaces: at most `most` are wanted, at `now_ms`."""
+    """What is asked of namespaces: `most` are wanted, and up to `spare` to count behind them."""
 
     parts: QueryParts
     places: Sequence[Place]
     filters: Filters
     tier: MemoryTier
     most: int
+    spare: int
     now_ms: int
 
 
-def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker) -> Scored:
-    """Return the best by words and meaning, the best first."""
-    parts, most = question.parts, question.most
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """What was found, the best first, and how many more may do."""
+
+    scored: Scored
+    more: int = 0
+
+
+def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker) -> Best:
+    """Return the best by words and meaning, some spare ones behind them."""
+    parts, most = question.parts, question.most + question.spare
     found: list[Candidates] = []
     axes = 0
     for place in question.places:
@@ -42,39 +51,44 @@ def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker
             axes = held.axes
             allowed = held.columns.mask(question.filters, now_ms=question.now_ms)
             if held.shelf is not None and len(question.places) == 1:
-                return held.shelf.search(parts, allowed=allowed, most=most, ranker=ranker)
+                scored = held.shelf.search(parts, allowed=allowed, most=most, ranker=ranker)
+                return Best(scored=scored)
             found.append(_candidates(held, driver, question, allowed=allowed, ranker=ranker))
-    return ranked(driver, parts, found, axes=axes, most=most, ranker=ranker)
+    scored = ranked(driver, parts, found, axes=axes, most=most, ranker=ranker)
+    return Best(scored=scored, more=sum(one.more for one in found))
 
 
-def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> Scored:
-    """Return the nearest by their vectors alone, the nearest first."""
+def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> Best:
+    """Return the nearest by their vectors alone, some spare ones behind them."""
     found: Scored = []
-    vector = question.parts.vector
+    most, vector = question.most + question.spare, question.parts.vector
     assert vector is not None, "the caller looked"
     for place in question.places:
         with shelves.at(place, driver) as held:
             allowed = held.columns.mask(question.filters, now_ms=question.now_ms)
             if held.shelf is not None:
-                found += held.shelf.nearest(vector, allowed=allowed, most=question.most)
+                found += held.shelf.nearest(vector, allowed=allowed, most=most)
                 continue
             near = nearest(held, driver, question.parts, allowed=allowed, also=_NO_PLACES)
             numbers = held.columns.numbers[near.places]
             found += zip(numbers.tolist(), near.cosines.tolist(), strict=True)
     found.sort(key=lambda pair: -pair[1])
-    return found[: question.most]
+    return Best(scored=found[:most])
 
 
 def _candidates(
     held: Held, driver: Driver, question: Question, *, allowed: Mask, ranker: Ranker
 ) -> Candidates:
-    parts, most = question.parts, max(_CANDIDATES[question.tier], question.most)
+    # All that are wanted may be in one namespace.
+    most = max(_CANDIDATES[question.tier] // len(question.places), question.most)
+    parts = question.parts
     if held.shelf is None:
         background = held.spread.among(parts.terms, total=len(held.columns))
-        places = close_to(held, driver, parts, allowed=allowed, most=most)
+        places, more = close_to(held, driver, parts, allowed=allowed, most=most)
     else:
         background = held.shelf.background(parts.terms)
-        scored = held.shelf.search(parts, allowed=allowed, most=most, ranker=ranker)
-        numbers = np.array([number for number, _ in scored], dtype=np.int64)
-        places = held.columns.places_of(numbers)
-    return candidates_of(held, places, allowed=allowed, background=background)
+        upto = most + question.spare
+        scored = held.shelf.search(parts, allowed=allowed, most=upto, ranker=ranker)
+        numbers = np.array([number for number, _ in scored[:most]], dtype=np.int64)
+        places, more = held.columns.places_of(numbers), max(0, len(scored) - most)
+    return candidates_of(held, places, allowed=allowed, background=background, more=more)

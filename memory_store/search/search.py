@@ -20,9 +20,8 @@ from memory_store.errors import SearchTooWideError
 from memory_store.reader import Reader
 from memory_store.search import rows, words
 from memory_store.search.held import SHELVED_MAX
-from memory_store.search.ranking import Scored
 from memory_store.search.rows import Place
-from memory_store.search.scoring import Question, best, nearest_in_meaning
+from memory_store.search.scoring import Best, Question, best, nearest_in_meaning
 from memory_store.search.shelves import Shelves
 from memory_store.statement import Driver
 from memory_store.writer import Writer
@@ -118,16 +117,16 @@ class ExperienceSearch:
             return NOTHING
         driver = driver_of(connection)
         question = _question(search, parts)
-        scored = best(self._shelves, driver, question, ranker=self._finding.ranker)
-        return _found(driver, search, scored)
+        found = best(self._shelves, driver, question, ranker=self._finding.ranker)
+        return _found(driver, search, found)
 
     def _nearest(self, search: Search, connection: Connection) -> Found:
         parts = replace(query_parts(search.text, self._finding.vectors), terms=())
         if not _says_something(parts):
             return NOTHING
         driver = driver_of(connection)
-        scored = nearest_in_meaning(self._shelves, driver, _question(search, parts))
-        return _found(driver, search, scored)
+        found = nearest_in_meaning(self._shelves, driver, _question(search, parts))
+        return _found(driver, search, found)
 
 
 def _question(search: Search, parts: QueryParts) -> Question:
@@ -139,7 +138,8 @@ def _question(search: Search, parts: QueryParts) -> Question:
         places=tuple(places),
         filters=search.filters,
         tier=search.tier,
-        most=search.most + LEFT_OUT_MAX,
+        most=search.most,
+        spare=LEFT_OUT_MAX,
         now_ms=search.now_ms,
     )
 
@@ -148,10 +148,10 @@ def _says_something(parts: QueryParts) -> bool:
     return parts.vector is not None and bool(parts.vector.any())
 
 
-def _found(driver: Driver, search: Search, scored: Scored) -> Found:
+def _found(driver: Driver, search: Search, found: Best) -> Found:
     """Return what the rows say may be found of what was."""
     hits: list[Hit] = []
-    waiting = list(scored)
+    waiting = found.scored
     while waiting and len(hits) < search.most:
         some, waiting = waiting[: search.most], waiting[search.most :]
         there = rows.found(driver, search.tenant, [number for number, _ in some])
@@ -160,4 +160,5 @@ def _found(driver: Driver, search: Search, scored: Scored) -> Found:
             if experience is not None and search.finds(experience):
                 hits.append(Hit(experience=experience, score=score))
     kept = tuple(hits[: search.most])
-    return Found(hits=kept, left_out=len(hits) - len(kept) + len(waiting))
+    more = len(hits) - len(kept) + len(waiting) + found.more
+    return Found(hits=kept, left_out=min(more, LEFT_OUT_MAX))

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 
+from memory_store.experiences.values import CONTENT_BYTES_MAX
 from runtime.admin.auth import AdministratorsOnly
 from runtime.admin.openapi import DESCRIPTION, EVERYWHERE, describe_problems
 from runtime.admin.parts import AdminParts
@@ -13,6 +14,8 @@ from runtime.admin.routes import (
     budgets,
     calls,
     health,
+    memory,
+    memory_upkeep,
     metrics,
     notices,
     overview,
@@ -26,12 +29,17 @@ from runtime.admin.routes import (
     upstreams,
 )
 from runtime.http_guard import BodyLimit
+from runtime.memory.carrying import LINE_BYTES_MAX
 from runtime.router.desk import MODEL_BYTES_MAX
 from runtime.version import VERSION
 
 PREFIX = "/admin/v1"
 # A router model is megabytes, and a third more in base64.
-_LARGER = {f"{PREFIX}/router/models": 2 * MODEL_BYTES_MAX}
+_LARGER = {
+    f"{PREFIX}/router/models": 2 * MODEL_BYTES_MAX,
+    f"{PREFIX}/memory/import": LINE_BYTES_MAX,
+    f"{PREFIX}/memory/experiences": 2 * CONTENT_BYTES_MAX,
+}
 
 
 def create_admin_app(parts: AdminParts) -> FastAPI:
@@ -78,6 +86,8 @@ def _governed_routes() -> APIRouter:
         notices,
         prices,
         router,
+        memory,
+        memory_upkeep,
         upstreams,
         reload,
     ):

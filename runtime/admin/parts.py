@@ -9,6 +9,7 @@ from governor.policy import Policy
 from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
+from runtime.memory.administration import MemoryAdministration
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
 from runtime.router.desk import RouterDesk
@@ -61,6 +62,7 @@ class AdminParts:
     prices: PriceSource
     pins: Pins
     router: RouterDesk
+    memory: MemoryAdministration
     feedback: Feedback
     labels: Callable[[ToolEntry], Traits]
     reload: Callable[[Actor], Awaitable[Reloaded]]

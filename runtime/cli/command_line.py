@@ -24,7 +24,7 @@ EXIT_BROKEN_PIPE = 141
 # In the order in which they are shown.
 _COMMANDS = (
     "up", "stdio", "init", "import", "doctor", "migrate", "token", "budgets", "sessions", "approve",
-    "run", "eval", "tour", "probe", "router", "tiers",
+    "run", "eval", "tour", "probe", "router", "tiers", "memory",
 )  # fmt: skip
 # A command whose word no module can have as its name.
 _MODULES = {"import": "import_servers"}

@@ -11,14 +11,13 @@ from governor.experience.charges import MemoryPrices
 from governor.experience.kinds import ExperienceKind
 from governor.ids import PrincipalId
 from runtime.configuration.compaction import CompactionTable
+from runtime.configuration.memory_keeping import MS_PER_DAY, KeepTable, KeptDaysTable
+from runtime.configuration.memory_learning import CasesTable, PlaybooksTable, SleepTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 
 _MIB = 1024 * 1024
 _TEAM_PREFIX = "team/"
-_DAYS_MAX = 36_500
-_MS_PER_DAY = 24 * 60 * 60 * 1000
 _Price = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
-_Days = Annotated[int, Field(strict=True, gt=0, le=_DAYS_MAX)]
 _Members = Annotated[tuple[Name, ...], Field(max_length=10_000)]
 
 
@@ -46,17 +45,6 @@ class NamespaceTable(Table):
     bytes_max: Positive | None = None
 
 
-class KeptDaysTable(Table):
-    """For how many days experiences of a kind are kept; without a word, for good."""
-
-    observation: _Days | None = None
-    tool_result: _Days | None = None
-    decision: _Days | None = None
-    lesson: _Days | None = None
-    case: _Days | None = None
-    fact: _Days | None = None
-
-
 class MemoryTable(Table):
     """What the experience memory costs, holds and records."""
 
@@ -68,8 +56,12 @@ class MemoryTable(Table):
     tenant_bytes_max: Amount = 10 * 1024 * _MIB
     namespace_bytes_max: Positive | None = None
     kept_days: KeptDaysTable = KeptDaysTable()
+    keep: Annotated[tuple[KeepTable, ...], Field(max_length=1_000)] = ()
     namespace: Annotated[tuple[NamespaceTable, ...], Field(max_length=1_000)] = ()
     compaction: Annotated[tuple[CompactionTable, ...], Field(max_length=100)] = ()
+    cases: CasesTable = CasesTable()
+    playbooks: PlaybooksTable = PlaybooksTable()
+    sleep: SleepTable = SleepTable()
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -104,7 +96,6 @@ class MemoryTerms:
 
 def memory_terms_of(table: MemoryTable) -> MemoryTerms:
     """Return what a table says, as the memory goes by it."""
-    kept = {kind: getattr(table.kept_days, kind.value) for kind in ExperienceKind}
     return MemoryTerms(
         prices=MemoryPrices(
             read_microusd_per_ktoken=table.read_microusd_per_ktoken,
@@ -114,7 +105,7 @@ def memory_terms_of(table: MemoryTable) -> MemoryTerms:
         item_bytes_max=table.item_bytes_max,
         tenant_bytes_max=table.tenant_bytes_max,
         namespace_bytes_max=table.namespace_bytes_max,
-        kept_ms={kind: days * _MS_PER_DAY for kind, days in kept.items() if days is not None},
+        kept_ms={kind: days * MS_PER_DAY for kind, days in table.kept_days.by_kind()},
         teams={
             one.name: TeamTerms(
                 readers=frozenset(map(PrincipalId, one.readers)),

@@ -16,9 +16,15 @@ from memory_store.conservation import Conservation
 from memory_store.errors import StoreError, StoreUnavailableError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.namespaces import NamespaceBook
+from memory_store.experiences.upkeep import Upkeep
 from memory_store.flows import FlowBook
 from memory_store.identities import SHARED_PROOF_MS, Identities, Identity, Proof, Role
 from memory_store.ledger import SqlLedger
+from memory_store.lessons.cases import CaseBook
+from memory_store.lessons.ended import EndedSessions
+from memory_store.lessons.links import LinkBook
+from memory_store.lessons.playbooks import PlaybookBook
+from memory_store.lessons.questions import QuestionBook
 from memory_store.manifests import ManifestBook
 from memory_store.notices import NoticeBook
 from memory_store.prices import PriceBook, PutPrices
@@ -64,6 +70,9 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
         """write get content contents proves mark revoke_writer erase neighbours of_session page
         log_since note_use uses_of""",
     ),
+    "cases": (CaseBook, "record report readers_of record_of model"),
+    "playbooks": (PlaybookBook, "get version all merge history"),
+    "questions": (QuestionBook, "note prepared served drop"),
     "namespaces": (NamespaceBook, "find get make list usage"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
@@ -222,12 +231,18 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         archive=remote(Archive, "archive", bulk),
         experiences=remote(ExperienceBook, "experiences", bulk),
         experience_search=remote(ExperienceSearch, "experience_search", bulk),
+        cases=remote(CaseBook, "cases", bulk),
+        playbooks=remote(PlaybookBook, "playbooks", bulk),
+        questions=remote(QuestionBook, "questions", bulk),
+        ended=absent(EndedSessions),
+        links=absent(LinkBook),
         namespaces=remote(NamespaceBook, "namespaces", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),
         budgets=absent(BudgetBook),
         tenants=absent(TenantBook),
         retention=absent(Retention),
+        upkeep=absent(Upkeep),
         audit=absent(AuditLog),
         notices=absent(NoticeBook),
         writer=absent(Writer),

@@ -10,12 +10,15 @@ from starlette.routing import Route
 from governor.retrieval.vectors import StaticVectors
 from runtime.configuration.memory import MemoryTerms, memory_terms_of
 from runtime.ground import Ground
+from runtime.memory.administration import MemoryAdministration
 from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.findings import Showing
 from runtime.memory.front import MemoryFront
+from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.recorder import Recorder
+from runtime.model_gateway.front import Models
 from runtime.word_vectors import vectors_if_any
 from tool_gateway.gateway import Gateway
 from tool_gateway.memory.charging import MemoryCharging
@@ -34,6 +37,7 @@ class Memory:
     charging: MemoryCharging
     desk: ExperienceDesk | None = None
     recorder: Recorder | None = None
+    lessons: Lessons | None = None
 
     def resources(self, gateway: Gateway) -> MemoryResources | None:
         """Return experiences as resources, None where there are none."""
@@ -52,6 +56,15 @@ class Memory:
         async with self.desk.uses.kept():
             yield
 
+    @asynccontextmanager
+    async def learning(self, models: Models) -> AsyncIterator[None]:
+        """Learn, and work in quiet hours, while the block runs; `models` may be asked."""
+        if self.lessons is None:
+            yield
+            return
+        async with self.lessons.running(models):
+            yield
+
 
 def memory_of(
     ground: Ground,
@@ -68,24 +81,32 @@ def memory_of(
     if not ground.config.memory.enabled:
         return Memory(tools=MemoryTools(archive=ground.archive), charging=charging)
     store, clock = ground.store, ground.clock
+    namespaces = Namespaces(store.namespaces, clock=clock, terms=terms)
+    lessons = Lessons(ground, namespaces, vectors=vectors)
+    advised = Advisers() if advisers is None else advisers
+    advised = replace(
+        advised,
+        cases=lessons.cases if advised.cases is None else advised.cases,
+        credited=(*advised.credited, lessons.cases.credited),
+    )
     shelves = Shelves(
         book=store.experiences,
-        searching=store.experience_search,
-        namespaces=Namespaces(store.namespaces, clock=clock, terms=terms),
+        searching=lessons.searching,
+        namespaces=namespaces,
         marks=ground.flow,
         vectors=vectors,
     )
     # What frames are marked with need not outlive the process: nobody reads a mark again.
     key = secrets.token_bytes(_KEY_BYTES)
-    asked = Advisers() if advisers is None else advisers
-    if asked.working is None:
-        asked = replace(asked, working=_working(shelves, clock, key))
-    desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=asked)
+    if advised.working is None:
+        advised = replace(advised, working=_working(shelves, clock, key))
+    desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(
         tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
         charging=charging,
         desk=desk,
         recorder=Recorder(desk.writes, terms=terms, traits_of=ground.flow.traits_of),
+        lessons=lessons,
     )
 
 
@@ -97,4 +118,16 @@ def _working(shelves: Shelves, clock: Clock, key: bytes) -> SessionContext:
         Showing(shelves.book, shelves.namespaces, marks=shelves.marks),
         clock=clock,
         key=key,
+    )
+
+
+def memory_administration_of(ground: Ground) -> MemoryAdministration:
+    """Return what administrators do with the memory; what is kept is theirs though it is off."""
+    store = ground.store
+    return MemoryAdministration(
+        store.experiences,
+        store.namespaces,
+        searching=store.experience_search,
+        clock=ground.clock,
+        vectors=vectors_if_any,
     )

@@ -103,7 +103,7 @@ class ModelFront:
         `problem_of` says what a caller is told of an error that nobody here expects. `running`
         must be entered before a request. The first of `wires` speaks where a request is of none.
         """
-        self._gateway = gateway
+        self.gateway = gateway
         self._session_of = session_of
         self._overhear = overhear
         self._wires = {f"{PREFIX}{wire.path}": wire for wire in wires}
@@ -135,7 +135,7 @@ class ModelFront:
             if body is not None:
                 await self._attended(scope, wire, body, receive, outlet)
         elif path == _MODELS and method in _READS:
-            await outlet.end(json_answer(200, models_served(self._gateway.tiers)))
+            await outlet.end(json_answer(200, models_served(self.gateway.tiers)))
         elif path.startswith(_MODEL) and method in _READS:
             await outlet.end(self._model(path.removeprefix(_MODEL)))
         else:
@@ -144,7 +144,7 @@ class ModelFront:
 
     def _model(self, name: str) -> Answer:
         """Return what is known of one name, as official clients ask for it."""
-        model = model_served(self._gateway.tiers, name)
+        model = model_served(self.gateway.tiers, name)
         return unknown_model_answer(self._plain, name) if model is None else json_answer(200, model)
 
     def _nearest(self, path: str) -> Wire:
@@ -193,7 +193,7 @@ class ModelFront:
             session_name, chain = await self._session_of(caller, context)
             if self._overhear is not None:
                 await self._overhear(chain, request.opening)
-            return await self._gateway.run(
+            return await self.gateway.run(
                 request,
                 wire,
                 session_name=session_name,

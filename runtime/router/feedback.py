@@ -55,6 +55,13 @@ class Heard(Protocol):
         ...
 
 
+class SessionHeard(Protocol):
+    """Whoever learns what became of sessions; never raises."""
+
+    async def __call__(self, session: SessionId, *, is_success: bool, reporter: Reporter) -> None:
+        """Learn how a session went."""
+
+
 class Feedback:
     """Keeps reports with the weight that they have by who makes them."""
 
@@ -68,13 +75,15 @@ class Feedback:
     ) -> None:
         """Take where it is kept, and whose word counts like an administrator's.
 
-        Whoever is set as `heard_by` is told of each report that is not a model's own.
+        Whoever is set as `heard_by` is told of each report that is not a model's own, and
+        `ended_by` of each session that ended.
         """
         self._log = log
         self._calls = calls
         self._clock = clock
         self._trusted = trusted
         self.heard_by: Heard | None = None
+        self.ended_by: SessionHeard | None = None
 
     def reporter_of(self, agent: PrincipalId, *, is_pinned: bool) -> Reporter:
         """Return whose word that of an agent is; the key of a run is the model's own."""
@@ -135,6 +144,8 @@ class Feedback:
 
         Best effort: what became of the session is kept elsewhere, and stands.
         """
+        if self.ended_by is not None:
+            await self.ended_by(session, is_success=is_success, reporter=reporter)
         try:
             calls = await self._log.calls_of(session)
             weight = weight_of(Source.TASK, reporter, calls=len(calls))

@@ -22,7 +22,6 @@ from governor.experience.playbook import (
     without_source,
 )
 from governor.experience.playbook_text import (
-    group_of,
     line_of,
     near_duplicates,
     pieces_of,
@@ -51,12 +50,10 @@ _DELTA = st.one_of(
         st.sampled_from(["", "exp_1", "exp_2"]),
     ),
     st.builds(
-        lambda bullet, good, who, at: voting(
-            bullet, is_helpful=good, evidence=who, at_ms=at, by="ada"
-        ),
+        lambda bullet, good, who, at: voting(bullet, is_helpful=good, by=who, at_ms=at),
         _BULLET,
         st.booleans(),
-        st.sampled_from(["ses_1", "ses_2", "ses_3"]),
+        st.sampled_from(["ada", "bob", "eve"]),
         _AT,
     ),
     st.builds(lambda one, other, at: linking(one, other, at_ms=at, by="b"), _BULLET, _BULLET, _AT),
@@ -123,7 +120,7 @@ def test_what_is_shown_fits_and_the_rest_is_named(
 ) -> None:
     deltas = [added(f"x{text}") for text, _ in texts]
     votes = [
-        voting(one.bullet, is_helpful=True, evidence=f"ses_{n}", at_ms=1, by="a")
+        voting(one.bullet, is_helpful=True, at_ms=1, by=f"agent-{n}")
         for one, (_, count) in zip(deltas, texts, strict=True)
         for n in range(count)
     ]
@@ -155,29 +152,68 @@ def test_what_says_nearly_the_same_is_linked_and_none_of_it_is_dropped() -> None
 
     assert len(links) == 1
     assert set(linked.bullets) == set(playbook.bullets)
-    assert group_of(linked, first.bullet) == {first.bullet, second.bullet}
+    assert linked.bullets[first.bullet].links == {second.bullet}
     assert shown_within(linked, tokens_max=999, tokens_of=len).linked == 1
 
 
-def test_what_surely_harms_is_retired_but_never_what_an_operator_said() -> None:
+@pytest.mark.requirement("playbook.links-never-drops")
+def test_a_near_copy_hides_nothing_that_somebody_else_said_or_that_is_trusted_more() -> None:
+    def by(who: str, text: str, lane: TrustLane = TrustLane.AGENT) -> Delta:
+        return adding(text, section="", lane=lane, at_ms=1, by=who)
+
+    good, turned = by("ada", "always ask before you pay"), by("eve", "never ask before you pay")
+    webbed = by("ada", "always ask before you pay now", TrustLane.WEB)
+    votes = [
+        voting(one.bullet, is_helpful=True, at_ms=1, by=f"eve-{n}")
+        for one in (turned, webbed)
+        for n in range(9)
+    ]
+    links = [linking(good.bullet, one.bullet, at_ms=2, by="eve") for one in (turned, webbed)]
+    chain = linking(turned.bullet, webbed.bullet, at_ms=2, by="eve")
+
+    shown = shown_within(
+        merged(EMPTY, [good, turned, webbed, *votes, *links, chain]),
+        tokens_max=9_999,
+        tokens_of=len,
+    )
+
+    assert {one.bullet for one in shown.evidence} == {good.bullet, turned.bullet, webbed.bullet}
+    assert shown.linked == 0
+
+
+@pytest.mark.parametrize(("agents", "is_retired"), [(2, False), (3, True)])
+def test_what_surely_harms_several_agents_is_retired_but_never_what_an_operator_said(
+    agents: int, *, is_retired: bool
+) -> None:
     mine, theirs = added("a", TrustLane.OPERATOR), added("b", TrustLane.TOOL)
     young = added("c", TrustLane.TOOL)
     votes = [
-        voting(one.bullet, is_helpful=False, evidence=f"ses_{n}", at_ms=1, by="a")
-        for one, count in ((mine, 9), (theirs, 9), (young, 2))
+        voting(one.bullet, is_helpful=False, at_ms=n * 86_400_000, by=f"agent-{n % agents}")
+        for one, count in ((mine, 9), (theirs, 9), (young, 3))
         for n in range(count)
     ]
     playbook = merged(EMPTY, [mine, theirs, young, *votes])
 
     retired = harmful_ones(playbook, at_ms=2, by="house")
 
-    assert [one.bullet for one in retired] == [theirs.bullet]
-    assert {one.text for one in merged(playbook, retired).shown} == {"a", "c"}
+    assert [one.bullet for one in retired] == ([theirs.bullet] if is_retired else [])
+    left = {"a", "c"} if is_retired else {"a", "b", "c"}
+    assert {one.text for one in merged(playbook, retired).shown} == left
+
+
+def test_however_many_sessions_an_agent_has_it_votes_once_a_day() -> None:
+    bullet = added("retry once")
+    votes = [
+        voting(bullet.bullet, is_helpful=True, at_ms=n, by="eve", why=f"ses_{n}") for n in range(50)
+    ]
+    later = voting(bullet.bullet, is_helpful=True, at_ms=2 * 86_400_000, by="eve")
+
+    assert merged(EMPTY, [bullet, *votes, later]).shown[0].helpful == 2
 
 
 def test_words_about_a_bullet_may_come_before_it() -> None:
     bullet = added("retry once")
-    vote = voting(bullet.bullet, is_helpful=True, evidence="ses_1", at_ms=1, by="a")
+    vote = voting(bullet.bullet, is_helpful=True, at_ms=1, by="a")
 
     early = merged(EMPTY, [vote])
 

@@ -13,7 +13,7 @@ from governor.experience.reflection import (
     recoveries_in,
     repeated_in,
     said_of,
-    votes_in,
+    votes_on,
 )
 
 
@@ -62,11 +62,11 @@ def test_what_nothing_helped_against_is_said_and_what_came_too_late_is_not_count
 
 def test_a_session_votes_for_the_way_that_worked_again_and_against_one_that_did_not() -> None:
     way = Recovery(tool="a", error="e", then="b")
-    known = [("blt_1", way), ("blt_2", Recovery(tool="x", error="e", then="b"))]
+    bullets = [("blt_1", said_of(way)), ("blt_2", "when x fails"), ("blt_3", "be careful")]
 
-    helped = votes_in(known, [way])
-    harmed = votes_in(known, [Recovery(tool="a", error="e", then=None)])
-    neither = votes_in(known, [Recovery(tool="a", error="e", then="c")])
+    helped = votes_on(bullets, [way])
+    harmed = votes_on(bullets, [Recovery(tool="a", error="e", then=None)])
+    neither = votes_on(bullets, [Recovery(tool="a", error="e", then="c")])
 
     assert (helped, harmed, neither) == ((("blt_1", True),), (("blt_1", False),), ())
 

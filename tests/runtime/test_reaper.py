@@ -1,7 +1,7 @@
 """Overdue holds are ended, old records removed, and a store that fails is asked again."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 import anyio
@@ -16,6 +16,7 @@ from governor.scope import ScopeChain
 from governor.target import CallKind, CallTarget
 from memory_store.audit import Actor
 from memory_store.errors import StoreOverloadedError, StoreUnavailableError
+from memory_store.experiences.values import KeepRule
 from memory_store.retention import Purged
 from memory_store.testing import MemoryLedger
 from runtime import reaper
@@ -84,9 +85,13 @@ class FailingRetention:
     def __init__(self, *errors: Exception) -> None:
         self._errors = list(errors)
         self.asked: list[tuple[int, int]] = []
+        self.rules: list[int] = []
 
-    async def purge(self, *, before_ms: int, now_ms: int) -> Purged:
+    async def purge(
+        self, *, before_ms: int, now_ms: int, experiences: Sequence[KeepRule]
+    ) -> Purged:
         self.asked.append((before_ms, now_ms))
+        self.rules = [rule.before_ms for rule in experiences]
         if self._errors:
             raise self._errors.pop(0)
         return Purged(calls=0, turns=0, archives=0, orphans=0)
@@ -235,7 +240,11 @@ async def test_old_records_are_removed_at_once_and_then_by_the_hour(
     retention, clock = FailingRetention(), Clock()
     clock.at_ms = 10_000_000
 
-    waited = await without_waiting(purge_for_ever(retention, clock, 9_000_000), clock, rounds=2)
+    def rules(now_ms: int) -> tuple[KeepRule, ...]:
+        return (KeepRule(before_ms=now_ms - 5),)
+
+    purge = purge_for_ever(retention, clock, 9_000_000, experiences=rules)
+    waited = await without_waiting(purge, clock, rounds=2)
 
     assert waited == [PURGE_EVERY_SECONDS] * 2
     assert retention.asked == [
@@ -243,6 +252,7 @@ async def test_old_records_are_removed_at_once_and_then_by_the_hour(
         (4_600_000, 13_600_000),
         (8_200_000, 17_200_000),
     ]
+    assert retention.rules == [17_200_000 - 5]
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -255,7 +265,8 @@ async def test_a_purge_that_fails_is_counted_and_tried_again(
     retention, clock = FailingRetention(error, error), Clock()
 
     with caplog.at_level(logging.ERROR, logger="runtime.reaper"):
-        await without_waiting(purge_for_ever(retention, clock, 1), clock, rounds=3)
+        purge = purge_for_ever(retention, clock, 1, experiences=lambda _: ())
+        await without_waiting(purge, clock, rounds=3)
 
     assert len(retention.asked) == 4
     assert failures == ["retention", "retention"]

@@ -43,7 +43,8 @@ from tests.memory_store.experiences.makers import (
 
 pytestmark = pytest.mark.anyio
 
-SECRET = b"correct horse battery staple"
+# One word, as an index of words would keep it.
+SECRET = b"correcthorsebatterystaple"
 BLOB = SECRET * 400
 
 

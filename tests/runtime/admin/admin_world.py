@@ -38,6 +38,7 @@ from runtime.adapters import StoreApprovals, StoreLedger, StoreManifests
 from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
 from runtime.errors import ConfigError
+from runtime.memory.administration import MemoryAdministration
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
 from runtime.router.desk import RouterDesk
@@ -158,6 +159,13 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         known=lambda: KNOWN,
         prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),
         router=_router_desk(store, clock),
+        memory=MemoryAdministration(
+            store.experiences,
+            store.namespaces,
+            searching=store.experience_search,
+            clock=clock,
+            vectors=lambda: None,
+        ),
         feedback=Feedback(store.router_log, store.calls, clock=clock),
         pins=Pins(
             {FILES: Pin.FIRST_USE}, store=StoreManifests(store.manifests, now_ms=clock.now_ms)

@@ -1,0 +1,249 @@
+"""The experience memory: namespaces, what stands where, what is promoted, withdrawn, erased."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
+from memory_store.experiences.values import SLICE_BYTES_MAX
+from runtime.admin.auth import By
+from runtime.admin.context import Parts
+from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.shapes.fields import Page, page_of, whole_page
+from runtime.admin.shapes.memory import (
+    ChangedOut,
+    EraseIn,
+    ExperienceFilters,
+    ExperienceNew,
+    ExperienceOut,
+    FoundOut,
+    GrantIn,
+    NamespaceNew,
+    NamespaceOut,
+    OfTenant,
+    PromotedOut,
+    PromoteIn,
+    ReceiptIn,
+    ReceiptOut,
+    RevokeIn,
+    SearchIn,
+    UsageOut,
+    WithdrawIn,
+    changed_out,
+    experience_out,
+    finding_out,
+    hit_out,
+    namespace_out,
+    promoted_out,
+    usage_out,
+)
+
+ROUTES = APIRouter(prefix="/memory", tags=["memory"])
+
+Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+@ROUTES.get("/namespaces", summary="List namespaces")
+async def list_namespaces(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[NamespaceOut]:
+    """Return a tenant's namespaces, the agents' own among them."""
+    found = await parts.memory.namespaces.list(tenant=TenantId(of.tenant))
+    return whole_page(map(namespace_out, found))
+
+
+@ROUTES.post(
+    "/namespaces",
+    summary="Make a namespace",
+    status_code=HTTPStatus.CREATED,
+    responses=WITH_BODY,
+)
+async def make_namespace(parts: Parts, by: By, new: NamespaceNew) -> NamespaceOut:
+    """Return the namespace of that name; one that is there already is as it was."""
+    now_ms = parts.clock.now_ms()
+    made = await parts.memory.namespaces.make(
+        new.name, tenant=TenantId(new.tenant), bytes_max=new.bytes_max, now_ms=now_ms
+    )
+    after = {"name": made.name, "bytes_max": made.bytes_max}
+    await parts.store.audit.note(
+        by=by,
+        now_ms=now_ms,
+        action="memory.namespace.made",
+        target=made.namespace,
+        before={},
+        after=after,
+    )
+    return namespace_out(made)
+
+
+@ROUTES.post(
+    "/namespaces/{namespace}/grants",
+    summary="Grant a right in a namespace",
+    responses=WITH_BODY | problems(404),
+)
+async def grant(parts: Parts, by: By, namespace: NamespaceId, asked: GrantIn) -> NamespaceOut:
+    """Return the namespace with the right that a principal has now."""
+    now_ms, tenant = parts.clock.now_ms(), TenantId(asked.tenant)
+    before = await parts.memory.namespaces.get(namespace, tenant=tenant)
+    after = await parts.memory.namespaces.grant(
+        namespace,
+        PrincipalId(asked.principal),
+        asked.right,
+        tenant=tenant,
+        by=by.name,
+        now_ms=now_ms,
+    )
+    await parts.store.audit.note(
+        by=by,
+        now_ms=now_ms,
+        action="memory.namespace.granted",
+        target=namespace,
+        before=namespace_out(before).model_dump(mode="json"),
+        after=namespace_out(after).model_dump(mode="json"),
+    )
+    return namespace_out(after)
+
+
+@ROUTES.get("/usage", summary="Read how much is kept")
+async def read_usage(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[UsageOut]:
+    """Return how much each namespace of a tenant keeps, by lane."""
+    found = await parts.memory.namespaces.usage(tenant=TenantId(of.tenant))
+    return whole_page(map(usage_out, found))
+
+
+@ROUTES.get("/experiences", summary="List experiences")
+async def list_experiences(
+    parts: Parts, filters: Annotated[ExperienceFilters, Query()]
+) -> Page[ExperienceOut]:
+    """Return experiences, the latest first; those in quarantine wait to be promoted."""
+    found = await parts.memory.book.page(
+        tenant=TenantId(filters.tenant),
+        namespace=None if filters.namespace is None else NamespaceId(filters.namespace),
+        kind=filters.kind,
+        lane=filters.lane,
+        standing=filters.standing,
+        writer=None if filters.writer is None else PrincipalId(filters.writer),
+        limit=filters.limit,
+        cursor=filters.cursor,
+    )
+    return page_of(found, experience_out)
+
+
+@ROUTES.post(
+    "/experiences",
+    summary="Teach a lesson",
+    status_code=HTTPStatus.CREATED,
+    responses=WITH_BODY | problems(404),
+)
+async def teach(parts: Parts, by: By, new: ExperienceNew) -> ExperienceOut:
+    """Return what was written, which agents are given as an instruction."""
+    kept = await parts.memory.teach(new.taught, tenant=TenantId(new.tenant), by=by)
+    return experience_out(kept)
+
+
+@ROUTES.get("/experiences/{index}", summary="Read an experience", responses=problems(404))
+async def read_experience(
+    parts: Parts, index: Index, of: Annotated[OfTenant, Query()]
+) -> ExperienceOut:
+    """Return what is kept of an experience, without its content."""
+    return experience_out(await parts.memory.show(index, tenant=TenantId(of.tenant)))
+
+
+@ROUTES.get(
+    "/experiences/{index}/content",
+    summary="Read the content of an experience",
+    responses=problems(404),
+    response_class=Response,
+)
+async def read_content(
+    parts: Parts,
+    index: Index,
+    of: Annotated[OfTenant, Query()],
+    offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
+) -> Response:
+    """Return at most one MiB of the bytes, from `offset` on; the whole proved intact."""
+    part = await parts.memory.book.content(
+        index, tenant=TenantId(of.tenant), offset=offset, length=SLICE_BYTES_MAX
+    )
+    return Response(
+        part.content,
+        media_type="application/octet-stream",
+        headers={
+            "Content-Disposition": "attachment",
+            "X-Content-Type-Options": "nosniff",
+            "Flyball-Total-Bytes": str(part.experience.size_bytes),
+        },
+    )
+
+
+@ROUTES.post("/search", summary="Search experiences", responses=WITH_BODY)
+async def search(parts: Parts, asked: SearchIn) -> FoundOut:
+    """Return what is found in every lane, the best first."""
+    found = await parts.memory.search(
+        asked.query,
+        tenant=TenantId(asked.tenant),
+        namespaces=tuple(map(NamespaceId, asked.namespaces)),
+        most=asked.limit,
+    )
+    return FoundOut(items=[hit_out(hit) for hit in found.hits], left_out=found.left_out)
+
+
+@ROUTES.post(
+    "/experiences/{index}/promote",
+    summary="Promote an experience",
+    responses=WITH_BODY | problems(404, 409),
+)
+async def promote(parts: Parts, by: By, index: Index, asked: PromoteIn) -> PromotedOut:
+    """Let an experience be found as evidence, or write it again as an instruction."""
+    promoted = await parts.memory.promote(
+        index, asked.to, tenant=TenantId(asked.tenant), by=by, why=asked.why
+    )
+    return promoted_out(promoted)
+
+
+@ROUTES.post(
+    "/experiences/{index}/withdraw",
+    summary="Withdraw an experience",
+    responses=WITH_BODY | problems(404, 409),
+)
+async def withdraw(parts: Parts, by: By, index: Index, asked: WithdrawIn) -> ChangedOut:
+    """Put an experience into quarantine, or revoke it with everything that was made of it."""
+    changed = await parts.memory.withdraw(
+        index, asked.to, tenant=TenantId(asked.tenant), by=by, why=asked.why
+    )
+    return changed_out(changed)
+
+
+@ROUTES.post("/revoke", summary="Revoke what a writer wrote", responses=WITH_BODY)
+async def revoke(parts: Parts, by: By, asked: RevokeIn) -> ChangedOut:
+    """Revoke what somebody wrote since a time, with everything that was made of it."""
+    changed = await parts.memory.book.revoke_writer(
+        PrincipalId(asked.writer),
+        tenant=TenantId(asked.tenant),
+        by=by.name,
+        why=asked.why,
+        since_ms=asked.since_ms,
+        now_ms=parts.clock.now_ms(),
+    )
+    return changed_out(changed)
+
+
+@ROUTES.post("/erase", summary="Erase experiences for good", responses=WITH_BODY)
+async def erase(parts: Parts, by: By, asked: EraseIn) -> ChangedOut:
+    """Erase what is named, with everything that was made of it; a tombstone stays in the log."""
+    changed = await parts.memory.book.erase(
+        tenant=TenantId(asked.tenant),
+        by=by.name,
+        why=asked.why,
+        now_ms=parts.clock.now_ms(),
+        ids=asked.ids,
+        session=asked.of_session,
+        writer=asked.of_writer,
+        namespace=asked.of_namespace,
+    )
+    return changed_out(changed)
+
+
+@ROUTES.post("/receipts", summary="Verify a receipt", responses=WITH_BODY)
+async def verify_receipt(parts: Parts, asked: ReceiptIn) -> ReceiptOut:
+    """Return whether this house gave out a receipt, and whether its log still says so."""
+    return finding_out(await parts.memory.book.proves(asked.receipt))

@@ -1,0 +1,72 @@
+"""How the memory as a whole is written in the admin interface."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from memory_store.experiences.transfer import Taken
+from memory_store.experiences.values import Looked
+from runtime.admin.shapes.fields import Label, Out
+from runtime.admin.shapes.memory import OfTenant
+
+
+class ExportFilters(OfTenant):
+    """What is carried out; without namespaces everything."""
+
+    namespace: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
+
+
+class FaultOut(Out):
+    """A line that was not taken, and why; lines are counted from 1."""
+
+    line: int
+    why: str
+
+
+class TakenOut(Out):
+    """What became of lines: new, here already, under another id, not taken."""
+
+    new: int
+    known: int
+    renamed: int
+    refused: int
+    faults: list[FaultOut]
+
+
+class ProblemOut(Out):
+    """Something that does not add up."""
+
+    what: str
+    index: str | None
+
+
+class LookedOut(Out):
+    """What was looked through, and what did not add up; cut where there is more."""
+
+    ok: bool
+    entries: int
+    experiences: int
+    problems: list[ProblemOut]
+    is_cut: bool
+
+
+def taken_out(taken: Taken) -> TakenOut:
+    """Return what became of lines."""
+    return TakenOut(
+        new=taken.new,
+        known=taken.known,
+        renamed=taken.renamed,
+        refused=taken.refused,
+        faults=[FaultOut(line=fault.line, why=fault.why) for fault in taken.faults],
+    )
+
+
+def looked_out(looked: Looked) -> LookedOut:
+    """Return what was found."""
+    return LookedOut(
+        ok=not looked.problems,
+        entries=looked.entries,
+        experiences=looked.experiences,
+        problems=[ProblemOut(what=one.what, index=one.experience_id) for one in looked.problems],
+        is_cut=looked.is_cut,
+    )

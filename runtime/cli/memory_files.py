@@ -1,0 +1,182 @@
+"""Experiences as files: exported, imported, looked through, their bytes written out."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from runtime.cli.admin_api import RefusedError, asked
+from runtime.errors import RuntimeFaultError
+from runtime.memory.carrying import LINE_BYTES_MAX
+
+_PATH = "/admin/v1/memory"
+# So much is sent at once: whole lines, of which one may be larger.
+_PART_BYTES = 8 * 1024 * 1024
+_SECONDS_MAX = 600.0
+_COUNTS = ("new", "known", "renamed", "refused")
+_FAULTS_SHOWN = 20
+
+
+def add_arguments(deeds: Any) -> None:
+    """Add what is done with files."""
+    out = deeds.add_parser("export", help="write every experience with its content, as JSON lines")
+    out.add_argument("file", type=Path, help='the file to write; "-" is standard output')
+    out.add_argument("--namespace", action="append", default=[], metavar="ID")
+    taken = deeds.add_parser("import", help="take in what was exported")
+    taken.add_argument("file", type=Path)
+    looked = deeds.add_parser("fsck", help="look through the log, the rows and the contents")
+    looked.add_argument(
+        "--rebuild", action="store_true", help="first make the indexes anew, out of what is kept"
+    )
+
+
+def content_of(client: httpx.Client, arguments: argparse.Namespace) -> bytes:
+    """Return the bytes of an experience.
+
+    Raises:
+        RuntimeFaultError: they cannot be had.
+    """
+    path, content, total = f"{_PATH}/experiences/{arguments.index}/content", b"", 1
+    while len(content) < total:
+        answer = _sent(
+            client, "GET", path, params={"tenant": arguments.tenant, "offset": len(content)}
+        )
+        content += answer.content
+        total = int(answer.headers["Flyball-Total-Bytes"])
+    return content
+
+
+def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
+    """Write the lines; return 0.
+
+    A file is complete, or it is not there.
+
+    Raises:
+        RuntimeFaultError: they cannot be had, or not be written.
+    """
+    params = {"tenant": arguments.tenant, "namespace": arguments.namespace}
+    try:
+        with client.stream("GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX) as answer:
+            if answer.is_error:
+                answer.read()
+                raise _refused(answer)
+            _write(answer.iter_bytes(), arguments.file)
+    except httpx.HTTPError as error:
+        raise RuntimeFaultError(
+            f"the export broke off, and nothing of it is kept: {error}"
+        ) from error
+    except OSError as error:
+        message = f"{arguments.file}: cannot be written: {error.strerror}"
+        raise RuntimeFaultError(message) from error
+    return 0
+
+
+def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Return what became of the lines of a file.
+
+    Raises:
+        RuntimeFaultError: the file cannot be read, or nobody takes its lines.
+    """
+    total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), "faults": []}
+    try:
+        with arguments.file.open("rb") as file:
+            for first, part in _parts(file, arguments.file):
+                answer = asked(
+                    client,
+                    "POST",
+                    f"{_PATH}/import",
+                    params={"tenant": arguments.tenant},
+                    content=part,
+                    headers={"Content-Type": "application/x-ndjson"},
+                    timeout=_SECONDS_MAX,
+                )
+                _add(total, answer, first=first)
+    except OSError as error:
+        message = f"{arguments.file}: cannot be read: {error.strerror}"
+        raise RuntimeFaultError(message) from error
+    total["ok"] = total["refused"] == 0
+    return total, _taken_text(total)
+
+
+def checked(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Return what does not add up."""
+    params = {"tenant": arguments.tenant}
+    method, path = ("POST", "rebuild") if arguments.rebuild else ("GET", "check")
+    answer = asked(client, method, f"{_PATH}/{path}", params=params, timeout=_SECONDS_MAX)
+    looked = f"{answer['experiences']} experiences and {answer['entries']} entries of the log"
+    if answer["ok"]:
+        return answer, f"{looked}: everything adds up.\n"
+    lines = [f"{one['index'] or '-'}: {one['what']}" for one in answer["problems"]]
+    more = ["There is more."] if answer["is_cut"] else []
+    return answer, "\n".join([f"{looked}:", *lines, *more]) + "\n"
+
+
+def _write(parts: Iterator[bytes], path: Path) -> None:
+    if str(path) == "-":
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        return
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            for part in parts:
+                file.write(part)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _parts(file: Any, path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file, some at a time, with the number of the first of them."""
+    number, first, lines, size = 0, 1, list[bytes](), 0
+    while line := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(line) > LINE_BYTES_MAX:
+            raise RuntimeFaultError(f"{path}: line {number} is longer than {LINE_BYTES_MAX} bytes")
+        if lines and size + len(line) > _PART_BYTES:
+            yield first, b"".join(lines)
+            first, lines, size = number, [], 0
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield first, b"".join(lines)
+
+
+def _add(total: dict[str, Any], answer: dict[str, Any], *, first: int) -> None:
+    for name in _COUNTS:
+        total[name] += answer[name]
+    total["faults"] += [
+        {"line": first + fault["line"] - 1, "why": fault["why"]} for fault in answer["faults"]
+    ]
+
+
+def _taken_text(total: dict[str, Any]) -> str:
+    told = (
+        f"{total['new']} taken ({total['renamed']} of them under another index), "
+        f"{total['known']} were here already, {total['refused']} refused.\n"
+    )
+    lines = [f"line {one['line']}: {one['why']}\n" for one in total["faults"][:_FAULTS_SHOWN]]
+    return told + "".join(lines)
+
+
+def _sent(client: httpx.Client, method: str, path: str, **arguments: Any) -> httpx.Response:
+    try:
+        answer = client.request(method, path, **arguments)
+    except httpx.TransportError as error:
+        raise RuntimeFaultError(
+            f"no sidecar answers at {client.base_url}: start one with `flyball up`"
+        ) from error
+    if answer.is_error:
+        raise _refused(answer)
+    return answer
+
+
+def _refused(answer: httpx.Response) -> RefusedError:
+    try:
+        told = str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        told = answer.reason_phrase
+    return RefusedError(told, status=answer.status_code)

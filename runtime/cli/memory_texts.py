@@ -1,0 +1,69 @@
+"""How experiences are told at a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.cli.admin_api import date_of
+
+_SUMMARY_CHARS = 72
+_NEVER_SHOWN = {"summary", "number"}
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, none: str) -> str:
+    """Return rows under their headings, each column as wide as it must be."""
+    if not rows:
+        return f"{none}\n"
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (headings, *rows)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def listed_text(items: Sequence[dict[str, Any]], *, follows: bool) -> str:
+    """Return one line for each experience."""
+    rows = [_row(item) for item in items]
+    headings = ("index", "learned", "kind", "lane", "standing", "summary")
+    more = "There are more; --limit shows them.\n" if follows else ""
+    return table(headings, rows, none="No experience is there.") + more
+
+
+def found_text(answer: dict[str, Any]) -> str:
+    """Return what a search found, the best first."""
+    rows = [(f"{hit['score']:.2f}", *_row(hit["experience"])) for hit in answer["items"]]
+    headings = ("score", "index", "learned", "kind", "lane", "standing", "summary")
+    left = answer["left_out"]
+    more = f"{left} more matched; --limit shows them.\n" if left else ""
+    return table(headings, rows, none="Nothing was found.") + more
+
+
+def experience_text(one: dict[str, Any]) -> str:
+    """Return everything that is known of one experience, a line each."""
+    lines = [_plain(one["summary"]), ""]
+    for name, value in one.items():
+        if name in _NEVER_SHOWN or value in (None, "", []):
+            continue
+        shown = date_of(value) if name.endswith("_ms") else value
+        shown = ", ".join(shown) if isinstance(shown, list) else shown
+        lines.append(f"{name.removesuffix('_ms'):<14}{_plain(str(shown))}")
+    return "\n".join(lines) + "\n"
+
+
+def _row(item: dict[str, Any]) -> tuple[str, ...]:
+    summary = _plain(item["summary"])
+    if len(summary) > _SUMMARY_CHARS:
+        summary = f"{summary[:_SUMMARY_CHARS]}…"
+    return (
+        item["index"],
+        date_of(item["learned_at_ms"]),
+        item["kind"],
+        item["lane"],
+        item["standing"],
+        summary,
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a text that strangers wrote as one line which a terminal only shows."""
+    return "".join(char if char.isprintable() else " " for char in text)

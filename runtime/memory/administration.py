@@ -1,0 +1,250 @@
+"""What administrators do with the memory: they look, teach, promote, withdraw, erase."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from governor.experience.experience import Draft, Experience, Provenance
+from governor.experience.kinds import LANES_BY_TRUST, ExperienceKind, Standing
+from governor.experience.namespace import SHARED
+from governor.experience.promotion import Adopted, Asker, Stands, Stays, Whereto, promote, withdraw
+from governor.experience.search import Filters, Found, Search
+from governor.experience.summary import cleaned, summary_of
+from governor.experience.trust import Attempt, Placed, Way, decide
+from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
+from governor.retrieval.vectors import StaticVectors
+from memory_store.audit import Actor
+from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.namespaces import NamespaceBook
+from memory_store.experiences.values import SLICE_BYTES_MAX, Changed, WriteLimits, Written
+from runtime.errors import MemoryStaysError
+from runtime.memory.indexing import indexed
+
+SEARCHED_MAX = 50
+# An administrator sees what anybody may have written, too.
+ANY_LANE = Filters(lanes=LANES_BY_TRUST)
+
+
+class Clock(Protocol):
+    """The only source of time and of fresh names."""
+
+    def now_ms(self) -> int:
+        """Return the epoch time in milliseconds."""
+        ...
+
+    def fresh(self, prefix: str) -> str:
+        """Return a new unique id that begins with `prefix` and an underscore."""
+        ...
+
+
+class Searching(Protocol):
+    """Where experiences are found."""
+
+    async def search(self, search: Search) -> Found:
+        """Return what is found."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """What an administrator wants remembered; without a namespace it is for the whole tenant."""
+
+    content: bytes
+    media_type: str = "text/plain"
+    kind: ExperienceKind = ExperienceKind.LESSON
+    summary: str = ""
+    namespace: NamespaceId | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promoted:
+    """The experience that is found from now on; an adopted one is new, and the old stays."""
+
+    experience: Experience
+    is_adopted: bool
+
+
+class MemoryAdministration:
+    """The memory of every tenant, for those who administer it.
+
+    Every change of an experience is kept with who made it and why, in the tenant's log.
+    """
+
+    def __init__(
+        self,
+        book: ExperienceBook,
+        namespaces: NamespaceBook,
+        *,
+        searching: Searching,
+        clock: Clock,
+        vectors: Callable[[], StaticVectors | None],
+    ) -> None:
+        """Take where experiences are kept and found."""
+        self.book = book
+        self.namespaces = namespaces
+        self._searching = searching
+        self._clock = clock
+        self._vectors = vectors
+
+    async def teach(self, taught: Taught, *, tenant: TenantId, by: Actor) -> Experience:
+        """Return what an administrator has written, which stands in the operators' lane.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+        placed = decide(_attempt(Way.OPERATOR, by, taught.kind, sources=()))
+        return await self._kept(taught, placed, tenant=tenant, by=by, derived_from=())
+
+    async def show(self, index: ExperienceId, *, tenant: TenantId) -> Experience:
+        """Return what is kept of one experience.
+
+        Raises:
+            ExperienceNotFoundError: the tenant has no such one.
+        """
+        (found,) = await self.book.get((index,), tenant=tenant)
+        return found
+
+    async def search(
+        self, text: str, *, tenant: TenantId, namespaces: tuple[NamespaceId, ...], most: int
+    ) -> Found:
+        """Return what is found in the tenant's namespaces, in all of them without a word."""
+        if not namespaces:
+            listed = await self.namespaces.list(tenant=tenant)
+            namespaces = tuple(one.namespace for one in listed)
+        search = Search(
+            tenant=tenant,
+            namespaces=namespaces,
+            text=text,
+            now_ms=self._clock.now_ms(),
+            most=min(most, SEARCHED_MAX),
+            filters=ANY_LANE,
+        )
+        return await self._searching.search(search)
+
+    async def promote(
+        self, index: ExperienceId, whereto: Whereto, *, tenant: TenantId, by: Actor, why: str
+    ) -> Promoted:
+        """Return what is found from now on, as evidence or as an instruction.
+
+        Raises:
+            ExperienceNotFoundError: the tenant has no such one.
+            MemoryStaysError: it stays where it is.
+        """
+        old = await self.show(index, tenant=tenant)
+        match promote(old, whereto, asker=_asker(by)):
+            case Stays(refusal=refusal):
+                raise MemoryStaysError(index, refusal.value)
+            case Stands(standing=standing, supersedes=supersedes):
+                await self.book.mark(
+                    (index,),
+                    standing,
+                    tenant=tenant,
+                    by=by.name,
+                    why=why,
+                    now_ms=self._clock.now_ms(),
+                    takes_effect=supersedes,
+                )
+                return Promoted(experience=await self.show(index, tenant=tenant), is_adopted=False)
+            case Adopted():
+                return Promoted(experience=await self._adopted(old, by=by), is_adopted=True)
+
+    async def withdraw(
+        self, index: ExperienceId, standing: Standing, *, tenant: TenantId, by: Actor, why: str
+    ) -> Changed:
+        """Return how many are withdrawn: this one, and what was made of it where it is revoked.
+
+        Raises:
+            ExperienceNotFoundError: the tenant has no such one.
+            MemoryStaysError: it stays where it is.
+        """
+        old = await self.show(index, tenant=tenant)
+        decided = withdraw(old, standing, asker=_asker(by))
+        if isinstance(decided, Stays):
+            raise MemoryStaysError(index, decided.refusal.value)
+        return await self.book.mark(
+            (index,),
+            decided.standing,
+            tenant=tenant,
+            by=by.name,
+            why=why,
+            now_ms=self._clock.now_ms(),
+        )
+
+    async def _adopted(self, old: Experience, *, by: Actor) -> Experience:
+        """Write an experience again, as the administrator's own word, made of the old one."""
+        content = b""
+        while len(content) < old.size_bytes:
+            part = await self.book.content(
+                old.experience_id, tenant=old.tenant, offset=len(content), length=SLICE_BYTES_MAX
+            )
+            content += part.content
+        taught = Taught(
+            content=content,
+            media_type=old.media_type,
+            kind=old.kind,
+            summary=old.summary,
+            namespace=old.namespace,
+            tags=old.tags,
+        )
+        placed = decide(_attempt(Way.ADOPTED, by, old.kind, sources=(old,)))
+        return await self._kept(
+            taught, placed, tenant=old.tenant, by=by, derived_from=(old.experience_id,)
+        )
+
+    async def _kept(
+        self,
+        taught: Taught,
+        placed: Placed,
+        *,
+        tenant: TenantId,
+        by: Actor,
+        derived_from: tuple[ExperienceId, ...],
+    ) -> Experience:
+        now_ms = self._clock.now_ms()
+        draft = Draft(
+            experience_id=ExperienceId(self._clock.fresh("exp")),
+            tenant=tenant,
+            namespace=await self._namespace(taught, tenant, now_ms),
+            kind=taught.kind,
+            lane=placed.lane,
+            standing=placed.standing,
+            content=taught.content,
+            media_type=taught.media_type,
+            summary=cleaned(taught.summary) or summary_of(taught.content, taught.media_type),
+            provenance=Provenance(
+                writer=PrincipalId(by.name),
+                source=f"administrator {by.name}",
+                derived_from=derived_from,
+            ),
+            learned_at_ms=now_ms,
+            valid_from_ms=now_ms,
+            tags=taught.tags,
+        )
+        ready = await indexed(draft, self._vectors(), said=cleaned(taught.summary))
+        (written,) = await self.book.write((ready,), limits=WriteLimits())
+        assert isinstance(written, Written), "no quota is asked without a time"
+        return await self.show(written.experience_id, tenant=tenant)
+
+    async def _namespace(self, taught: Taught, tenant: TenantId, now_ms: int) -> NamespaceId:
+        if taught.namespace is not None:
+            return (await self.namespaces.get(taught.namespace, tenant=tenant)).namespace
+        shared = await self.namespaces.make(SHARED, tenant=tenant, now_ms=now_ms)
+        return shared.namespace
+
+
+def _asker(by: Actor) -> Asker:
+    return Asker(principal=PrincipalId(by.name), is_operator=True)
+
+
+def _attempt(
+    way: Way, by: Actor, kind: ExperienceKind, *, sources: tuple[Experience, ...]
+) -> Attempt:
+    return Attempt(
+        way=way,
+        writer=PrincipalId(by.name),
+        kind=kind,
+        saw_untrusted=False,
+        sources=tuple(source.lane for source in sources),
+        corrects=None,
+    )

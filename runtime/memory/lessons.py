@@ -1,0 +1,235 @@
+"""What is learned of the memory as one sidecar has it: cases, playbooks, work in quiet hours."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import numpy as np
+
+from governor.amounts import Amounts, Unit
+from governor.call import ToolCall
+from governor.experience.experience import Draft, Experience
+from governor.experience.guidance import Guided
+from governor.experience.namespace import OWN, SHARED
+from governor.experience.rendering import Shown
+from governor.flow.labels import Label
+from governor.ids import PrincipalId, TaskClass
+from governor.retrieval.vectors import StaticVectors
+from governor.scope import ScopeChain
+from memory_store.errors import StoreError
+from memory_store.experiences.values import WriteLimits, Written
+from memory_store.lessons.ended import EndedSession
+from runtime.configuration.memory_learning import sleep_terms_of
+from runtime.ground import Ground
+from runtime.memory.allowance import Allowance
+from runtime.memory.cases import CaseDesk
+from runtime.memory.house_model import HouseModel
+from runtime.memory.indexing import indexed
+from runtime.memory.namespaces import Namespaces
+from runtime.memory.playbooks import Place, PlaybookDesk
+from runtime.memory.ports import Searching
+from runtime.memory.prepared import PreparedSearching
+from runtime.memory.sleeping import Sleeper
+from runtime.model_gateway.front import Models
+from tool_gateway import telemetry
+
+logger = logging.getLogger(__name__)
+LEARN_EVERY_SECONDS = 5.0
+REMOVE_EVERY_SECONDS = 3_600.0
+_DAY_MS = 86_400_000
+_SEED_MAX = 2**32
+_KEPT_MAX = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What an agent is told before a task: how closely it is guided, and by which bullets."""
+
+    guided: Guided
+    bullets: tuple[Shown, ...]
+
+
+class Lessons:
+    """Cases, playbooks and quiet hours on one ground."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        namespaces: Namespaces,
+        *,
+        vectors: Callable[[], StaticVectors | None],
+    ) -> None:
+        """Take what they stand on; nothing is started."""
+        self._ground = ground
+        self._namespaces = namespaces
+        self._vectors = vectors
+        self._table = ground.config.memory
+        store, clock = ground.store, ground.clock
+        self.searching: Searching = store.experience_search
+        if self._table.sleep.enabled:
+            self.searching = PreparedSearching(
+                store.experience_search, store.questions, store.experiences
+            )
+        self.cases = CaseDesk(
+            store.cases,
+            store.experience_search.search,
+            clock=clock,
+            class_of=self._class_of,
+            dice=np.random.default_rng(clock.below(_SEED_MAX)),
+            terms=self._table.cases.case_terms(),
+            guidance=self._table.cases.guidance_terms(),
+        )
+        self.playbooks = PlaybookDesk(
+            store.playbooks,
+            store.calls,
+            kept=self._kept,
+            saw_untrusted=self._saw_untrusted,
+            clock=clock,
+            deltas_max=self._table.playbooks.bullets_per_reflection,
+        )
+        ground.routing.feedback.ended_by = self.cases.session_ended
+
+    async def advice(self, call: ToolCall, *, tokens_max: int) -> Advice:
+        """Return how closely the task of a call is guided, with the bullets that fit.
+
+        Raises:
+            StoreError: nobody can say.
+        """
+        chain = call.chain
+        task_class = self._class_of(chain.agent, call.task_class)
+        guided = await self.cases.guided(chain.agent, chain.tenant, task_class)
+        if not guided.shows_playbook:
+            return Advice(guided=guided, bullets=())
+        spaces = await self._namespaces.to_read(chain, (OWN, SHARED))
+        places = [
+            Place(tenant=chain.tenant, namespace=one.namespace, task_class=task_class)
+            for one in spaces
+        ]
+        bullets = await self.playbooks.shown(places, tokens_max=tokens_max)
+        return Advice(guided=guided, bullets=bullets)
+
+    @asynccontextmanager
+    async def running(self, models: Models | None = None) -> AsyncIterator[None]:
+        """Learn, and work in quiet hours, while the block runs; one process of a sidecar does."""
+        if self._ground.seat.worker is not None:
+            yield
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._repeated, self.cases.learn, LEARN_EVERY_SECONDS, name="cases")
+            tasks.start_soon(self._repeated, self._remove, REMOVE_EVERY_SECONDS, name="lessons")
+            if self._table.sleep.enabled:
+                tasks.start_soon(self.sleeper(models).work_for_ever, name="quiet hours")
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    def sleeper(self, models: Models | None = None) -> Sleeper:
+        """Return who works in quiet hours; `models` answer where a tier is configured."""
+        ground, table = self._ground, self._table
+        terms = sleep_terms_of(table.sleep)
+        allowance = Allowance(
+            ground.books,
+            ground.store.budgets,
+            ground.store.questions,
+            clock=ground.clock,
+            limits=Amounts(
+                {
+                    Unit.COST_MICROUSD: terms.cost_microusd_per_day,
+                    Unit.MEMORY_READ_TOKENS: terms.read_tokens_per_day,
+                }
+            ),
+        )
+        tier = table.playbooks.tier
+        model = None
+        if tier is not None and models is not None:
+            model = HouseModel(
+                models,
+                tier=tier,
+                output_tokens=table.playbooks.output_tokens_max,
+                clock=ground.clock,
+            )
+        return Sleeper(
+            ground.store,
+            ground.store.experience_search,
+            self.playbooks,
+            allowance,
+            keep=self._keep,
+            place_of=self._place_of,
+            is_idle=_Idleness(ground, idle_ms=terms.idle_ms).is_idle,
+            clock=ground.clock,
+            terms=lambda: terms,
+            model=model,
+        )
+
+    def _class_of(self, agent: PrincipalId, asked: TaskClass | None) -> TaskClass:
+        return self._ground.turns.policy.class_of(agent, asked=asked)
+
+    async def _place_of(self, ended: EndedSession) -> Place:
+        chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
+        if self._table.playbooks.shared:
+            (space,) = await self._namespaces.to_read(chain, (SHARED,))
+        else:
+            space = await self._namespaces.own(chain)
+        return Place(tenant=ended.tenant, namespace=space.namespace, task_class=ended.task_class)
+
+    async def _kept(self, ended: EndedSession) -> tuple[Experience, ...]:
+        chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
+        own = await self._namespaces.own(chain)
+        return await self._ground.store.experiences.of_session(
+            ended.session, tenant=ended.tenant, namespaces=(own.namespace,), most=_KEPT_MAX
+        )
+
+    async def _saw_untrusted(self, ended: EndedSession) -> bool:
+        chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
+        return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
+
+    async def _keep(self, draft: Draft) -> bool:
+        ready = await indexed(draft, self._vectors())
+        limits = WriteLimits(now_ms=self._ground.clock.now_ms())
+        (written,) = await self._ground.store.experiences.write((ready,), limits=limits)
+        return isinstance(written, Written) and written.is_new
+
+    async def _remove(self) -> None:
+        now_ms = self._ground.clock.now_ms()
+        before_ms = now_ms - self._table.cases.retention_days * _DAY_MS
+        await self._ground.store.cases.remove(before_ms=before_ms)
+        await self._ground.store.questions.remove(before_ms=before_ms)
+
+    async def _repeated(self, do: Callable[[], Awaitable[object]], seconds: float) -> None:
+        while True:
+            await anyio.sleep(seconds)
+            try:
+                await do()
+            except StoreError as error:
+                telemetry.count_failure("lessons")
+                logger.warning("lessons could not be kept: %s; it is tried again", error)
+            except Exception:
+                telemetry.count_failure("lessons")
+                logger.exception("lessons could not be kept; it is tried again")
+
+
+class _Idleness:
+    """Tells whether nobody has asked anything of this process for a while."""
+
+    def __init__(self, ground: Ground, *, idle_ms: int) -> None:
+        """Begin as if something had just been asked."""
+        self._running = ground.running
+        self._ledger = ground.store.ledger
+        self._clock = ground.clock
+        self._idle_ms = idle_ms
+        self._seen = self._asked
+        self._since_ms = ground.clock.now_ms()
+
+    @property
+    def _asked(self) -> int:
+        return self._ledger.asked
+
+    def is_idle(self) -> bool:
+        """Tell whether no call runs here and none was admitted for so long, by whomever."""
+        asked, now_ms = self._asked, self._clock.now_ms()
+        if asked != self._seen or len(self._running):
+            self._seen, self._since_ms = asked, now_ms
+        return now_ms - self._since_ms >= self._idle_ms
