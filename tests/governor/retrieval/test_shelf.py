@@ -164,6 +164,17 @@ def test_a_removed_entry_leaves_no_trace(
     is_alike(seen(shelf, parts), seen(without, parts))
 
 
+def test_what_comes_after_a_removed_end_of_a_session_stands_behind_what_is_left() -> None:
+    texts = ["Where is the boat?", "Gone soon", "At the harbour"]
+    entries = [entry(number, text) for number, text in enumerate(texts)]
+    shelf = shelf_of(entries[:2])
+    shelf.remove([1])
+    shelf.add(entries[2:])
+    parts = query_parts("Where is the boat?")
+
+    is_alike(seen(shelf, parts), seen(shelf_of([entries[0], entries[2]]), parts))
+
+
 @pytest.mark.requirement("memory.unseen-says-nothing")
 @given(TEXTS, QUESTIONS, st.booleans(), st.sampled_from(["a", "b"]))
 def test_what_may_not_be_seen_is_as_good_as_not_there(
