@@ -11,7 +11,6 @@ whether an operator's lesson still instructs.
 """
 
 import argparse
-import asyncio
 import json
 import re
 import sys
@@ -22,16 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from benchmarks.measure import machine
 from benchmarks.memory_benign import Recall, recalls_of
 from benchmarks.memory_house import TEAM, Agent, Answer, House, a_house
-from governor.experience.experience import Draft, Provenance
 from governor.experience.kinds import ExperienceKind, TrustLane
-from governor.experience.promotion import Adopted, Asker, Whereto, promote
-from governor.ids import ExperienceId, PrincipalId
-from runtime.memory.indexing import indexed
 from runtime.token_files import TENANT
-from runtime.word_vectors import vectors_if_any
 
 LANES = [lane.value for lane in TrustLane]
 CLEAN, TAINTED = "clean", "tainted"
@@ -303,25 +299,11 @@ async def operators_lesson(house: House) -> str:
     noted = await house.agents["friend"].call(
         "learns", "memory_write", content=_LESSON, kind="lesson", namespace=TEAM
     )
-    (old,) = await house.store.experiences.get((ExperienceId(noted.index),), tenant=TENANT)
-    asker = Asker(principal=PrincipalId("root"), is_operator=True)
-    adopted = promote(old, Whereto.INSTRUCTION, asker=asker)
-    assert isinstance(adopted, Adopted)
-    draft = Draft(
-        experience_id=ExperienceId("exp_adopted00"),
-        tenant=TENANT,
-        namespace=old.namespace,
-        kind=old.kind,
-        lane=adopted.lane,
-        content=_LESSON.encode(),
-        media_type=old.media_type,
-        summary=_LESSON,
-        provenance=Provenance(writer=asker.principal, derived_from=(old.experience_id,)),
-        learned_at_ms=old.learned_at_ms,
-        valid_from_ms=old.learned_at_ms,
+    promoted = await house.admin.post(
+        f"/admin/v1/memory/experiences/{noted.index}/promote", json={"to": "instruction"}
     )
-    await house.store.experiences.write((await indexed(draft, vectors_if_any()),))
-    return draft.experience_id
+    promoted.raise_for_status()
+    return str(promoted.json()["experience"]["index"])
 
 
 def shape_of(report: Report, payloads: int) -> dict[str, Any]:
@@ -385,7 +367,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     payloads = json.loads(asked.payloads.read_text(encoding="utf-8"))[: asked.most]
-    report = asyncio.run(measured(payloads, asked.conversations))
+    report = anyio.run(measured, payloads, asked.conversations)
     shape = shape_of(report, len(payloads))
     print(json.dumps(shape) if asked.json else told(shape, report.leaks))
     sys.exit(1 if shape["leaks_total"] else 0)

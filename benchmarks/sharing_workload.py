@@ -20,7 +20,6 @@ from governor.experience.sharing import (
     Sharing,
     SharingTerms,
     Usage,
-    after,
     decided,
     is_withdrawn,
     nothing_known,
@@ -149,9 +148,7 @@ class Learned:
 
     def admits(self, offer: Offer) -> Admission:
         """Return what is decided by what was learned until now."""
-        found = decided(offer, self.state, self.terms)
-        self.state = after(self.state)
-        return found
+        return decided(offer, self.state, self.terms)
 
     def withdraws(self, admission: Admission, credit: Credit) -> bool:
         """Tell whether what entered did more harm than good."""

@@ -41,6 +41,7 @@ from memory_store.lessons.questions import QuestionBook
 from memory_store.live_budgets import LiveBudgets
 from memory_store.lock import exclusive
 from memory_store.manifests import ManifestBook
+from memory_store.memory_choices import ChoiceLog
 from memory_store.notices import NoticeBook
 from memory_store.postgresql_engine import server_url
 from memory_store.prices import PriceBook
@@ -96,6 +97,7 @@ class Store:
     questions: QuestionBook
     ended: EndedSessions
     links: LinkBook
+    choices: ChoiceLog
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -256,6 +258,7 @@ def _books_on(
         links=LinkBook(writer=writer, reader=reader),
         experience_search=ExperienceSearch(reader=reader, writer=writer, finding=finding),
         upkeep=upkeep,
+        choices=ChoiceLog(writer=writer, reader=reader),
         writer=writer,
         reader=reader,
         bookkeeping=bookkeeping,

@@ -126,6 +126,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.ExperienceSupersededError: _INVALID,
     store.ExperienceRevokedError: _INVALID,
     store.InvalidExperienceError: _INVALID,
+    store.SearchTooWideError: _INVALID,
     store.ArchiveTooLargeError: Failure(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
     ),
@@ -180,6 +181,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     governor.InvalidPriceError: _INVALID,
     governor.InvalidEffortError: _INVALID,
     governor.InvalidVectorsError: _INTERNAL,
+    governor.InvalidRankerError: _INTERNAL,
     governor.TooFewOutcomesError: _INVALID,
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,

@@ -220,4 +220,11 @@ MEMORY: dict[str, str] = {
         "A tenant's memory is exported and imported byte for byte; what cannot be taken is named, "
         "and what does not add up is found."
     ),
+    "memory.tiers-rolled-back": (
+        "What was learned of searches is put in force by a word, and taken back by another."
+    ),
+    "memory.sharing-concurrent": (
+        "Agents that share at once lose no write, and what is learned of their sharing is not "
+        "lost either."
+    ),
 }

@@ -124,12 +124,11 @@ class Credit:
 class Sharing:
     """The state of a controller: what it learned, and how far each writer's are of use.
 
-    `salt` is drawn once when a bank is made; `decided` counts, and is in the dice.
+    `salt` is drawn once when a bank is made, and is in the dice.
     """
 
     bandit: Bandit
     salt: str
-    decided: int = 0
     writers: Mapping[PrincipalId, Average] = field(default_factory=dict)
 
 
@@ -277,14 +276,9 @@ def taught(state: Sharing, usages: tuple[Usage, ...]) -> Sharing:
     return replace(state, bandit=bandit, writers=writers)
 
 
-def after(state: Sharing) -> Sharing:
-    """Return the controller after one more decision, whose dice are others."""
-    return replace(state, decided=state.decided + 1)
-
-
 def dice_of(experience: ExperienceId, state: Sharing) -> float:
     """Return a number from 0 to below 1 that the state and what is decided on determine."""
-    words = f"{state.salt}\0{state.decided}\0{experience}".encode()
+    words = f"{state.salt}\0{experience}".encode()
     digest = blake2b(words, digest_size=_DICE_BITS // 8).digest()
     # As many bits as a float holds, or the highest would be rounded up to one.
     return (int.from_bytes(digest) >> (_DICE_BITS - _FLOAT_BITS)) / float(1 << _FLOAT_BITS)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, select
 
 from governor.experience.kinds import Standing, TrustLane
 from governor.experience.quota import Exceeded
-from governor.experience.signing import Claim, holds
+from governor.experience.signing import Claim, claim_of_draft, holds
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
 from memory_store.engine import driver_of
 from memory_store.errors import (
@@ -321,13 +321,5 @@ def _carried_out(
 
 def _claim(carried: Carried, tenant: TenantId) -> Claim:
     draft = carried.indexed.draft
-    return Claim(
-        experience_id=draft.experience_id,
-        tenant=tenant,
-        namespace=carried.origin,
-        address=address_of(draft.content),
-        writer=draft.provenance.writer,
-        lane=draft.lane,
-        call_id=draft.provenance.call_id,
-        learned_at_ms=draft.learned_at_ms,
-    )
+    signed = replace(draft, tenant=tenant, namespace=carried.origin)
+    return claim_of_draft(signed, address=address_of(draft.content))

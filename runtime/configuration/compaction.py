@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from runtime.configuration.table import Positive, Table
+from runtime.configuration.table import Flag, Positive, Table
 from runtime.model_gateway.compaction.terms import CompactionTerms, Fold
 
 _TOKENS_MIN = 1_000
@@ -23,6 +23,7 @@ class CompactionTable(Table):
     fold: Fold = Fold.RESULTS
     pin_tools: _Patterns = ()
     pin_patterns: _Patterns = ()
+    needs_reader: Flag = False
     summary_chars_max: Annotated[int, Field(strict=True, ge=0, le=4_000)] = 240
     report_tokens_max: Annotated[int, Field(strict=True, ge=200, le=_TOKENS_MAX)] = 2_000
 
@@ -36,6 +37,7 @@ class CompactionTable(Table):
             fold=self.fold,
             pin_tools=self.pin_tools,
             pin_patterns=self.pin_patterns,
+            needs_reader=self.needs_reader,
             summary_chars_max=self.summary_chars_max,
             report_tokens_max=self.report_tokens_max,
         )

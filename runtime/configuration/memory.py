@@ -13,6 +13,7 @@ from governor.ids import PrincipalId
 from runtime.configuration.compaction import CompactionTable
 from runtime.configuration.memory_keeping import MS_PER_DAY, KeepTable, KeptDaysTable
 from runtime.configuration.memory_learning import CasesTable, PlaybooksTable, SleepTable
+from runtime.configuration.memory_tiers import Admission, TiersTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 
 _MIB = 1024 * 1024
@@ -43,6 +44,7 @@ class NamespaceTable(Table):
     readers: _Members = ()
     writers: _Members = ()
     bytes_max: Positive | None = None
+    admission: Admission = Admission.ALL
 
 
 class MemoryTable(Table):
@@ -57,6 +59,7 @@ class MemoryTable(Table):
     namespace_bytes_max: Positive | None = None
     kept_days: KeptDaysTable = KeptDaysTable()
     keep: Annotated[tuple[KeepTable, ...], Field(max_length=1_000)] = ()
+    tiers: TiersTable = TiersTable()
     namespace: Annotated[tuple[NamespaceTable, ...], Field(max_length=1_000)] = ()
     compaction: Annotated[tuple[CompactionTable, ...], Field(max_length=100)] = ()
     cases: CasesTable = CasesTable()
@@ -79,6 +82,7 @@ class TeamTerms:
     readers: frozenset[PrincipalId]
     writers: frozenset[PrincipalId]
     bytes_max: int | None = None
+    admission: Admission = Admission.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,7 @@ def memory_terms_of(table: MemoryTable) -> MemoryTerms:
                 readers=frozenset(map(PrincipalId, one.readers)),
                 writers=frozenset(map(PrincipalId, one.writers)),
                 bytes_max=one.bytes_max,
+                admission=one.admission,
             )
             for one in table.namespace
         },

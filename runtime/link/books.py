@@ -26,6 +26,7 @@ from memory_store.lessons.links import LinkBook
 from memory_store.lessons.playbooks import PlaybookBook
 from memory_store.lessons.questions import QuestionBook
 from memory_store.manifests import ManifestBook
+from memory_store.memory_choices import ChoiceLog
 from memory_store.notices import NoticeBook
 from memory_store.prices import PriceBook, PutPrices
 from memory_store.principals import Principal, PrincipalBook
@@ -74,6 +75,7 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "playbooks": (PlaybookBook, "get version all merge history"),
     "questions": (QuestionBook, "note prepared served drop"),
     "namespaces": (NamespaceBook, "find get make list usage"),
+    "choices": (ChoiceLog, "record say add that_showed about get learned"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
 }
@@ -237,6 +239,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         ended=absent(EndedSessions),
         links=absent(LinkBook),
         namespaces=remote(NamespaceBook, "namespaces", bulk),
+        choices=remote(ChoiceLog, "choices", bulk),
         prices=RemotePrices(bulk),
         productivity=absent(ProductivityBook),
         budgets=absent(BudgetBook),

@@ -172,7 +172,11 @@ class MemoryAdministration:
         )
 
     async def _adopted(self, old: Experience, *, by: Actor) -> Experience:
-        """Write an experience again, as the administrator's own word, made of the old one."""
+        """Write an experience again, as the administrator's own word, made of the old one.
+
+        It is the content that was read and is adopted: what its writer said of it beside that
+        would instruct as well.
+        """
         content = b""
         while len(content) < old.size_bytes:
             part = await self.book.content(
@@ -183,9 +187,7 @@ class MemoryAdministration:
             content=content,
             media_type=old.media_type,
             kind=old.kind,
-            summary=old.summary,
             namespace=old.namespace,
-            tags=old.tags,
         )
         placed = decide(_attempt(Way.ADOPTED, by, old.kind, sources=(old,)))
         return await self._kept(

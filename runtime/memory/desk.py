@@ -1,19 +1,21 @@
 """The one path by which experiences are written and read: gather, decide, apply."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from governor.call import ToolCall
 from governor.experience.answer import Answer, answered
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
-from governor.experience.namespace import Right
+from governor.experience.namespace import OWN, Right
+from governor.experience.promotion import Asker, Stays, withdraw
 from governor.experience.rendering import framed, shown
 from governor.experience.search import MemoryTier, Search
 from governor.experience.trust import lanes_for
 from governor.ids import ExperienceId
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
+from memory_store.errors import StoreError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import UseNote
 from memory_store.paging import Page
@@ -23,9 +25,12 @@ from runtime.memory.namespaces import Namespaces
 from runtime.memory.ports import (
     CaseChoice,
     Credited,
+    Recalled,
     Searching,
     SeenMarks,
+    TeamBanks,
     TierChoice,
+    TieredSearching,
     WorkingContext,
 )
 from runtime.memory.uses import UseNotes
@@ -34,6 +39,7 @@ from runtime.memory.writes import Writes
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.memory.ports import AroundAsked, Kept, Portion, SearchAsked, WriteAsked
 from tool_gateway.ports import Clock
+from tool_gateway.telemetry import count_failure
 
 _NOTHING_FOUND = "Nothing in memory fits this. Say it in other words, or ask for other lanes."
 _NOTHING_YET = "This session has kept nothing yet."
@@ -58,6 +64,8 @@ class Advisers:
     """Who is asked where there is one: about tiers, cases, contexts, and who hears of credit."""
 
     tier_of: TierChoice = lambda _call, _asked: MemoryTier.MID
+    tiers: TieredSearching | None = None
+    banks: TeamBanks | None = None
     cases: CaseChoice | None = None
     working: WorkingContext | None = None
     credited: Sequence[Credited] = ()
@@ -91,8 +99,22 @@ class ExperienceDesk:
         self.uses = UseNotes(shelves.book)
 
     async def write(self, call: ToolCall, asked: WriteAsked) -> Kept:
-        """Keep an experience of the caller's own words."""
-        return await self.writes.write(call, asked)
+        """Keep an experience of the caller's own words.
+
+        What is meant for a team that shares what is of use is kept as the caller's own, and
+        offered to the team.
+        """
+        banks = self._advisers.banks
+        if banks is None or not self._namespaces.chooses(asked.namespace):
+            return await self.writes.write(call, asked)
+        bank = await self._namespaces.to_write(call.chain, asked.namespace)
+        kept = await self.writes.write(call, replace(asked, namespace=OWN))
+        try:
+            offered = await banks.offered(call, kept.experience, bank, asked=True)
+        except StoreError:
+            count_failure("memory sharing")
+            return replace(kept, shared="not_now")
+        return replace(kept, shared=offered.entry.value, shared_as=offered.found_as)
 
     async def portion(
         self, call: ToolCall, index: ExperienceId, *, offset: int, length: int
@@ -143,20 +165,34 @@ class ExperienceDesk:
             filters=filters,
             tier=self._advisers.tier_of(call, asked) if asked.tier is None else asked.tier,
         )
-        cases = self._advisers.cases
-        with memory_words():
-            if cases is not None and _is_for_cases(asked):
-                found = await cases.choose(call, search)
-            else:
-                found = await self._searching.search(search)
+        recalled = await self._recalled(call, search, asked)
+        found = recalled.found
         scores = {hit.experience.experience_id: hit.score for hit in found.hits}
-        return await self._answer(
+        answer = await self._answer(
             call,
             [hit.experience for hit in found.hits],
             tokens_max=asked.tokens_max,
             unseen=found.left_out,
             scores=scores,
+            told=recalled.texts,
         )
+        if self._advisers.tiers is not None:
+            self._advisers.tiers.given(call, sorted(answer.indices), tokens=answer.tokens)
+        return answer
+
+    async def _recalled(self, call: ToolCall, search: Search, asked: SearchAsked) -> Recalled:
+        """Return what is found: cases by what they are worth, the rest by a plan if one chooses."""
+        cases, tiers = self._advisers.cases, self._advisers.tiers
+        with memory_words():
+            if cases is not None and _is_for_cases(asked):
+                found = await cases.choose(call, search)
+            elif tiers is not None:
+                return await tiers.recalled(
+                    call, search, asked=asked.tier, tokens_max=asked.tokens_max
+                )
+            else:
+                found = await self._searching.search(search)
+        return Recalled(found=found, plan=search.tier.value, why="")
 
     async def around(self, call: ToolCall, asked: AroundAsked) -> Answer:
         """Return an experience, what its session kept before and after, and its sources."""
@@ -231,10 +267,15 @@ class ExperienceDesk:
 
     async def forget(self, call: ToolCall, indices: tuple[ExperienceId, ...]) -> int:
         """Erase what the caller wrote itself; return how much else went with it."""
+        saw = await self.writes.has_seen_untrusted(call.chain)
+        asker = Asker(principal=call.chain.agent, saw_untrusted=saw)
         for index in indices:
             one = await self._readable(call.chain, index)
-            if one.provenance.writer != call.chain.agent:
-                message = f"{index}: you did not write it; an administrator can erase it"
+            if isinstance(withdraw(one, Standing.REVOKED, asker=asker), Stays):
+                message = (
+                    f"{index}: you did not write it, or not in a session that had seen what "
+                    "others wrote; an administrator can erase it"
+                )
                 raise MemoryRefusedError(message)
         with memory_words():
             changed = await self._book.erase(
@@ -282,10 +323,16 @@ class ExperienceDesk:
         unseen: int = 0,
         scores: dict[ExperienceId, float] | None = None,
         relations: dict[ExperienceId, str] | None = None,
+        told: Mapping[ExperienceId, str] | None = None,
         none_found: str = _NOTHING_FOUND,
     ) -> Answer:
         findings = await self._showing.findings(
-            call, found, tokens_max=tokens_max, scores=scores or {}, relations=relations or {}
+            call,
+            found,
+            tokens_max=tokens_max,
+            scores=scores or {},
+            relations=relations or {},
+            told=told or {},
         )
         answer = answered(
             findings, tokens_max=tokens_max, key=self._key, unseen=unseen, none_found=none_found

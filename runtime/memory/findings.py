@@ -48,10 +48,15 @@ class Showing:
         tokens_max: int,
         scores: Mapping[ExperienceId, float],
         relations: Mapping[ExperienceId, str],
+        told: Mapping[ExperienceId, str],
     ) -> list[Finding]:
-        """Return what was found, in its order, with the texts that may fit."""
+        """Return what was found, in its order, with the texts that may fit.
+
+        Of some `told` stands for the whole: sentences of it, gaps marked, its index beside them.
+        """
         own = {(await self._namespaces.own(call.chain)).namespace}
-        texts = await self._texts(call, found, tokens_max=tokens_max)
+        rest = [one for one in found if one.experience_id not in told]
+        texts = {**await self._texts(call, rest, tokens_max=tokens_max), **told}
         return [
             _finding(
                 one,

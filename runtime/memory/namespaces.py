@@ -9,6 +9,7 @@ from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
+from runtime.configuration.memory_tiers import Admission
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock
@@ -74,6 +75,11 @@ class Namespaces:
             return await self.own(chain)
         message = f"namespace {name!r:.120}: there is none that you may write to; use {OWN!r}"
         raise MemoryRefusedError(message)
+
+    def chooses(self, name: str) -> bool:
+        """Tell whether what enters the namespace of that name is chosen by what is of use."""
+        team = self._terms().teams.get(name)
+        return team is not None and team.admission is Admission.LEARNED
 
     async def permits(self, chain: ScopeChain, namespace: NamespaceId, asked: Right) -> bool:
         """Tell whether the caller may do that in the namespace of that id."""

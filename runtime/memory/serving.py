@@ -15,8 +15,10 @@ from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.findings import Showing
 from runtime.memory.front import MemoryFront
+from runtime.memory.learning import MemoryLearning
 from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
+from runtime.memory.quorum import Quorum
 from runtime.memory.recorder import Recorder
 from runtime.model_gateway.front import Models
 from runtime.word_vectors import vectors_if_any
@@ -38,6 +40,8 @@ class Memory:
     desk: ExperienceDesk | None = None
     recorder: Recorder | None = None
     lessons: Lessons | None = None
+    choosing: MemoryLearning | None = None
+    is_keeper: bool = False
 
     def resources(self, gateway: Gateway) -> MemoryResources | None:
         """Return experiences as resources, None where there are none."""
@@ -50,10 +54,11 @@ class Memory:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep what is noted beside the answers while the block runs."""
-        if self.desk is None:
+        if self.desk is None or self.choosing is None:
             yield
             return
-        async with self.desk.uses.kept():
+        choosing = self.choosing.running(is_keeper=self.is_keeper)
+        async with self.desk.uses.kept(), choosing:
             yield
 
     @asynccontextmanager
@@ -83,11 +88,19 @@ def memory_of(
     store, clock = ground.store, ground.clock
     namespaces = Namespaces(store.namespaces, clock=clock, terms=terms)
     lessons = Lessons(ground, namespaces, vectors=vectors)
+    choosing = MemoryLearning(ground, lessons.searching, vectors)
     advised = Advisers() if advisers is None else advisers
     advised = replace(
         advised,
         cases=lessons.cases if advised.cases is None else advised.cases,
-        credited=(*advised.credited, lessons.cases.credited),
+        tiers=choosing.tiers,
+        banks=choosing.banks,
+        credited=(
+            *advised.credited,
+            lessons.cases.credited,
+            choosing.tier_credit,
+            choosing.banks.credited,
+        ),
     )
     shelves = Shelves(
         book=store.experiences,
@@ -100,11 +113,15 @@ def memory_of(
     key = secrets.token_bytes(_KEY_BYTES)
     if advised.working is None:
         advised = replace(advised, working=_working(shelves, clock, key))
+    quorum = Quorum(shelves.book, shelves.marks, clock=clock)
+    advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(
         tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
         charging=charging,
         desk=desk,
+        choosing=choosing,
+        is_keeper=ground.seat.worker is None,
         recorder=Recorder(desk.writes, terms=terms, traits_of=ground.flow.traits_of),
         lessons=lessons,
     )

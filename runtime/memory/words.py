@@ -14,6 +14,7 @@ from memory_store.errors import (
     InvalidCursorError,
     InvalidExperienceError,
     NamespaceNotFoundError,
+    SearchTooWideError,
     StoreOverloadedError,
     StoreUnavailableError,
     UnstorableError,
@@ -33,6 +34,7 @@ _REFUSED = (
     ExperienceTooLargeError,
     InvalidCursorError,
     InvalidExperienceError,
+    SearchTooWideError,
     UnstorableError,
 )
 

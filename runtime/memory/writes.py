@@ -113,7 +113,7 @@ class Writes:
             way=told.way,
             writer=chain.agent,
             kind=asked.kind,
-            saw_untrusted=await self._has_seen_untrusted(chain) if saw is None else saw,
+            saw_untrusted=await self.has_seen_untrusted(chain) if saw is None else saw,
             sources=tuple(_lanes(sources)),
             corrects=None
             if corrected is None
@@ -134,7 +134,8 @@ class Writes:
         may_read = await self._namespaces.permits(chain, one.namespace, Right.READ)
         return one if may_read else None
 
-    async def _has_seen_untrusted(self, chain: ScopeChain) -> bool:
+    async def has_seen_untrusted(self, chain: ScopeChain) -> bool:
+        """Tell whether a session has seen what others may have written, or may have."""
         try:
             return Label.SEES_UNTRUSTED in await self._marks.seen_by(chain)
         except (LedgerUnavailableError, LedgerOverloadedError):

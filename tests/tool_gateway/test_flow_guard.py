@@ -181,7 +181,7 @@ async def test_asking_the_house_about_itself_is_no_flow() -> None:
     traits = [house.flow.traits_of(each) for each in builtin.ENTRIES]
 
     acting = {each.exposed for each, told in zip(builtin.ENTRIES, traits, strict=True) if told.acts}
-    assert not acting
+    assert acting == {"memory_forget"}  # what it erases is gone
     untrusted = {
         each.exposed
         for each, told in zip(builtin.ENTRIES, traits, strict=True)

@@ -40,12 +40,16 @@ class Kept:
     """What became of a write: the experience, and in which namespace it stands by its name.
 
     It is not new where the same call had written the same before. `doubts` say why it waits.
+    `shared` is what its team's bank made of it, "" where none was asked, and `shared_as` where the
+    others find it.
     """
 
     experience: Experience
     namespace: str
     is_new: bool = True
     doubts: tuple[str, ...] = ()
+    shared: str = ""
+    shared_as: ExperienceId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

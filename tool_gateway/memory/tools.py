@@ -161,6 +161,10 @@ def _written(kept: Kept) -> ToolResult:
     }
     if kept.doubts:
         shape["doubts"] = list(kept.doubts)
+    if kept.shared:
+        shape["shared"] = kept.shared
+        if kept.shared_as is not None:
+            shape["shared_as"] = kept.shared_as
     told = f"Kept as {one.experience_id}."
     if one.standing is Standing.QUARANTINED:
         told += (

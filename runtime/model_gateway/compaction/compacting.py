@@ -1,20 +1,32 @@
 """A gateway that is given shorter conversations: what is old is kept, and an index stands there."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import anyio.to_thread
+
+from governor.experience.workspace import READ_TOOL
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.compaction.chat import read_chat
 from runtime.model_gateway.compaction.conversation import Conversation
-from runtime.model_gateway.compaction.folding import Owner, Shortened, folding_of, shortened
+from runtime.model_gateway.compaction.folding import (
+    Folding,
+    Owner,
+    Shortened,
+    folding_of,
+    shortened,
+)
 from runtime.model_gateway.compaction.messages import read_messages
-from runtime.model_gateway.compaction.plan import plan_of
+from runtime.model_gateway.compaction.plan import Plan, plan_of
 from runtime.model_gateway.compaction.ports import ContentKeeper
 from runtime.model_gateway.compaction.terms import CompactionTerms, terms_for
+from runtime.model_gateway.compaction.told import Told
 from runtime.model_gateway.model_request import Compacted, ModelRequest, WireName
 from runtime.model_gateway.ports import Wishes
 from runtime.model_gateway.replaying import NamedOutlet
@@ -22,11 +34,19 @@ from runtime.model_gateway.telemetry import count_compacted, count_left_whole
 from runtime.model_gateway.wires.fields import encoded
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway.identity import CallContext
+from tool_gateway.telemetry import count_failure
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Read = Callable[[Sequence[Mapping[str, Any]]], Conversation]
 
 _MESSAGES = "messages"
+# A larger conversation is looked at beside the loop, so that nobody waits for it.
+_AT_ONCE_BYTES = 128 * 1024
 # No text of fewer bytes than these has a token more.
 _BYTES_PER_TOKEN_MIN = 2
-_READERS: Mapping[tuple[WireName, str], Callable[[Sequence[Mapping[str, Any]]], Conversation]] = {
+_READERS: Mapping[tuple[WireName, str], Read] = {
     (WireName.OPENAI_CHAT, "/chat/completions"): read_chat,
     (WireName.ANTHROPIC_MESSAGES, "/messages"): read_messages,
 }
@@ -67,6 +87,7 @@ class Compactor:
         """Take who keeps what gives way, and the terms in force."""
         self._keeper = keeper
         self._policy = policy
+        self._told = Told()
 
     async def compacted(
         self, request: ModelRequest, wire: Wire, *, chain: ScopeChain
@@ -78,19 +99,55 @@ class Compactor:
             return request
         if request.body_bytes <= _BYTES_PER_TOKEN_MIN * terms.above_tokens:
             return request
-        messages: Sequence[Mapping[str, Any]] = request.fields[_MESSAGES]
-        conversation = read(messages)
-        plan = plan_of(conversation, terms)
-        if plan is None:
+        if terms.needs_reader and not _offers_reader(request.fields):
             return request
+        messages: Sequence[Mapping[str, Any]] = request.fields[_MESSAGES]
+        beside = request.body_bytes > _AT_ONCE_BYTES
         owner = Owner(tenant=chain.tenant, session=chain.session, key=_key_of(chain))
-        folding = folding_of(messages, conversation, plan, owner)
+        found = await _done(partial(_looked_at, messages, read, terms, owner), beside=beside)
+        if found is None:
+            return request
+        conversation, plan, folding = found
         kept = await self._keeper.keep(folding.keepsakes, chain=chain)
-        short = shortened(
-            messages, conversation, plan, folding, kept=kept, terms=terms, owner=owner
+        make = partial(
+            shortened,
+            messages,
+            conversation,
+            plan,
+            folding,
+            kept=kept,
+            terms=terms,
+            owner=owner,
+            told=self._told,
         )
+        short = await _done(make, beside=beside)
         count_left_whole(short.left_whole)
         return _with(request, short, wire)
+
+
+def _offers_reader(fields: Mapping[str, Any]) -> bool:
+    """Tell whether the model can read what gave way; clients put names of their own before ours."""
+    tools = fields.get("tools") or ()
+    named = [tool.get("function") or tool for tool in tools if isinstance(tool, Mapping)]
+    return any(
+        str(about.get("name")).endswith(READ_TOOL) for about in named if isinstance(about, Mapping)
+    )
+
+
+def _looked_at(
+    messages: Sequence[Mapping[str, Any]], read: Read, terms: CompactionTerms, owner: Owner
+) -> tuple[Conversation, Plan, Folding] | None:
+    """Return what is to give way of a conversation; None where nothing does."""
+    conversation = read(messages)
+    plan = plan_of(conversation, terms)
+    if plan is None:
+        return None
+    return conversation, plan, folding_of(messages, conversation, plan, owner)
+
+
+async def _done(work: Callable[[], T], *, beside: bool) -> T:
+    """Return what `work` returns, which is done beside the loop where it takes its time."""
+    return await anyio.to_thread.run_sync(work) if beside else work()
 
 
 class Compacting:
@@ -118,7 +175,13 @@ class Compacting:
         wishes: Wishes,
     ) -> Answer | None:
         """Return the answer to a request, asked for with as little as will do."""
-        short = await self._compactor.compacted(request, wire, chain=chain)
+        try:
+            short = await self._compactor.compacted(request, wire, chain=chain)
+        except Exception:
+            # It only saves: whatever is wrong with it, the conversation is answered whole.
+            logger.exception("a conversation could not be compacted")
+            count_failure("compaction")
+            short = request
         return await self._models.run(
             short,
             wire,

@@ -26,7 +26,7 @@ def bytes_of(value: object) -> bytes | None:
     """Return what stands for a value whole: a text's own bytes, else JSON; None for no text."""
     try:
         return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-    except (UnicodeEncodeError, OverflowError):
+    except (UnicodeEncodeError, OverflowError, RecursionError):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,8 +22,8 @@ from runtime.model_gateway.compaction.conversation import (
     pieces_of,
 )
 from runtime.model_gateway.compaction.plan import Plan
-from runtime.model_gateway.compaction.report import mark_of, report_of
 from runtime.model_gateway.compaction.terms import CompactionTerms
+from runtime.model_gateway.compaction.told import Told
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -94,17 +95,18 @@ def shortened(
     kept: Collection[ExperienceId],
     terms: CompactionTerms,
     owner: Owner,
+    told: Told,
 ) -> Shortened:
     """Return the conversation in which what was `kept` gave way, and nothing else."""
     read = conversation.messages
     may_fold = bool(folding.folded) and all(one.index in kept for one in folding.folded)
     gone = frozenset(plan.folded) if may_fold else frozenset[int]()
     marks = {
-        at: mark_of(read[at[0]].results[at[1]], keepsake.index, terms)
+        at: told.mark(read[at[0]].results[at[1]], keepsake.index, terms)
         for at, keepsake in folding.results.items()
         if keepsake.index in kept
     }
-    told = [
+    short = [
         _with_marks(message, read[place], place, marks)
         for place, message in enumerate(messages)
         if place not in gone
@@ -114,13 +116,16 @@ def shortened(
         for (place, number), mark in marks.items()
     )
     if gone:
-        report = report_of(
-            _pieces(read, gone, owner), contents=folding.contents, terms=terms, key=owner.key
+        report = told.report(
+            partial(_pieces, read, gone, owner),
+            contents=folding.contents,
+            terms=terms,
+            key=owner.key,
         )
         saved -= tokens_about(report)
-        _put(told, report)
+        _put(short, report)
     return Shortened(
-        messages=told,
+        messages=short,
         results=len(marks),
         turns=len({read[place].turn for place in gone}),
         tokens_saved=saved,

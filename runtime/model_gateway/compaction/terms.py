@@ -20,7 +20,9 @@ class CompactionTerms:
     `models` and `agents` are patterns of what is asked for and of who asks. Nothing happens to a
     conversation of `above_tokens` or less; of a longer one the last `keep_turns` stay as they
     are. Results of `pin_tools` are never touched, nor what holds one of `pin_patterns`.
-    `summary_chars_max` bounds what is said of one result, `report_tokens_max` the report.
+    With `needs_reader` only conversations are compacted whose model is offered the tool that reads
+    what gave way. `summary_chars_max` bounds what is said of one result, `report_tokens_max` the
+    report.
     """
 
     above_tokens: int
@@ -30,6 +32,7 @@ class CompactionTerms:
     agents: tuple[str, ...] = ("*",)
     pin_tools: tuple[str, ...] = ()
     pin_patterns: tuple[str, ...] = ()
+    needs_reader: bool = False
     summary_chars_max: int = 240
     report_tokens_max: int = 2_000
 

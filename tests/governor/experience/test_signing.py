@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from governor.experience.experience import Draft
 from governor.experience.kinds import TrustLane
-from governor.experience.signing import Claim, claim_of, holds, proven_lane, sign
+from governor.experience.signing import Claim, claim_of, claim_of_draft, holds, proven_lane, sign
 from governor.ids import CallId, ExperienceId, NamespaceId, PrincipalId, TenantId
 from tests.governor.experience.makers import Said, experience
 
@@ -23,6 +24,7 @@ CLAIMS = st.builds(
     lane=st.sampled_from(TrustLane),
     call_id=st.one_of(st.none(), TEXTS.map(CallId)),
     learned_at_ms=st.integers(0, 2**62),
+    about=TEXTS,
 )
 
 
@@ -72,3 +74,46 @@ def test_a_row_whose_lane_was_changed_is_a_strangers() -> None:
 
     assert proven_lane(signed, key=KEY) is TrustLane.TOOL
     assert proven_lane(forged, key=KEY) is TrustLane.WEB
+
+
+@pytest.mark.requirement("memory.signed-writers")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Said(lane=TrustLane.OPERATOR, source="another"),
+        Said(lane=TrustLane.OPERATOR, actor="another"),
+        Said(lane=TrustLane.OPERATOR, upstream=""),
+        Said(lane=TrustLane.OPERATOR, tags=("one", "two")),
+        Said(lane=TrustLane.OPERATOR, tags=("one",), derived_from=(ExperienceId("two"),)),
+        Said(lane=TrustLane.OPERATOR, supersedes=ExperienceId("exp_0")),
+    ],
+)
+def test_what_is_said_of_an_experience_cannot_be_changed_either(changed: Said) -> None:
+    written = experience(Said(lane=TrustLane.OPERATOR))
+    signature = sign(claim_of(written), key=KEY)
+    forged = replace(experience(changed), signature=signature)
+    retold = replace(written, signature=signature, summary="do as I say")
+
+    assert proven_lane(replace(written, signature=signature), key=KEY) is TrustLane.OPERATOR
+    assert proven_lane(forged, key=KEY) is TrustLane.WEB
+    assert proven_lane(retold, key=KEY) is TrustLane.WEB
+
+
+def test_a_draft_is_signed_as_the_experience_that_it_becomes() -> None:
+    kept = experience(Said(tags=("a", "b"), upstream="mail", derived_from=(ExperienceId("exp_0"),)))
+    draft = Draft(
+        experience_id=kept.experience_id,
+        tenant=kept.tenant,
+        namespace=kept.namespace,
+        kind=kept.kind,
+        lane=kept.lane,
+        content=b"",
+        media_type=kept.media_type,
+        summary=kept.summary,
+        provenance=kept.provenance,
+        learned_at_ms=kept.learned_at_ms,
+        valid_from_ms=kept.valid_from_ms,
+        tags=kept.tags,
+    )
+
+    assert claim_of_draft(draft, address=kept.address) == claim_of(kept)

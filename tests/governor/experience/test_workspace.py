@@ -62,7 +62,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.requirement("memory.workspace-bounded")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(pieces=PIECES, max_tokens=st.integers(60, 1_500), last_turns=st.integers(0, 3))
 def test_a_workspace_never_takes_more_tokens_than_it_may(
     pieces: list[Piece], max_tokens: int, last_turns: int
@@ -97,6 +97,14 @@ def test_where_results_are_not_quoted_nothing_of_them_is_shown_but_names_and_num
     shown = workspace_of(SESSION, terms).text
     assert "Desk lamp" in shown
     assert "Ignore all previous" not in shown
+
+
+def test_of_a_key_with_many_values_as_many_are_shown_as_fit() -> None:
+    rows = json.dumps([{"flight_number": f"HAT{number:03}"} for number in range(300)])
+    found = piece(PieceKind.RESULT, rows, turn=2, index="exp_rows")
+    for max_tokens in range(150, 400, 10):
+        rooms = workspace_of([found], WorkspaceTerms(max_tokens=max_tokens)).rooms
+        assert "HAT007" in rooms[Room.KNOWN][0].text
 
 
 def test_what_is_pinned_is_shown_whole() -> None:

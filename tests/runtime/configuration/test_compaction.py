@@ -17,12 +17,13 @@ def test_each_table_is_one_set_of_terms_and_the_first_that_fits_decides() -> Non
     stated = policy(
         "[[memory.compaction]]\n"
         'models = ["high", "gpt-*"]\nagents = ["ada"]\nabove_tokens = 50000\nkeep_turns = 2\n'
-        'fold = "turns"\npin_tools = ["read_*"]\npin_patterns = ["KEEP*"]\n'
+        'fold = "turns"\npin_tools = ["read_*"]\npin_patterns = ["KEEP*"]\nneeds_reader = true\n'
         "[[memory.compaction]]\nabove_tokens = 24000\n"
     )
 
     first, rest = stated
     assert (first.above_tokens, first.keep_turns, first.fold) == (50_000, 2, Fold.TURNS)
+    assert (first.needs_reader, rest.needs_reader) == (True, False)
     assert first.pins("x", tool="read_policy")
     assert first.pins("please KEEP this")
     assert not first.pins("x", tool="search")

@@ -50,6 +50,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.contention == defaults.contention
     assert stated.tools == defaults.tools
     assert stated.router == defaults.router
+    assert stated.memory == defaults.memory
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 

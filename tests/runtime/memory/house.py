@@ -27,6 +27,11 @@ write_microusd_per_mib = 1048576
 name = "team/red"
 readers = ["bob-team"]
 writers = ["ada-team"]
+[[memory.namespace]]
+name = "team/green"
+readers = ["*"]
+writers = ["*"]
+admission = "learned"
 [[budget]]
 id = "session"
 scope = "session"

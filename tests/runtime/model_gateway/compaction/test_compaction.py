@@ -249,3 +249,27 @@ async def test_a_stream_is_told_in_its_headers_what_gave_way() -> None:
     assert re.fullmatch(
         r"results=0, turns=6, tokens_saved=\d+", answer.headers[COMPACTED_HEADER]
     ), answer.headers
+
+
+@pytest.mark.requirement("memory.compaction-fails-open")
+async def test_whatever_is_wrong_with_compaction_the_conversation_is_answered_whole() -> None:
+    asked = chat(MANY)
+    async with a_house(TERMS) as (house, shelf):
+
+        async def fail(*_: object, **__: object) -> frozenset[ExperienceId]:
+            raise ZeroDivisionError
+
+        shelf.keep = fail  # type: ignore[method-assign]
+        before = value_of("flyball_posture_failures_total", where="compaction")
+        assert await ask(house, asked) == asked
+        assert value_of("flyball_posture_failures_total", where="compaction") == before + 1
+
+
+@pytest.mark.requirement("memory.compaction-by-policy")
+async def test_where_a_reader_is_needed_only_models_that_are_offered_one_get_indices() -> None:
+    asked = chat(MANY)
+    read = {"name": "mcp__flyball__memory_read", "parameters": {"type": "object"}}
+    async with a_house(replace(TERMS, needs_reader=True)) as (house, _):
+        assert await ask(house, asked) == asked
+        tools = [{"type": "function", "function": read}]
+        assert await ask(house, asked, tools=tools) != asked
