@@ -42,8 +42,11 @@ class LinearRanker:
 
     def scores(self, rows: Floats) -> Floats:
         """Return the weighted sum of the rows."""
-        weights = self._weights if len(rows) == len(FEATURES) else self._word_weights
-        return np.asarray(weights @ rows, dtype=np.float32)
+        return np.asarray(self.weights_of(len(rows)) @ rows, dtype=np.float32)
+
+    def weights_of(self, total: int) -> Floats:
+        """Return the weights of as many features as there are: all, or all but by meaning."""
+        return self._weights if total == len(FEATURES) else self._word_weights
 
 
 def _ordered(weights: Mapping[str, float], names: tuple[str, ...]) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from governor.retrieval.ranker import Ranker
+from governor.retrieval.ranker import LinearRanker
 from governor.retrieval.vectors import StaticVectors
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.memory.conversations import Conversation
@@ -56,7 +56,7 @@ class MemoryEvaluation:
 def evaluate(
     conversations: Sequence[Conversation],
     *,
-    ranker: Ranker,
+    ranker: LinearRanker,
     vectors: StaticVectors | None,
     learned: bool,
 ) -> MemoryEvaluation:
@@ -72,17 +72,19 @@ def evaluate(
     return MemoryEvaluation(
         with_meaning=_by(ranker, whole),
         by_words=_by(ranker, words),
-        learned=_learned(whole, words) if learned else None,
+        learned=_learned(whole, words, before=ranker) if learned else None,
     )
 
 
-def _by(ranker: Ranker, shelves: Sequence[Shelved]) -> Figures:
+def _by(ranker: LinearRanker, shelves: Sequence[Shelved]) -> Figures:
     return score([one.conversation for one in shelves], [one.rankings(ranker) for one in shelves])
 
 
-def _learned(whole: Sequence[Shelved], words: Sequence[Shelved]) -> Learned:
+def _learned(
+    whole: Sequence[Shelved], words: Sequence[Shelved], *, before: LinearRanker
+) -> Learned:
     conversations = [one.conversation for one in whole]
     return Learned(
-        with_meaning=score(conversations, left_out_rankings(whole)),
-        by_words=score(conversations, left_out_rankings(words)),
+        with_meaning=score(conversations, left_out_rankings(whole, before=before)),
+        by_words=score(conversations, left_out_rankings(words, before=before)),
     )

@@ -66,6 +66,17 @@ def found(shelf: Shelf, parts: QueryParts, **options: object) -> dict[int, float
     return dict(shelf.search(parts, most=100, **options))  # type: ignore[arg-type]
 
 
+def seen(shelf: Shelf, parts: QueryParts, **options: object) -> dict[int, list[float]]:
+    numbers, rows = shelf.features(parts, **options)  # type: ignore[arg-type]
+    return dict(zip(numbers.tolist(), rows.T.tolist(), strict=True))
+
+
+def is_alike(one: dict[int, list[float]], other: dict[int, list[float]]) -> None:
+    assert one.keys() == other.keys()
+    for number, features in one.items():
+        assert features == pytest.approx(other[number], abs=1e-4)
+
+
 def first(shelf: Shelf, question: str) -> int:
     return shelf.search(query_parts(question), most=1)[0][0]
 
@@ -102,6 +113,18 @@ def test_when_is_answered_by_what_tells_a_time() -> None:
     assert first(shelf, "When was the boat race?") == 2
 
 
+def test_who_is_named_is_looked_at_among_however_many() -> None:
+    texts = ["boat and sea"] * (2 * CANDIDATES)
+    shelf = shelf_of(
+        [
+            entry(number, text, session="", actor="Bob" if number == CANDIDATES else "Ann")
+            for number, text in enumerate(texts)
+        ]
+    )
+
+    assert first(shelf, "Where is Bob's boat by the sea?") == CANDIDATES
+
+
 @given(TEXTS, QUESTIONS, st.booleans(), st.integers(1, 5))
 def test_entries_added_one_by_one_are_found_like_all_at_once(
     texts: Texts,
@@ -129,12 +152,27 @@ def test_a_removed_entry_leaves_no_trace(
     gone: set[int],
 ) -> None:
     entries, parts = entries_of(texts), asked(question, has_vector=has_vector)
-    shelf = shelf_of(entries)
+    half = len(entries) // 2
+    shelf = shelf_of(entries[:half])
+    shelf.remove(number for number in gone if number < half)
+    shelf.add(entries[half:])
     shelf.remove(gone)
     without = shelf_of([one for one in entries if one.number not in gone])
 
     assert len(shelf) == len(without)
     assert found(shelf, parts) == pytest.approx(found(without, parts), abs=1e-4)
+    is_alike(seen(shelf, parts), seen(without, parts))
+
+
+def test_what_comes_after_a_removed_end_of_a_session_stands_behind_what_is_left() -> None:
+    texts = ["Where is the boat?", "Gone soon", "At the harbour"]
+    entries = [entry(number, text) for number, text in enumerate(texts)]
+    shelf = shelf_of(entries[:2])
+    shelf.remove([1])
+    shelf.add(entries[2:])
+    parts = query_parts("Where is the boat?")
+
+    is_alike(seen(shelf, parts), seen(shelf_of([entries[0], entries[2]]), parts))
 
 
 @pytest.mark.requirement("memory.unseen-says-nothing")
@@ -152,6 +190,7 @@ def test_what_may_not_be_seen_is_as_good_as_not_there(
     assert found(shelf_of(entries), parts, allowed=allowed) == pytest.approx(
         found(alone, parts), abs=1e-4
     )
+    is_alike(seen(shelf_of(entries), parts, allowed=allowed), seen(alone, parts))
 
 
 @given(TEXTS, QUESTIONS, st.booleans())

@@ -19,7 +19,7 @@ from runtime.evaluate.memory.conversations import (
 )
 from runtime.evaluate.memory.evaluation import TooFewConversationsError, evaluate
 from runtime.evaluate.memory.figures import main_of, score
-from runtime.evaluate.memory.learning import left_out_rankings
+from runtime.evaluate.memory.learning import left_out_rankings, ranker_of
 from runtime.evaluate.memory.messages import read_messages, recall_of
 from runtime.evaluate.memory.shelves import shelved
 from runtime.settings import Settings
@@ -132,11 +132,17 @@ def test_no_answer_of_the_conversation_that_is_tried_is_learned_from(file: Path)
         ),
     )
 
-    honest = left_out_rankings([shelved(one, None) for one in conversations])
-    misled = left_out_rankings([shelved(one, None) for one in (turned, *conversations[1:])])
+    honest, misled = (
+        left_out_rankings([shelved(one, None) for one in some], before=PLAIN_RANKER)
+        for some in (conversations, (turned, *conversations[1:]))
+    )
 
     assert honest[0] == misled[0]
     assert honest[1] != misled[1]
+
+
+def test_nothing_is_learned_of_nothing() -> None:
+    assert ranker_of([], before=PLAIN_RANKER) is PLAIN_RANKER
 
 
 def test_one_conversation_cannot_be_left_out(file: Path) -> None:
