@@ -2,7 +2,7 @@
 
 from alembic import op
 
-revision = "20261122_18"
+revision = "20261122_15"
 down_revision = "20261122_14"
 branch_labels = None
 depends_on = None

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261122_16"
-down_revision = "20261122_15"
+revision = "20261122_18"
+down_revision = "20261122_17"
 branch_labels = None
 depends_on = None
 
