@@ -169,7 +169,8 @@ def file_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("changed", "told"),
     [
         ("UPDATE experiences SET summary = 'x' WHERE experience_id = 'exp_a'",
-         [("it is not what was logged", "exp_a")]),
+         [("it is not what was logged", "exp_a"),
+          ("its signature does not hold, so its lane is not proven", "exp_a")]),
         ("UPDATE experiences SET lane = 'operator' WHERE experience_id = 'exp_a'",
          [("it is not what was logged", "exp_a"),
           ("its signature does not hold, so its lane is not proven", "exp_a")]),
@@ -214,7 +215,11 @@ async def test_what_was_changed_in_a_shared_database_is_found(kept: Store) -> No
     await change(kept, "UPDATE experiences SET standing = 'active', summary = 'x'")
 
     told = {what for what, _ in await problems(kept)}
-    assert told == {"it is not what was logged", "it is active, which nobody logged"}
+    assert told == {
+        "it is not what was logged",
+        "its signature does not hold, so its lane is not proven",
+        "it is active, which nobody logged",
+    }
 
 
 @pytest.mark.requirement("memory.corruption")
