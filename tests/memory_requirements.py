@@ -154,6 +154,10 @@ MEMORY: dict[str, str] = {
     "memory.gathered-writes": (
         "Writes that come together share a transaction; one that cannot be stored fails alone."
     ),
+    "memory.replicas": (
+        "Sidecars on one server write the experiences of a tenant together: none is lost, the "
+        "log has no gap, and nothing that is made of what was revoked stands."
+    ),
     "memory.retention": (
         "Experiences go when they have run out, or by tenant, kind and age; what was made of them "
         "has a time of its own, and what a crash left over goes too."

@@ -116,7 +116,7 @@ def _prepared(indexed: Indexed, limits: WriteLimits) -> Prepared:
         raise ExperienceTooLargeError(message)
     _check(indexed)
     return Prepared(
-        experience=_experience(indexed),
+        experience=_drafted(indexed),
         content=draft.content,
         terms=storable_text(indexed.terms),
         vector=indexed.vector,
@@ -185,7 +185,8 @@ def _excess(indexed: Indexed) -> str:
     return ""
 
 
-def _experience(indexed: Indexed) -> Experience:
+def _drafted(indexed: Indexed) -> Experience:
+    """Return a draft as an experience, with no number and no signature yet."""
     draft, provenance = indexed.draft, indexed.draft.provenance
     return Experience(
         experience_id=draft.experience_id,

@@ -15,8 +15,9 @@ from memory_store.experiences.tables import experience_blobs, experience_links, 
 from memory_store.experiences.values import Expired, KeepRule, Relation
 from memory_store.experiences.withdrawing import Withdrawal
 
-# Who is written in the log.
+# Who is written in the log: the time that is up, and an erasure that is finished.
 HOUSE = "retention"
+FINISHING = "erasure"
 
 
 class ExperienceRetention:
@@ -91,7 +92,7 @@ class ExperienceRetention:
         count = 0
         for tenant, number in left:
             why = "what it was made of is erased"
-            order = Order.made(tenant=TenantId(tenant), by=HOUSE, why=why, now_ms=now_ms)
+            order = Order.made(tenant=TenantId(tenant), by=FINISHING, why=why, now_ms=now_ms)
             count += await self._withdrawal.erase_all([number], order=order)
         return count
 

@@ -186,6 +186,13 @@ experience_log = Table(
     Column("why", Text, nullable=False),
     Column("hash", Text, nullable=False),
     CheckConstraint("event IN ('written', 'marked', 'erased')", name="event"),
+    Index(
+        "ix_experience_log_erased",
+        "tenant",
+        "experience_id",
+        sqlite_where=text("event = 'erased'"),
+        postgresql_where=text("event = 'erased'"),
+    ),
     sqlite_with_rowid=False,
 )
 

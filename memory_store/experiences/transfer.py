@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, bindparam, literal_column, select
 
+from governor.experience.chain import LogEvent
 from governor.experience.kinds import Standing, TrustLane
 from governor.experience.quota import Exceeded
 from governor.experience.signing import Claim, claim_of_draft, holds
@@ -27,11 +28,13 @@ from memory_store.experiences.book import LIMITS, ExperienceBook
 from memory_store.experiences.browsing import intact
 from memory_store.experiences.drafts import address_of
 from memory_store.experiences.heads import read_head
+from memory_store.experiences.keeping import HOUSE
 from memory_store.experiences.lines import Carried, carried_of, line_of
 from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.experiences.rows import HEAD, bytes_of, kept_of
 from memory_store.experiences.tables import (
     experience_blobs,
+    experience_log,
     experience_namespaces,
     experience_terms,
     experience_vectors,
@@ -39,11 +42,26 @@ from memory_store.experiences.tables import (
 )
 from memory_store.experiences.values import Indexed, WriteLimits
 from memory_store.reader import Reader
+from memory_store.statement import Statement, Value
 
 ROWS_AT_ONCE = 50
 RENAMED_MAX = 100_000
 FAULTS_MAX = 1_000
-_rows = experiences.c
+_rows, _log = experiences.c, experience_log.c
+# What had only had its time may come back; what somebody had erased may not.
+_ERASED = Statement(
+    select(_log.number).where(
+        _log.tenant == bindparam("tenant"),
+        _log.experience_id == bindparam("experience_id"),
+        _log.event == literal_column(f"'{LogEvent.ERASED.value}'"),
+        _log.by != literal_column(f"'{HOUSE}'"),
+    )
+)
+_STANDS = Statement(
+    select(_rows.standing).where(
+        _rows.tenant == bindparam("tenant"), _rows.experience_id == bindparam("experience_id")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +75,14 @@ class Put:
 
 Place = Callable[[Carried, bool], Put]
 """Decides where something is put, and is told whether this house had signed it as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a house knows of what is carried in: that it signed it, and why it may not come back."""
+
+    is_signed: bool
+    withdrawn: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +178,12 @@ class Transfer:
                 taken.refuse(number, str(error))
         return taken
 
-    async def is_signed(self, carried: Carried, tenant: TenantId) -> bool:
-        """Tell whether this house has signed exactly that, for that tenant."""
-        head = await self._reader.run(lambda connection: read_head(driver_of(connection), tenant))
-        return head is not None and holds(
-            _claim(carried, tenant), carried.signature, key=head.secret
+    async def standing_here(
+        self, carried: Carried, *, tenant: TenantId, namespace: NamespaceId
+    ) -> Known:
+        """Return what this house knows of what is carried, which is to be put into `namespace`."""
+        return await self._reader.run(
+            partial(_known, carried=carried, tenant=tenant, namespace=namespace)
         )
 
     async def space(
@@ -218,11 +245,15 @@ class _Intake:
 
     async def take(self, carried: Carried, place: Place, taken: Taken) -> None:
         """Store what is carried where `place` says."""
-        put = place(carried, await self.transfer.is_signed(carried, self.tenant))
+        namespace = await self._space(carried)
+        known = await self.transfer.standing_here(carried, tenant=self.tenant, namespace=namespace)
+        if known.withdrawn:
+            raise InvalidExperienceError(known.withdrawn)
+        put = place(carried, known.is_signed)
         draft = replace(
             carried.indexed.draft,
             tenant=self.tenant,
-            namespace=await self._space(carried),
+            namespace=namespace,
             lane=put.lane,
             standing=put.standing,
             supersedes=self._here(carried.indexed.draft.supersedes),
@@ -317,6 +348,28 @@ def _carried_out(
     if namespaces:
         query = query.where(_rows.namespace.in_(namespaces))
     return [_Row(number=row[0], values=tuple(row)) for row in connection.execute(query)]
+
+
+def _known(
+    connection: Connection, *, carried: Carried, tenant: TenantId, namespace: NamespaceId
+) -> Known:
+    driver = driver_of(connection)
+    experience_id = carried.indexed.draft.experience_id
+    asked: dict[str, Value] = {"tenant": tenant, "experience_id": experience_id}
+    withdrawn = ""
+    if _ERASED.row(driver, asked) is not None:
+        withdrawn = f"{experience_id} was erased here, and does not come back"
+    row = _STANDS.row(driver, asked)
+    if row is not None and row[0] == Standing.REVOKED.value:
+        withdrawn = f"{experience_id} was revoked here, and does not come back"
+    head = read_head(driver, tenant)
+    # Its name says where it goes, and nobody signed that.
+    is_signed = (
+        head is not None
+        and namespace == carried.origin
+        and holds(_claim(carried, tenant), carried.signature, key=head.secret)
+    )
+    return Known(is_signed=is_signed, withdrawn=withdrawn)
 
 
 def _claim(carried: Carried, tenant: TenantId) -> Claim:

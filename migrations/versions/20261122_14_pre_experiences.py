@@ -234,6 +234,13 @@ def _log() -> None:
         sa.PrimaryKeyConstraint("tenant", "number", name=op.f("pk_experience_log")),
         sqlite_with_rowid=False,
     )
+    op.create_index(
+        "ix_experience_log_erased",
+        "experience_log",
+        ["tenant", "experience_id"],
+        sqlite_where=sa.text("event = 'erased'"),
+        postgresql_where=sa.text("event = 'erased'"),
+    )
     op.create_table(
         "experience_keys",
         sa.Column("tenant", sa.Text(), nullable=False),

@@ -169,7 +169,8 @@ def file_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("changed", "told"),
     [
         ("UPDATE experiences SET summary = 'x' WHERE experience_id = 'exp_a'",
-         [("it is not what was logged", "exp_a")]),
+         [("it is not what was logged", "exp_a"),
+          ("its signature does not hold, so its lane is not proven", "exp_a")]),
         ("UPDATE experiences SET lane = 'operator' WHERE experience_id = 'exp_a'",
          [("it is not what was logged", "exp_a"),
           ("its signature does not hold, so its lane is not proven", "exp_a")]),
@@ -214,7 +215,11 @@ async def test_what_was_changed_in_a_shared_database_is_found(kept: Store) -> No
     await change(kept, "UPDATE experiences SET standing = 'active', summary = 'x'")
 
     told = {what for what, _ in await problems(kept)}
-    assert told == {"it is not what was logged", "it is active, which nobody logged"}
+    assert told == {
+        "it is not what was logged",
+        "its signature does not hold, so its lane is not proven",
+        "it is active, which nobody logged",
+    }
 
 
 @pytest.mark.requirement("memory.corruption")
@@ -292,17 +297,48 @@ async def test_what_is_carried_to_another_store_is_the_same_there(
 
 
 async def test_what_a_house_signed_it_knows_again(kept: Store, space: NamespaceId) -> None:
-    await wrote(kept, draft("a", space), draft("b", space))
+    await wrote(kept, draft("a", space), draft("b", space), draft("c", space))
     lines = [line async for line in kept.upkeep.transfer.lines(ACME)]
-    await kept.experiences.erase(namespace=space, tenant=ACME, **BY)
+    await outlive(kept)
     forged = lines[1].replace(b'"lane":"agent"', b'"lane":"operator"')
+    moved = lines[2].replace(b'"owner":"ada"', b'"owner":"bob"')
 
     taken = await kept.upkeep.transfer.take(
-        each([lines[0], forged]), as_it_was, tenant=ACME, now_ms=NOW
+        each([lines[0], forged, moved]), as_it_was, tenant=ACME, now_ms=NOW
     )
 
-    assert taken.new == 2
-    assert [(await one(kept, name)).lane for name in "ab"] == [TrustLane.AGENT, TrustLane.WEB]
+    assert taken.new == 3
+    agent, web = TrustLane.AGENT, TrustLane.WEB
+    assert [(await one(kept, name)).lane for name in "abc"] == [agent, web, web]
+
+
+@pytest.mark.requirement("memory.erase")
+async def test_what_was_erased_or_revoked_does_not_come_back_from_a_file(
+    kept: Store, space: NamespaceId
+) -> None:
+    await wrote(kept, draft("erased", space), draft("revoked", space), draft("old", space))
+    lines = [line async for line in kept.upkeep.transfer.lines(ACME)]
+    await kept.experiences.erase(ids=ids("erased"), tenant=ACME, **BY)
+    await kept.experiences.mark(ids("revoked"), Standing.REVOKED, tenant=ACME, **BY)
+    edited = lines[1].replace(b'"summary":"about revoked"', b'"summary":"fine"')
+
+    taken = await kept.upkeep.transfer.take(
+        each([*lines, edited]), as_it_was, tenant=ACME, now_ms=NOW
+    )
+
+    assert (taken.new, taken.known, taken.refused) == (0, 1, 3)
+    assert [fault.why for fault in taken.faults] == [
+        "exp_erased was erased here, and does not come back",
+        "exp_revoked was revoked here, and does not come back",
+        "exp_revoked was revoked here, and does not come back",
+    ]
+    assert await there(kept) == {"revoked", "old"}
+
+
+async def outlive(store: Store) -> None:
+    """Let everything have its time."""
+    await store.retention.purge(before_ms=0, now_ms=NOW, experiences=(KeepRule(before_ms=2**60),))
+    assert await there(store) == set()
 
 
 async def test_an_id_that_is_something_elses_here_is_changed_and_what_is_made_of_it_says_so(
@@ -328,7 +364,7 @@ async def test_lines_that_are_none_are_told_of_and_the_others_are_taken(
 ) -> None:
     await wrote(kept, draft("a", space), draft("b", space))
     lines = [line async for line in kept.upkeep.transfer.lines(ACME)]
-    await kept.experiences.erase(namespace=space, tenant=ACME, **BY)
+    await outlive(kept)
     bad = [
         b"not JSON\n",
         b"\xff\xfe\n",

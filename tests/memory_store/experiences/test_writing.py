@@ -1,10 +1,7 @@
 """Experiences on each database: kept byte for byte, read by index, corrected by others."""
 
 import hashlib
-import threading
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import anyio
 import pytest
@@ -24,11 +21,9 @@ from memory_store.errors import (
     ExperienceTooLargeError,
     InvalidExperienceError,
     NamespaceNotFoundError,
-    StoreError,
-    StoreOverloadedError,
     UnstorableError,
 )
-from memory_store.experiences.values import UseNote, WriteLimits, Written
+from memory_store.experiences.values import WriteLimits, Written
 from memory_store.store import Store
 from tests.memory_store.experiences.makers import (
     ACME,
@@ -389,193 +384,3 @@ async def test_a_lane_is_only_as_trusted_as_its_signature(kept: Store, space: Na
     assert (await kept.experiences.content(ids("note")[0], tenant=ACME)).experience.lane is (
         TrustLane.WEB
     )
-
-
-async def test_concurrent_writers_lose_nothing(kept: Store, space: NamespaceId) -> None:
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            for number in range(40):
-                made = draft(f"n{number}", space, content=BLOB, call=f"call_{number}")
-                tasks.start_soon(kept.experiences.write, (made,))
-
-    entries = await kept.experiences.log_since(ACME, number=0)
-    assert len(await kept.experiences.get(ids(*(f"n{n}" for n in range(40))), tenant=ACME)) == 40
-    assert breaks_in(entries, after_number=0, after_hash=first_hash(ACME)) == []
-    assert len(entries) == 40
-
-
-async def test_of_concurrent_corrections_one_stands_and_the_others_hear_of_it(
-    kept: Store, space: NamespaceId
-) -> None:
-    await wrote(kept, draft("old", space))
-    outcomes: list[str] = []
-
-    async def correct(name: str) -> None:
-        try:
-            await wrote(kept, draft(name, space, supersedes="old"))
-        except ExperienceSupersededError:
-            outcomes.append("refused")
-        else:
-            outcomes.append("stands")
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            for number in range(5):
-                tasks.start_soon(correct, f"new{number}")
-
-    assert sorted(outcomes) == ["refused"] * 4 + ["stands"]
-
-
-async def test_what_has_run_out_is_not_there_for_who_says_the_time(
-    kept: Store, space: NamespaceId
-) -> None:
-    await wrote(kept, draft("a", space, expires_at_ms=NOW + 10))
-
-    assert await kept.experiences.get(ids("a"), tenant=ACME, now_ms=NOW + 9)
-    for attempt in (
-        kept.experiences.get(ids("a"), tenant=ACME, now_ms=NOW + 10),
-        kept.experiences.content(ids("a")[0], tenant=ACME, now_ms=NOW + 10),
-    ):
-        with pytest.raises(ExperienceNotFoundError):
-            await attempt
-
-
-async def test_pages_go_from_the_latest_to_the_first(kept: Store, space: NamespaceId) -> None:
-    other = await space_of(kept, name="team/blue")
-    await wrote(kept, *(draft(f"n{n}", space) for n in range(5)))
-    await wrote(kept, draft("q", other, standing=Standing.QUARANTINED, writer=BOB))
-
-    first = await kept.experiences.page(tenant=ACME, namespace=space, limit=3)
-    rest = await kept.experiences.page(tenant=ACME, namespace=space, limit=3, cursor=first.next)
-    aside = await kept.experiences.page(tenant=ACME, standing=Standing.QUARANTINED)
-    his = await kept.experiences.page(tenant=ACME, writer=BOB, lane=TrustLane.AGENT)
-
-    found = [one.experience_id for one in (*first.items, *rest.items)]
-    assert found == list(ids("n4", "n3", "n2", "n1", "n0"))
-    assert rest.next is None
-    assert [one.experience_id for one in aside.items] == list(ids("q"))
-    assert his.items == aside.items
-    assert (await kept.experiences.page(tenant=GLOBEX)).items == ()
-
-
-async def test_neighbours_are_of_the_same_session_and_namespace(
-    kept: Store, space: NamespaceId
-) -> None:
-    other = await space_of(kept, name="team/blue")
-    await wrote(kept, draft("a", space), draft("b", space), draft("alien", other))
-    await wrote(kept, draft("c", space), draft("d", space, session="ses_b"), draft("e", space))
-
-    around = await kept.experiences.neighbours(ids("c")[0], tenant=ACME, before=1, after=5)
-    alone = await kept.experiences.neighbours(ids("d")[0], tenant=ACME, before=5, after=5)
-
-    assert [one.experience_id for one in around] == list(ids("b", "e"))
-    assert alone == ()
-    session = SessionId("ses_a")
-    mine = await kept.experiences.of_session(session, tenant=ACME, namespaces=(space,), since=1)
-    assert [one.experience_id for one in mine] == list(ids("b", "c", "e"))
-
-
-async def test_small_contents_are_read_many_at_a_time(kept: Store, space: NamespaceId) -> None:
-    await wrote(kept, draft("a", space, content=b"abc"), draft("b", space, content=BLOB))
-
-    assert await kept.experiences.contents(ids("b", "a"), tenant=ACME, bytes_max=9) == (
-        None,
-        b"abc",
-    )
-    assert await kept.experiences.contents(ids("a"), tenant=ACME, bytes_max=2) == (None,)
-
-
-async def test_who_used_an_experience_is_noted(kept: Store, space: NamespaceId) -> None:
-    await wrote(kept, draft("a", space))
-    note = UseNote(
-        experience_id=ids("a")[0], reader=BOB, at_ms=NOW, session=SessionId("s"), used=True, score=1
-    )
-    lost = replace(note, experience_id=ExperienceId("exp_nobody"))
-
-    assert await kept.experiences.note_use((note, lost), tenant=ACME) == 1
-    assert await kept.experiences.note_use((note,), tenant=GLOBEX) == 0
-
-    assert await kept.experiences.uses_of(ids("a"), tenant=ACME) == (note,)
-    assert await kept.experiences.uses_of(ids("a"), tenant=GLOBEX) == ()
-    with pytest.raises(InvalidExperienceError):
-        await kept.experiences.note_use((replace(note, score=2),), tenant=ACME)
-
-
-@pytest.mark.requirement("memory.gathered-writes")
-async def test_writes_that_came_together_share_a_transaction_and_fail_alone(
-    kept: Store, space: NamespaceId
-) -> None:
-    await wrote(kept, draft("old", space))
-    outcomes: dict[str, str] = {}
-    may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
-
-    async def write(name: str, **more: Any) -> None:
-        try:
-            (written,) = await wrote(kept, draft(name, space, **more))
-            outcomes[name] = f"new {written.number}" if written.is_new else "known"
-        except StoreError as error:
-            outcomes[name] = type(error).__name__
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            for number in range(20):
-                tasks.start_soon(partial(write, f"n{number}", content=BLOB))
-            tasks.start_soon(partial(write, "lost", made_of=("nobody",)))
-            tasks.start_soon(partial(write, "fix", supersedes="old"))
-            tasks.start_soon(partial(write, "late", supersedes="old"))
-            tasks.start_soon(partial(write, "old"))
-            await anyio.wait_all_tasks_blocked()
-            may_go.set()
-    await is_held
-
-    fine = [outcomes.pop(f"n{number}") for number in range(20)]
-    assert sorted(fine) == sorted(set(fine)), "each has a number of its own"
-    assert outcomes.pop("fix").startswith("new")
-    assert outcomes == {
-        "lost": "ExperienceNotFoundError",
-        "late": "ExperienceSupersededError",
-        "old": "known",
-    }
-    assert (await kept.upkeep.check.look(ACME)).problems == ()
-
-
-async def test_more_writers_than_may_wait_are_refused_at_once(
-    kept: Store, space: NamespaceId, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memory_store.experiences.gathering.WAITING_MAX", 2)
-    may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(kept.experiences.write, (draft("a", space),))
-            tasks.start_soon(kept.experiences.write, (draft("b", space),))
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(StoreOverloadedError):
-                await kept.experiences.write((draft("c", space),))
-            may_go.set()
-    await is_held
-
-    assert await standings(kept, "a", "b") == [Standing.ACTIVE] * 2
-
-
-async def test_a_writer_that_goes_away_does_not_undo_what_it_wrote(
-    kept: Store, space: NamespaceId
-) -> None:
-    may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(kept.experiences.write, (draft("a", space),))
-            tasks.start_soon(kept.experiences.write, (draft("b", space),))
-            await anyio.wait_all_tasks_blocked()
-            tasks.cancel_scope.cancel()
-        may_go.set()
-        await is_held
-        await kept.writer.run(lambda connection: connection.execute(text("SELECT 1")).close())
-
-    read = await kept.experiences.content(ids("a")[0], tenant=ACME)
-    assert read.content == b"what a is about"
-    assert (await kept.upkeep.check.look(ACME)).problems == ()

@@ -17,15 +17,20 @@ from contracts.builders import COST, TENANT, budget, record, request, used
 from governor.command_class import CommandClass
 from governor.events import Reserved
 from governor.expectation import Known, Measure, Work
-from governor.ids import ApprovalId, PrincipalId, SessionId, ToolName, UpstreamName
+from governor.experience.chain import LogEvent
+from governor.experience.kinds import Standing, TrustLane
+from governor.experience.quota import LaneLimit, LaneQuotas
+from governor.ids import ApprovalId, ExperienceId, PrincipalId, SessionId, ToolName, UpstreamName
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.errors import (
+    ExperienceNotFoundError,
     NotFoundError,
     StoreUnavailableError,
     UnstorableError,
     VersionConflictError,
 )
+from memory_store.experiences.values import WriteLimits
 from memory_store.identities import Role
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
@@ -36,6 +41,7 @@ from runtime.link.frames import FRAME_BYTES_MAX, Frames, framed
 from runtime.link.house import House
 from runtime.link.operations import Operations
 from runtime.link.server import LinkServer, bound
+from tests.memory_store.experiences.makers import ACME, BY, draft, ids
 
 pytestmark = pytest.mark.anyio
 
@@ -335,3 +341,28 @@ def test_a_frame_that_is_too_large_is_neither_sent_nor_taken() -> None:
         framed(b"x" * (FRAME_BYTES_MAX + 1))
     with pytest.raises(ValueError, match="a frame of"):
         list(Frames().taken((FRAME_BYTES_MAX + 1).to_bytes(4, "big")))
+
+
+async def test_experiences_are_written_read_and_refused_as_beside_the_store(tmp_path: Path) -> None:
+    limits = WriteLimits(lanes=LaneQuotas(limits={TrustLane.WEB: LaneLimit(writes_max=0)}))
+    async with ends(tmp_path) as both:
+        book = both.store.experiences
+        space = (await both.store.namespaces.make("agent", tenant=ACME, now_ms=1)).namespace
+        large = draft("a", space, content=b"\xff\x00" * 300_000)
+        results = await book.write(
+            (large, draft("w", space, lane=TrustLane.WEB)), limits=replace(limits, now_ms=9)
+        )
+        here = await book.content(large.draft.experience_id, tenant=ACME)
+        there = await both.held.experiences.content(large.draft.experience_id, tenant=ACME)
+        found = await book.proves(here.receipt)
+        entries = await book.log_since(ACME, number=0)
+        with pytest.raises(ExperienceNotFoundError) as error:
+            await book.get((ExperienceId("exp_nobody"),), tenant=ACME)
+        changed = await book.mark(ids("a"), Standing.REVOKED, tenant=ACME, **BY)
+
+    assert [type(result).__name__ for result in results] == ["Written", "Exceeded"]
+    assert here == there
+    assert (found.is_genuine, found.is_logged) == (True, True)
+    assert [entry.event for entry in entries] == [LogEvent.WRITTEN]
+    assert str(error.value) == "There is no such experience."
+    assert changed.experiences == 1
