@@ -19,6 +19,7 @@ from governor.experience.search import Filters, Search
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId
 from governor.scope import ScopeChain
 from memory_store.experiences.values import Indexed, WriteLimits
+from memory_store.search.search import Finding
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.errors import RuntimeFaultError
@@ -32,6 +33,7 @@ from runtime.evaluate.context import (
 from runtime.evaluate.conversations import Messages, read_conversations
 from runtime.memory.indexing import indexed
 from runtime.memory.keeper import StoreKeeper
+from runtime.memory_ranker.loading import memory_ranker
 from runtime.word_vectors import vectors_if_any
 
 NAME = "context"
@@ -126,6 +128,7 @@ class _StoreBank:
 async def _bank() -> AsyncIterator[_StoreBank]:
     """Yield a bank on a store of its own, which is gone afterwards."""
     clock, vectors = SystemClock(), vectors_if_any()
+    finding = Finding(vectors=vectors, ranker=memory_ranker())
 
     async def seen(_chain: ScopeChain, _tool: str) -> bool:
         return True
@@ -134,7 +137,7 @@ async def _bank() -> AsyncIterator[_StoreBank]:
         return await indexed(draft, vectors)
 
     with tempfile.TemporaryDirectory(prefix="flyball-eval-") as directory:
-        async with open_store(Path(directory)) as store:
+        async with open_store(Path(directory), finding=finding) as store:
             now_ms = clock.now_ms()
             own = await store.namespaces.make("agent", tenant=TENANT, now_ms=now_ms, owner=_AGENT)
 

@@ -67,6 +67,12 @@ class MemoryTable(Table):
     sleep: SleepTable = SleepTable()
 
     @model_validator(mode="after")
+    def _compacts_into_something(self) -> Self:
+        if self.compaction and not self.enabled:
+            raise ValueError("compaction: nothing gives way without a memory; set enabled = true")
+        return self
+
+    @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         names = [one.name for one in self.namespace]
         twice = sorted({name for name in names if names.count(name) > 1})

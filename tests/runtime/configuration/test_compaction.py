@@ -34,6 +34,11 @@ def test_each_table_is_one_set_of_terms_and_the_first_that_fits_decides() -> Non
     assert policy("") == []
 
 
+def test_nothing_is_compacted_where_there_is_no_memory_to_keep_it() -> None:
+    with pytest.raises(ConfigError, match="enabled = true"):
+        policy("[memory]\nenabled = false\n[[memory.compaction]]\nabove_tokens = 24000\n")
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
