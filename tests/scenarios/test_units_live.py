@@ -32,7 +32,7 @@ limits = {{ {UNITS} }}
 [[budget]]
 id = "each"
 scope = "session"
-limits = {{ tool_calls = 6, {UNITS.replace(f"tool_calls = {HUGE}, ", "")} }}
+limits = {{ tool_calls = 8, {UNITS.replace(f"tool_calls = {HUGE}, ", "")} }}
 
 [unified_cost]
 tool_call_microusd = 100
@@ -89,9 +89,11 @@ async def play(sidecar: SidecarProcess, session: str) -> None:
             ("shell_run", {"command": "no-such-command"}),
             ("shell_run", {"argv": ["/no/such/program"]}),
             ("governor_status", {}),
+            ("memory_write", {"content": "The worker echoes."}),
+            ("memory_search", {"query": "what does the worker do?", "lanes": ["agent", "web"]}),
             ("worker__echo", {"text": "another"}),
-            ("worker__echo", {"text": "the sixth that is charged"}),
-            ("worker__echo", {"text": "over the budget of six"}),
+            ("worker__echo", {"text": "the eighth that is charged"}),
+            ("worker__echo", {"text": "over the budget of eight"}),
         ):
             answer = await client.call_tool(tool, arguments)
     assert denial_of(answer) is not None
