@@ -46,6 +46,11 @@ class Desk:
         assert self._run(*words) == status, self._capsys.readouterr()
         return self._capsys.readouterr().out
 
+    def content(self, *words: str) -> bytes:
+        self._capsys.readouterr()
+        assert self._run(*words) == 0
+        return self._capsys.readouterr().out
+
     def refused(self, *words: str) -> str:
         self._capsys.readouterr()
         assert self._run(*words) == EXIT_FAULT
@@ -191,18 +196,20 @@ def test_an_administrator_carries_the_memory_out_and_in_and_looks_through_it(
         kept = memory.write(BYTES, media_type="application/octet-stream", summary="ballast")
         desk.told("export", str(file))
         lines = file.read_bytes().splitlines()
-        erased = desk.asked("forget", kept.index, "--why", "privacy")
+        again = desk.asked("import", str(file))
+        elsewhere = desk.asked("import", str(file), "--tenant", "elsewhere")
+        desk.told("forget", kept.index, "--why", "privacy")
         with pytest.raises(RefusedError):
             memory.content(kept.index)
-        taken = desk.asked("import", str(file))
-        content = memory.content(kept.index)
+        undone = desk.asked("import", str(file), status=1)
     broken.write_bytes(lines[0] + b"\n{not json\n")
     refused = desk.asked("import", str(broken), status=1)
 
-    assert erased["experiences"] >= 1
-    assert taken["new"] >= 1
-    assert taken["refused"] == 0
-    assert content.content == BYTES
+    assert (again["new"], again["known"]) == (0, len(lines))
+    assert (elsewhere["new"], elsewhere["refused"]) == (len(lines), 0)
+    assert desk.content("show", kept.index, "--content", "--tenant", "elsewhere") == BYTES
+    # What was erased does not come back with an old file.
+    assert (undone["known"], undone["refused"]) == (len(lines) - 1, 1)
     assert (refused["known"], refused["refused"]) == (1, 1)
     assert refused["faults"][0]["line"] == 2
     assert desk.asked("fsck")["ok"]
