@@ -15,7 +15,13 @@ from governor.experience.namespace import Right
 from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli import memory_files
 from runtime.cli.admin_api import add_options, asked, client_of
-from runtime.cli.memory_texts import experience_text, found_text, listed_text, table
+from runtime.cli.memory_texts import (
+    experience_text,
+    found_text,
+    listed_text,
+    table,
+    tiers_text,
+)
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 from runtime.token_files import TENANT
@@ -56,6 +62,11 @@ def _add_looking(deeds: Any) -> None:
     show.add_argument("--content", action="store_true", help="write its bytes, and nothing else")
     deeds.add_parser("namespaces", help="list namespaces with their grants")
     deeds.add_parser("usage", help="how much each namespace keeps, by lane")
+    tiers = deeds.add_parser("tiers", help="what was learned of searches; put in force, take back")
+    deed = tiers.add_mutually_exclusive_group()
+    deed.add_argument("--promote", action="store_true", help="let it choose, if it loses nothing")
+    deed.add_argument("--force", action="store_true", help="let it choose in any case")
+    deed.add_argument("--rollback", action="store_true", help="let what was before choose")
 
 
 def _add_changing(deeds: Any) -> None:
@@ -165,6 +176,18 @@ def _usage(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     ]
     headings = ("namespace", "lane", "experiences", "bytes")
     return answer, table(headings, rows, none="Nothing is kept yet.")
+
+
+def _tiers(client: httpx.Client, arguments: argparse.Namespace) -> Told:
+    path, whose = f"{_PATH}/tiers", {"tenant": arguments.tenant}
+    if arguments.promote or arguments.force:
+        body = {**whose, "force": arguments.force}
+        answer = asked(client, "POST", f"{path}/promote", json=body)
+    elif arguments.rollback:
+        answer = asked(client, "POST", f"{path}/rollback", json=whose)
+    else:
+        answer = asked(client, "GET", path, params=whose)
+    return answer, tiers_text(answer)
 
 
 def _teach(client: httpx.Client, arguments: argparse.Namespace) -> Told:
@@ -278,6 +301,7 @@ _DEEDS: dict[str, Callable[[httpx.Client, argparse.Namespace], Told]] = {
     "show": _show,
     "namespaces": _namespaces,
     "usage": _usage,
+    "tiers": _tiers,
     "teach": _teach,
     "promote": _promote,
     "quarantine": _quarantine,

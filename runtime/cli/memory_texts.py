@@ -1,6 +1,6 @@
 """How experiences are told at a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.cli.admin_api import date_of
@@ -67,3 +67,25 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
 def _plain(text: str) -> str:
     """Return a text that strangers wrote as one line which a terminal only shows."""
     return "".join(char if char.isprintable() else " " for char in text)
+
+
+def tiers_text(answer: Mapping[str, Any]) -> str:
+    """Return what is in force for searches, and what other ways would have earned."""
+    chooses = "what was learned chooses" if answer["in_force"] else "the usual plan is taken"
+    head = f"For searches {chooses}; {answer['spoken_of']} were spoken of.\n"
+    rows = [
+        (
+            one["name"],
+            f"{one['quality']['value']:.3f}",
+            f"{one['cost_microusd']['value']:.0f}",
+            "-" if one["gain"] is None else _interval(one["gain"]),
+        )
+        for one in answer["ways"]
+    ]
+    return head + table(("way", "quality", "microusd", "gain"), rows, none="Too few to compare.")
+
+
+def _interval(gain: Mapping[str, Any]) -> str:
+    low, high = (gain["low"], gain["high"])
+    around = "" if low is None or high is None else f" [{low:+.3f}, {high:+.3f}]"
+    return f"{gain['value']:+.3f}{around}"

@@ -7,6 +7,7 @@ put in force by an administrator's word, or stays out. One word takes it back.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from governor.call import ToolCall
 from governor.experience.stages import PLANS
@@ -15,8 +16,9 @@ from governor.ids import ExperienceId, TenantId
 from governor.learning.bandit import Bandit, Vector
 from governor.learning.online import OnlineTerms, Rated, taught
 from governor.learning.verdict import Report, Reporter, Source, Verdict, weight_of
-from memory_store.errors import NotFoundError, StoreError, VersionConflictError
+from memory_store.errors import StoreError, VersionConflictError
 from memory_store.memory_choices import ChoiceLog, ChoiceMade, Learned, What
+from runtime.errors import NotBetterError
 from runtime.memory.choice_notes import ChoiceNotes, numbers_of, options_of
 from runtime.router import learned_file
 from runtime.router.learned_file import LearnedFileError
@@ -29,7 +31,6 @@ from runtime.router.off_policy import (
     values_of,
 )
 from runtime.router.written import WrittenOption
-from tool_gateway.ports import Clock
 from tool_gateway.telemetry import count_failure
 
 # The name that what was learned is kept under; another form of it would have another.
@@ -90,10 +91,18 @@ class TierCredit:
             count_failure("memory credit")
 
 
+class Now(Protocol):
+    """Where the time comes from."""
+
+    def now_ms(self) -> int:
+        """Return the time, in epoch milliseconds."""
+        ...
+
+
 class TierLearner:
     """Teaches what is known of a tenant's searches, and says what is in force."""
 
-    def __init__(self, log: ChoiceLog, *, clock: Clock) -> None:
+    def __init__(self, log: ChoiceLog, *, clock: Now) -> None:
         """Take where choices and what was learned of them are kept."""
         self._log = log
         self._clock = clock
@@ -158,7 +167,8 @@ class TierLearner:
         """Put in force what was learned, if by the log it loses nothing.
 
         Raises:
-            NotFoundError: nothing was learned, or it is not known to be as good.
+            NotBetterError: it is not known to be as good as what decides now.
+            NotFoundError: nothing was learned.
             VersionConflictError: somebody learned since; try again.
             StoreError: the store does not answer.
         """
@@ -168,7 +178,7 @@ class TierLearner:
                 f"by {report.spoken_of} searches that were spoken of it is not known that what "
                 "was learned is as good as what decides now; wait for more, or force it"
             )
-            raise NotFoundError(message)
+            raise NotBetterError(message)
         self._followed.pop(tenant, None)
         return await self._log.put_in_force(
             tenant,

@@ -184,6 +184,8 @@ def test_an_administrator_looks_grants_and_measures(
     assert "writer" in desk.told("show", kept.index)
     assert "team/keepers" in desk.told("namespaces")
     assert made["id"] in desk.told("usage")
+    assert "the usual plan" in desk.told("tiers")
+    assert "not known" in desk.refused("tiers", "--promote")
     assert "no such" in desk.refused("show", "exp_not_there").lower()
 
 

@@ -14,6 +14,7 @@ from memory_store.engine import Durability
 from memory_store.errors import NotFoundError
 from memory_store.memory_choices import What
 from memory_store.store import Store, open_store
+from runtime.errors import NotBetterError
 from runtime.memory.choice_notes import ChoiceNotes
 from runtime.memory.ports import Recalled
 from runtime.memory.tier_learning import TierCredit, TierLearner
@@ -167,5 +168,5 @@ async def test_what_a_reader_says_of_what_it_was_shown_is_said_of_the_search(des
 
 
 async def test_without_evidence_nothing_is_promoted(desk: Desk) -> None:
-    with pytest.raises(NotFoundError, match="not known"):
+    with pytest.raises(NotBetterError, match="not known"):
         await desk.learner.promote(ACME)
