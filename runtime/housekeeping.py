@@ -20,7 +20,7 @@ from runtime.reaper import (
     follow_sessions_for_ever,
     learn_for_ever,
     purge_for_ever,
-    purge_router_for_ever,
+    purge_log_for_ever,
     reap_for_ever,
 )
 from runtime.webhook import Webhook, deliver_for_ever
@@ -75,7 +75,8 @@ def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> No
     )
     tasks.start_soon(purge, name="retention")
     router_log, router_ms = store.router_log, ground.routing.terms().retention_ms
-    tasks.start_soon(purge_router_for_ever, router_log, clock, router_ms, name="router log's end")
+    for log, name in ((router_log, "router_retention"), (store.choices, "choice_retention")):
+        tasks.start_soon(purge_log_for_ever, log, clock, router_ms, name, name=name)
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import anyio
 
@@ -14,7 +15,6 @@ from memory_store.experiences.values import KeepRule
 from memory_store.freezing import IDLE
 from memory_store.ledger import SqlLedger
 from memory_store.retention import Retention
-from memory_store.router_log import RouterLog
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from tool_gateway import telemetry
@@ -44,6 +44,15 @@ LEARN_AT_THE_END_SECONDS_MAX = 2.0
 # The gateway counts a session's rest from the end of its last call, a little after the store
 # does: a session must not be closed that the gateway would still go on with.
 IDLE_GRACE_MS = 60_000
+
+
+class ChoiceLog(Protocol):
+    """Where it is kept what was chosen, and what came of it."""
+
+    async def remove(self, *, before_ms: int) -> object:
+        """Remove what was chosen before."""
+        ...
+
 
 _AWAY = (StoreUnavailableError, StoreOverloadedError, LedgerUnavailableError)
 
@@ -137,12 +146,12 @@ async def purge_for_ever(
         await anyio.sleep(PURGE_EVERY_SECONDS)
 
 
-async def purge_router_for_ever(log: RouterLog, clock: Clock, keep_ms: int) -> None:
-    """Remove what the router chose longer ago than `keep_ms`, by the hour, until cancelled.
+async def purge_log_for_ever(log: ChoiceLog, clock: Clock, keep_ms: int, what: str) -> None:
+    """Remove what was chosen longer ago than `keep_ms`, by the hour, until cancelled.
 
-    A failure is counted and tried again.
+    A failure is counted, as one of `what`, and tried again.
     """
-    tried = _Tried("router_retention", "what the router chose long ago could not be removed")
+    tried = _Tried(what, "what was chosen long ago could not be removed")
     while True:
         with tried():
             await log.remove(before_ms=clock.now_ms() - keep_ms)

@@ -360,7 +360,8 @@ def _known(
     if _ERASED.row(driver, asked) is not None:
         withdrawn = f"{experience_id} was erased here, and does not come back"
     row = _STANDS.row(driver, asked)
-    if row is not None and row[0] == Standing.REVOKED.value:
+    is_revoked = row is not None and row[0] == Standing.REVOKED.value
+    if is_revoked and carried.indexed.draft.standing is not Standing.REVOKED:
         withdrawn = f"{experience_id} was revoked here, and does not come back"
     head = read_head(driver, tenant)
     # Its name says where it goes, and nobody signed that.

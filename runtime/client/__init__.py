@@ -8,7 +8,17 @@ with MemoryClient("http://127.0.0.1:8700", token=token, session="migration") as 
 ```
 """
 
-from runtime.client.answers import Around, Content, Found, Hit, LeftOut, Listed, Written
+from runtime.client.answers import (
+    Around,
+    Content,
+    Found,
+    Hit,
+    Instruction,
+    LeftOut,
+    Listed,
+    Workspace,
+    Written,
+)
 from runtime.client.errors import ClientError, DeniedError, NotReachedError, RefusedError
 from runtime.client.memory import AsyncMemoryClient, MemoryClient
 
@@ -20,10 +30,12 @@ __all__ = [
     "DeniedError",
     "Found",
     "Hit",
+    "Instruction",
     "LeftOut",
     "Listed",
     "MemoryClient",
     "NotReachedError",
     "RefusedError",
+    "Workspace",
     "Written",
 ]

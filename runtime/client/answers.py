@@ -79,6 +79,27 @@ class Around(Found):
     """An experience with its neighbours and sources; `relation` of each says which it is."""
 
 
+class Instruction(_Answer):
+    """What an administrator or the user wants done, with the index of where it is said."""
+
+    index: str
+    text: str
+
+
+class Workspace(_Answer):
+    """Where a session stands; `rendered` is the text for a model, framed and labelled.
+
+    `rooms` are its parts by name, line by line; `contents` is the index of the list of everything
+    that the session kept, where there is one.
+    """
+
+    instructions: tuple[Instruction, ...] = ()
+    rooms: dict[str, tuple[str, ...]]
+    contents: str | None = None
+    left_out: LeftOut = LeftOut()
+    rendered: str
+
+
 class Listed(_Answer):
     """One of the agent's own experiences, without a word of what stands in it."""
 

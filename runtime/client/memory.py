@@ -7,7 +7,7 @@ from typing import Self, TypedDict, Unpack
 import httpx
 
 from runtime.client import requests
-from runtime.client.answers import Around, Content, Found, Listed, Written
+from runtime.client.answers import Around, Content, Found, Listed, Workspace, Written
 from runtime.client.errors import NotReachedError
 from runtime.client.exchange import Asked, answer_of, content_of, document_of
 
@@ -109,9 +109,9 @@ class MemoryClient:
         """Return what is found, the best first, as much as `max_tokens` have room for."""
         return answer_of(self._sent(requests.search(query, **options)), Found)
 
-    def context(self, focus: str | None = None, *, max_tokens: int | None = None) -> Found:
+    def context(self, focus: str | None = None, *, max_tokens: int | None = None) -> Workspace:
         """Return where the session stands."""
-        return answer_of(self._sent(requests.context(focus, max_tokens)), Found)
+        return answer_of(self._sent(requests.context(focus, max_tokens)), Workspace)
 
     def around(
         self, index: str, *, before: int = 2, after: int = 2, max_tokens: int | None = None
@@ -197,9 +197,11 @@ class AsyncMemoryClient:
         """Return what is found, the best first, as much as `max_tokens` have room for."""
         return answer_of(await self._sent(requests.search(query, **options)), Found)
 
-    async def context(self, focus: str | None = None, *, max_tokens: int | None = None) -> Found:
+    async def context(
+        self, focus: str | None = None, *, max_tokens: int | None = None
+    ) -> Workspace:
         """Return where the session stands."""
-        return answer_of(await self._sent(requests.context(focus, max_tokens)), Found)
+        return answer_of(await self._sent(requests.context(focus, max_tokens)), Workspace)
 
     async def around(
         self, index: str, *, before: int = 2, after: int = 2, max_tokens: int | None = None

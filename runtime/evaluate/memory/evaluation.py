@@ -46,10 +46,8 @@ class MemoryEvaluation:
             "no_model": main_of(self.by_words).means(),
         }
         if self.learned is not None:
-            shape["learned"] = {
-                **main_of(self.learned.with_meaning).means(),
-                "no_model": main_of(self.learned.by_words).means(),
-            }
+            shape["learned"] = main_of(self.learned.with_meaning).means()
+            shape["learned_no_model"] = main_of(self.learned.by_words).means()
         return {**shape, "n": len(main_of(self.with_meaning).scored)}
 
 
