@@ -102,14 +102,16 @@ class Known:
         spaces = {one.namespace for one in drawn}
         found = _SPACE.rows_many(driver, [{"namespace": one, "tenant": tenant} for one in spaces])
         known = cls(tenant=tenant, spaces={row[0]: row[1] for row in found})
-        for row in rows:
-            known.add(_read(row), is_new=False)
+        # A call id may stand in an export that another tenant took in: that is not met here.
+        for row in map(_read, rows):
+            if row.tenant == tenant:
+                known.add(row, is_new=False)
         return known
 
     def add(self, row: KnownRow, *, is_new: bool) -> None:
         """Take in an experience that is there."""
         self._by_id[row.experience_id] = row
-        if row.tenant == self.tenant and row.call_id is not None:
+        if row.call_id is not None:
             self._by_call[row.call_id, row.address, row.namespace, row.writer] = row
         if is_new:
             self._new.add(row.experience_id)
@@ -121,7 +123,7 @@ class Known:
             ExperienceNotFoundError: it has no such one there.
         """
         row = self._by_id.get(experience_id)
-        if row is None or row.tenant != self.tenant or namespace not in (None, row.namespace):
+        if row is None or namespace not in (None, row.namespace):
             raise ExperienceNotFoundError
         return row
 
@@ -135,9 +137,8 @@ class Known:
         if row is None:
             key = call_key(experience)
             return None if key is None else self._by_call.get(key)
-        told = (row.tenant, row.namespace, row.writer, row.address)
-        asked = (self.tenant, experience.namespace, experience.provenance.writer)
-        if told != (*asked, experience.address):
+        told = (row.namespace, row.writer, row.address)
+        if told != (experience.namespace, experience.provenance.writer, experience.address):
             raise AlreadyExistsError
         return row
 

@@ -204,7 +204,7 @@ def test_an_administrator_carries_the_memory_out_and_in_and_looks_through_it(
     refused = desk.asked("import", str(broken), status=1)
 
     assert (again["new"], again["known"]) == (0, len(lines))
-    assert (elsewhere["new"], elsewhere["refused"]) == (len(lines), 0)
+    assert (elsewhere["new"], elsewhere["renamed"], elsewhere["refused"]) == (len(lines), 0, 0)
     shown = desk.asked("show", kept.index, "--tenant", "elsewhere")
     assert shown["address"] == hashlib.sha256(BYTES).hexdigest()
     # What was erased does not come back with an old file.

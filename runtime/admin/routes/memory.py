@@ -13,6 +13,7 @@ from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.memory import (
     ChangedOut,
+    ContentWanted,
     EraseIn,
     ExperienceFilters,
     ExperienceNew,
@@ -155,14 +156,11 @@ async def read_experience(
     response_class=Response,
 )
 async def read_content(
-    parts: Parts,
-    index: Index,
-    of: Annotated[OfTenant, Query()],
-    offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
+    parts: Parts, index: Index, wanted: Annotated[ContentWanted, Query()]
 ) -> Response:
     """Return at most one MiB of the bytes, from `offset` on; the whole proved intact."""
     part = await parts.memory.book.content(
-        index, tenant=TenantId(of.tenant), offset=offset, length=SLICE_BYTES_MAX
+        index, tenant=TenantId(wanted.tenant), offset=wanted.offset, length=SLICE_BYTES_MAX
     )
     return Response(
         part.content,

@@ -31,6 +31,12 @@ class OfTenant(Shape):
     tenant: Tenant = TENANT
 
 
+class ContentWanted(OfTenant):
+    """From which byte on a content is wanted."""
+
+    offset: Annotated[int, Field(ge=0, le=2**40)] = 0
+
+
 class ExperienceFilters(Paging):
     """Which experiences are wanted."""
 
