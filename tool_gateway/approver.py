@@ -263,7 +263,7 @@ class Approver:
             job,
             Progress(status=CallStatus.RELEASED, detail=why),
             ended_at_ms=self._clock.now_ms(),
-            arguments=render_arguments(job.call.tool, job.call.arguments, self._arguments_kept),
+            arguments=job.arguments_kept(self._arguments_kept),
             estimate=held.amount,
             usage=None,
         )

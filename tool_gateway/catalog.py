@@ -28,6 +28,8 @@ class ToolEntry:
     own arguments and is never archived. `about` is what its server says of itself. `traits` are
     what it can do to information where that need not be told from its description. What
     `is_approved` has the definition that was approved for it; what `is_kept_out` waits for that.
+    `unrecorded` are the arguments of which no record keeps a word, because what they say is kept
+    where it can be erased.
     """
 
     exposed: ToolName
@@ -39,6 +41,7 @@ class ToolEntry:
     traits: Traits | None = None
     is_approved: bool = False
     is_kept_out: bool = False
+    unrecorded: frozenset[str] = frozenset()
 
     @property
     def input_schema(self) -> Json:

@@ -22,6 +22,7 @@ from tool_gateway.errors import InvalidContextError, UnknownSessionError, Unknow
 from tool_gateway.exchange import NOBODY, PATIENCE_MS_MAX, Exchange
 from tool_gateway.identity import CallContext, Caller
 from tool_gateway.known_tasks import KnownTasks
+from tool_gateway.memory.requests import shows_experiences
 from tool_gateway.offer_calls import OfferCalls
 from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
@@ -257,7 +258,9 @@ class Gateway:
                 intent = intent_in_arguments(arguments).over(intent)
             except InvalidContextError as error:
                 return await self._refused(chain, f"{tool} was not called: {error}")
-        key = _key_of(context, exchange)
+        # What shows experiences reads anew each time: an answer kept for a retry would show what
+        # was erased meanwhile.
+        key = None if shows_experiences(tool, arguments) else _key_of(context, exchange)
         call = ToolCall(
             call_id=CallId(self._clock.fresh("call")),
             tool=entry.exposed,

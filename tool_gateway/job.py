@@ -25,7 +25,7 @@ from tool_gateway.errors import (
 )
 from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.ports import Backend, Meter
-from tool_gateway.redaction import likeness_hash
+from tool_gateway.redaction import ArgumentsKept, likeness_hash, render_arguments
 from tool_gateway.results import Fault, Json, Outcome, ToolResult, text_result
 
 
@@ -110,6 +110,11 @@ class Job:
             unmeasurable=self.backend.unmeasurable,
             milliwatts_per_core=self.policy.milliwatts_per_core,
         )
+
+    def arguments_kept(self, kept: ArgumentsKept) -> str:
+        """Return what its record keeps of the arguments."""
+        call = self.call
+        return render_arguments(call.tool, call.arguments, kept, unrecorded=self.entry.unrecorded)
 
     def under(self, reserved: Reserved) -> "Job":
         """Return the job as the call that `reserved` was held for.

@@ -23,7 +23,9 @@ from tool_gateway.errors import (
     LedgerOverloadedError,
     LedgerUnavailableError,
 )
+from tool_gateway.memory.definitions import WRITE
 from tool_gateway.memory.ports import ResultRecorder
+from tool_gateway.memory.retelling import without_words
 from tool_gateway.ports import Archived, Clock, Ledger, ResultArchive
 from tool_gateway.results import (
     ARCHIVE_META,
@@ -101,7 +103,8 @@ class ResultKeeper:
         if recorded is not None:
             result = result.with_meta(**{EXPERIENCE_META: {"index": recorded}})
         if call.idempotency is not None:
-            snapshot = json.dumps(result.to_wire(), ensure_ascii=False).encode()
+            replayable = without_words(result) if call.tool == WRITE else result
+            snapshot = json.dumps(replayable.to_wire(), ensure_ascii=False).encode()
             archived = await self._put(snapshot, call, SNAPSHOT_MEDIA_TYPE)
             archive_id = None if archived is None else archived.archive_id
         return Kept(result=result, archive_id=archive_id)
@@ -141,13 +144,16 @@ class ResultKeeper:
         except _UNREADABLE as error:
             return _told("not_kept", f"Call {original} ended; {error}", original)
         meta = {**wire.pop("_meta", {}), CALL_META: {"call_id": original, "replayed": True}}
-        return ToolResult(
+        result = ToolResult(
             content=tuple(wire.pop("content", ())),
             structured=wire.pop("structuredContent", None),
             is_error=wire.pop("isError", False),
             meta=meta,
             extra=wire,
         )
+        if call.tool != WRITE or self._recorder is None:
+            return result
+        return await self._recorder.retold(call, result)
 
     async def _whole(self, archive_id: ArchiveId, call: ToolCall) -> bytes:
         """Return every byte of an entry, which is read in slices."""

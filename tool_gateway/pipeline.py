@@ -43,7 +43,7 @@ from tool_gateway.metering import call_json, threshold_note
 from tool_gateway.needs import Needing
 from tool_gateway.ports import Backend, Clock, PolicySource
 from tool_gateway.raising import MemoryDesk
-from tool_gateway.redaction import ArgumentsKept, render_arguments
+from tool_gateway.redaction import ArgumentsKept
 from tool_gateway.results import (
     BUDGET_META,
     CALL_META,
@@ -428,12 +428,11 @@ class Pipeline:
         *,
         estimate: Amounts | None = None,
     ) -> CallRecord:
-        call = job.call
         return record_of(
             job,
             progress,
             ended_at_ms=self._clock.now_ms(),
-            arguments=render_arguments(call.tool, call.arguments, self._arguments_kept),
+            arguments=job.arguments_kept(self._arguments_kept),
             estimate=job.estimate if estimate is None else estimate,
             usage=usage,
         )

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from hashlib import sha256
 
@@ -65,8 +65,19 @@ def likeness_hash(space: str, said: object) -> str:
         return payload_hash(space, {"": said})
 
 
-def render_arguments(tool: str, arguments: Mapping[str, object], kept: ArgumentsKept) -> str:
-    """Return the text that a call record keeps of `arguments`."""
+def render_arguments(
+    tool: str,
+    arguments: Mapping[str, object],
+    kept: ArgumentsKept,
+    *,
+    unrecorded: Collection[str] = (),
+) -> str:
+    """Return the text that a call record keeps of `arguments`, without a word of `unrecorded`."""
+    if unrecorded:
+        arguments = {
+            name: _size_alone(value) if name in unrecorded else value
+            for name, value in arguments.items()
+        }
     match kept:
         case ArgumentsKept.FULL:
             return _readable(arguments)
@@ -74,6 +85,11 @@ def render_arguments(tool: str, arguments: Mapping[str, object], kept: Arguments
             return f"sha256:{payload_hash(tool, arguments)}"
         case ArgumentsKept.REDACTED:
             return _readable(_redacted(arguments, 0))
+
+
+def _size_alone(value: object) -> str:
+    counted = value if isinstance(value, (str, list, tuple)) else str(value)
+    return f"({len(counted)} {'characters' if isinstance(counted, str) else 'entries'})"
 
 
 def redact_text(text: str) -> str:

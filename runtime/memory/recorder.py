@@ -16,6 +16,7 @@ from tool_gateway.archiving import archive_form
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import GatewayError
 from tool_gateway.memory.ports import WriteAsked
+from tool_gateway.memory.retelling import index_of, with_words
 from tool_gateway.results import ToolResult
 from tool_gateway.telemetry import count_failure
 
@@ -73,3 +74,14 @@ class Recorder:
             logger.warning("%s: its result was not remembered: %s", call.tool, error)
             return None
         return kept.experience.experience_id
+
+    async def retold(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return the answer of a write again, with the words of what is kept by now."""
+        index = index_of(result)
+        if index is None:
+            return result
+        try:
+            return with_words(result, await self._writes.readable(call.chain, ExperienceId(index)))
+        except (GatewayError, StoreError):
+            count_failure("memory record")
+            return result

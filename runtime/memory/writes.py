@@ -100,12 +100,12 @@ class Writes:
     ) -> Attempt:
         corrected = None
         if asked.supersedes is not None:
-            corrected = await self._readable(chain, asked.supersedes)
+            corrected = await self.readable(chain, asked.supersedes)
             if corrected is None:
                 raise ExperienceMissError
             if not await self._namespaces.permits(chain, corrected.namespace, Right.WRITE):
                 raise MemoryRefusedError("supersedes: you may read it, and not write where it is")
-        sources = [await self._readable(chain, index) for index in asked.derived_from]
+        sources = [await self.readable(chain, index) for index in asked.derived_from]
         if any(source is None for source in sources):
             raise ExperienceMissError
         saw = told.saw_untrusted
@@ -120,8 +120,8 @@ class Writes:
             else Corrected(lane=corrected.lane, writer=corrected.provenance.writer),
         )
 
-    async def _readable(self, chain: ScopeChain, index: ExperienceId) -> Experience | None:
-        """Return what a write is made of, None alike where it is not there or another's."""
+    async def readable(self, chain: ScopeChain, index: ExperienceId) -> Experience | None:
+        """Return an experience that may be read, None alike where it is gone or another's."""
         try:
             with memory_words():
                 (one,) = await self._book.get(

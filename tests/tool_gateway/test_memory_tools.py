@@ -56,6 +56,7 @@ def test_an_archived_result_is_read_by_its_bytes_and_an_experience_by_its_tokens
     assert (experience.bytes_max, experience.tokens_max) == (1_048_576, 2_000)
     assert read_bounds({"index": "exp_1", "max_bytes": 9}).tokens_max is None
     assert read_bounds({"index": "arc_1", "max_tokens": 9}).tokens_max == 9
+    assert read_bounds({"index": "exp_1", "grep": "x", "max_bytes": 8}).tokens_held == 4
 
 
 @pytest.mark.requirement("memory.refused-clearly")

@@ -247,6 +247,8 @@ _ERASES = Traits(
     roles={"indices": Role.HANDLE},
 )
 _TRAITS = {READ: _READS, WRITE: _KEEPS, FEEDBACK: _KEEPS, FORGET: _ERASES}
+# What is erased should be nowhere, the records of calls included.
+_UNRECORDED = frozenset({"content", "summary", "actor", "actors", "tags", "query", "focus", "grep"})
 
 
 def _entry(definition: Mapping[str, Any]) -> ToolEntry:
@@ -258,6 +260,7 @@ def _entry(definition: Mapping[str, Any]) -> ToolEntry:
         is_bounded=True,
         definition=definition,
         traits=_TRAITS.get(name, _FINDS),
+        unrecorded=_UNRECORDED,
     )
 
 

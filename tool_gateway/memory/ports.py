@@ -165,3 +165,7 @@ class ResultRecorder(Protocol):
     ) -> ExperienceId | None:
         """Keep a result where the configuration says so; None where it was not kept."""
         ...
+
+    async def retold(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return the answer of a write again, with the words of what is kept by now."""
+        ...

@@ -1,7 +1,8 @@
 """`memory_read`: a range of what is kept under an index, or the lines of it that match."""
 
 import base64
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from governor.call import ToolCall
@@ -9,7 +10,7 @@ from governor.experience.tokens import tokens_of
 from governor.ids import ArchiveId, ExperienceId
 from tool_gateway.archiving import cut_to_characters, read_note
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
-from tool_gateway.memory.grepping import Grepped, LinePattern, grep_text, grepped
+from tool_gateway.memory.grepping import Grepped, Line, LinePattern, grep_text, grepped
 from tool_gateway.memory.ports import ExperienceMemory
 from tool_gateway.memory.requests import (
     EXPERIENCE_PREFIX,
@@ -221,21 +222,18 @@ def _blocks(part: _Part, text: str, note: str) -> tuple[Json, ...]:
 
 
 def _grep_shown(found: Grepped, part: _Part, bounds: ReadBounds) -> Read:
-    whole = grep_text(found.lines)
-    text = fitting(whole, bounds.tokens_max)
-    shown = sum(line.is_match for line in found.lines)
+    lines, text = _fitting_lines(found.lines, bounds.tokens_held)
+    shown = sum(line.is_match for line in lines)
     told = f"[{found.matches} lines match, {shown} of them are shown"
-    cut = "" if len(text) == len(whole) else ", cut to max_tokens"
+    cut = "" if len(lines) == len(found.lines) else ", cut to max_tokens"
     meta = {**part.meta, "total_bytes": part.total_bytes, "matches": found.matches}
     structured = None
     if part.meta_name == EXPERIENCE_META:
-        # By where they begin the lines around a match are read on from.
-        offsets = {str(one.number): one.offset for one in found.lines if one.is_match}
         structured = {
             **{name: part.meta[name] for name in _SAID},
             "content": text,
             "matches": found.matches,
-            "offsets": offsets,
+            "offsets": _offsets(lines),
             "total_bytes": part.total_bytes,
         }
     return Read(
@@ -244,5 +242,34 @@ def _grep_shown(found: Grepped, part: _Part, bounds: ReadBounds) -> Read:
             structured=structured,
             meta={part.meta_name: meta},
         ),
-        tokens=tokens_of(text),
+        tokens=_grep_tokens(lines, text),
     )
+
+
+def _fitting_lines(lines: Sequence[Line], tokens_max: int) -> tuple[Sequence[Line], str]:
+    """Return the first lines that are no more than so many tokens, and how they are shown.
+
+    Where not even one is, its beginning is shown, and it counts as none.
+    """
+    most, tried = 0, len(lines)
+    above = len(lines) + 1
+    while above - most > 1:
+        if _grep_tokens(lines[:tried], grep_text(lines[:tried])) <= tokens_max:
+            most = tried
+        else:
+            above = tried
+        tried = (most + above) // 2
+    if most or not lines:
+        return lines[:most], grep_text(lines[:most])
+    return (), fitting(grep_text(lines[:1]), tokens_max)
+
+
+def _grep_tokens(lines: Sequence[Line], text: str) -> int:
+    """Return how many tokens lines take that are shown, with where they begin."""
+    offsets = _offsets(lines)
+    return tokens_of(text) + (tokens_of(json.dumps(offsets)) if offsets else 0)
+
+
+def _offsets(lines: Sequence[Line]) -> dict[str, object]:
+    """Return where matching lines begin, from where the lines around them are read on."""
+    return {str(one.number): one.offset for one in lines if one.is_match}

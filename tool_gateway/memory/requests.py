@@ -13,17 +13,21 @@ from governor.experience.search import Filters, MemoryTier
 from governor.ids import ExperienceId, TaskClass
 from tool_gateway.errors import MemoryRefusedError
 from tool_gateway.memory.definitions import (
+    CONTEXT,
+    EXPAND,
     HITS_DEFAULT,
     MATCHES_DEFAULT,
     NEIGHBOURS_DEFAULT,
     READ,
     READ_BYTES_DEFAULT,
     READ_BYTES_MAX,
+    SEARCH,
 )
 from tool_gateway.memory.ports import AroundAsked, SearchAsked, WriteAsked
 
 EXPERIENCE_PREFIX = "exp_"
 _Arguments = Mapping[str, object]
+_SHOWING = frozenset({SEARCH, EXPAND, CONTEXT})
 # It is shown where nothing quotes it, and stands in a header.
 _NAME_PART = r"[A-Za-z0-9!#$&^_.+-]{1,60}"
 _MEDIA_TYPE = re.compile(rf"{_NAME_PART}/{_NAME_PART}(;[ -~]{{0,100}})?")
@@ -58,8 +62,15 @@ class GrepAsked:
 
 def is_of_experience(call: ToolCall) -> bool:
     """Tell whether a call reads an experience, as opposed to an archived result."""
-    index = str(call.arguments.get("index", ""))
-    return call.tool == READ and index.startswith(EXPERIENCE_PREFIX)
+    return call.tool == READ and _names_experience(call.arguments)
+
+
+def shows_experiences(tool: str, arguments: _Arguments) -> bool:
+    """Tell whether a call shows what is kept as experiences.
+
+    Of such an answer no second copy is kept: it would outlive what is erased or taken away.
+    """
+    return tool in _SHOWING or (tool == READ and _names_experience(arguments))
 
 
 def read_bounds(asked: _Arguments) -> ReadBounds:
@@ -69,8 +80,9 @@ def read_bounds(asked: _Arguments) -> ReadBounds:
     an archived result in the bytes that it always was.
     """
     said_bytes, said_tokens = "max_bytes" in asked, "max_tokens" in asked
-    is_experience = str(asked.get("index", "")).startswith(EXPERIENCE_PREFIX)
-    by_tokens = said_tokens or (not said_bytes and (is_experience or "grep" in asked))
+    is_experience = _names_experience(asked)
+    # Lines that match are no range: their bytes bound nothing of what is shown of them.
+    by_tokens = said_tokens or "grep" in asked or (not said_bytes and is_experience)
     bytes_max = READ_BYTES_MAX if by_tokens and not said_bytes else READ_BYTES_DEFAULT
     tokens = min(integer(asked, "max_tokens", TOKENS_DEFAULT), TOKENS_MAX)
     return ReadBounds(
@@ -182,6 +194,10 @@ def share(asked: _Arguments, name: str) -> float | None:
     """Return a number from 0 to 1, None where it is missing."""
     value = asked.get(name)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _names_experience(asked: _Arguments) -> bool:
+    return str(asked.get("index", "")).startswith(EXPERIENCE_PREFIX)
 
 
 def _integer_or_none(asked: _Arguments, name: str) -> int | None:

@@ -1,7 +1,8 @@
 """A sidecar in this process whose agents reach their memory over HTTP."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ class House:
     suffix: str
     tokens: dict[str, str]
 
+    @property
+    def state(self) -> Path:
+        return self.sidecar.tokens.admin.parent
+
     def client(self, agent: str = "ada", session: str = "s1") -> httpx.AsyncClient:
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(app=self.sidecar.agents),
@@ -84,6 +89,23 @@ class House:
         assert answer.status_code == 200, answer.text
         shape: dict[str, Any] = answer.json()
         return shape
+
+    async def kept_anywhere(self, word: str) -> list[str]:
+        """Return the rows and the files of the state directory that hold a word."""
+        found = [
+            str(path.relative_to(self.state))
+            for path in self.state.rglob("*")
+            if not path.name.startswith("flyball.db") and path.is_file()
+            if word.encode() in path.read_bytes()
+        ]
+        with closing(sqlite3.connect(self.state / "flyball.db")) as database:
+            tables = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+            )
+            for (table,) in tables.fetchall():
+                rows = database.execute(f'SELECT * FROM "{table}"').fetchall()
+                found += [f"{table}: {row}" for row in rows if word in repr(row)]
+        return found
 
 
 @asynccontextmanager
