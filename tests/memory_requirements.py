@@ -151,6 +151,10 @@ MEMORY: dict[str, str] = {
         "What is erased leaves a tombstone in a log that is as valid as before, and no row, word, "
         "vector, use, blob or byte, nor what was made of it."
     ),
+    "memory.corrections": (
+        "Of a chain of corrections the latest that stands is found, whichever of them are "
+        "revoked, erased or promoted again; one that has had its time brings no error back."
+    ),
     "memory.gathered-writes": (
         "Writes that come together share a transaction; one that cannot be stored fails alone."
     ),

@@ -132,7 +132,7 @@ def erase_numbers(
     staying = [one for one in found if only_of not in (None, one.provenance.writer)]
     derived = derived_of(driver, [one.number for one in going])
     marking = Marking(driver=driver, head=head, order=order)
-    blobs = _erase(connection, going, marking=marking, forgets=forgets)
+    blobs = _erase(connection, going, marking=marking, forgets=forgets, is_withdrawn=True)
     _TIES_GONE.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in going])
     quarantined = marking.put_aside(staying)
     _UNTIED.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in staying])
@@ -150,7 +150,7 @@ def expire_numbers(
     head = locked_head(driver, order.tenant)
     going = found_by_number(driver, order.tenant, numbers)
     marking = Marking(driver=driver, head=head, order=order)
-    blobs = _erase(connection, going, marking=marking, forgets=forgets)
+    blobs = _erase(connection, going, marking=marking, forgets=forgets, is_withdrawn=False)
     _ALL_TIES_GONE.run_each(driver, [{"number": one.number} for one in going])
     head.write(driver)
     return Erased(count=len(going), blobs=blobs, derived=(), quarantined=0)
@@ -162,17 +162,23 @@ def _erase(
     *,
     marking: Marking,
     forgets: Sequence[Forget],
+    is_withdrawn: bool,
 ) -> tuple[str, ...]:
-    """Delete experiences and log that; return the names of the blobs that nobody holds."""
+    """Delete experiences and log that; return the names of the blobs that nobody holds.
+
+    What is withdrawn corrects nothing any more; what has only had its time was none the less true.
+    """
     driver, order = marking.driver, marking.order
     blobs = _let_go(driver, order.tenant, going)
+    named = {one.experience_id: one for one in going}
+    for one in going:
+        if is_withdrawn and one.supersedes is not None:
+            marking.restore(one, going=named)
     gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
     with _overwriting(connection):
         for statement in _GONE:
             statement.run_each(driver, gone)
     for one in going:
-        if one.supersedes is not None:
-            marking.restore(one)
         _entomb(marking.head, one, order)
     _shrink(driver, order.tenant, going)
     if going:

@@ -1,9 +1,10 @@
 """Experiences put where they are to stand: promoted, quarantined, revoked, with what follows."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from governor.experience.chain import LogEvent
 from governor.experience.experience import Experience
@@ -14,7 +15,13 @@ from memory_store.errors import ExperienceNotFoundError, InvalidExperienceError
 from memory_store.experiences.drafts import checked_names, storable_text
 from memory_store.experiences.heads import Head, locked_head
 from memory_store.experiences.rows import HEAD, experience_of
-from memory_store.experiences.standings import CORRECT, STAND, standing_corrected, standing_restored
+from memory_store.experiences.standings import (
+    CORRECT,
+    HAND_OVER,
+    STAND,
+    standing_corrected,
+    standing_restored,
+)
 from memory_store.experiences.tables import experience_links, experiences
 from memory_store.experiences.values import Relation
 from memory_store.statement import Driver, Statement, Value
@@ -22,6 +29,7 @@ from memory_store.statement import Driver, Statement, Value
 # What one transaction changes, so that nobody behind it waits for long.
 MARKED_AT_ONCE = 256
 WHY_CHARS_MAX = 500
+WITHDRAWN = frozenset({Standing.REVOKED, Standing.QUARANTINED})
 
 Forget = Callable[[Connection, TenantId, Sequence[ExperienceId]], None]
 """Takes out what other tables hold of experiences, in the transaction that withdraws these."""
@@ -40,6 +48,32 @@ DERIVED = Statement(
     select(_links.source)
     .where(_links.target == bindparam("number"), _links.relation == bindparam("relation"))
     .order_by(_links.source)
+)
+
+
+# What an experience corrects: what it was written to correct, and whatever the corrections between
+# the two had corrected that were withdrawn.
+CORRECTED = Statement(
+    select(*HEAD)
+    .join_from(experience_links, experiences, _rows.number == _links.target)
+    .where(
+        _rows.tenant == bindparam("tenant"),
+        _links.source == bindparam("number"),
+        _links.relation == bindparam("relation"),
+    )
+    .order_by(_rows.number)
+)
+_TIED = Statement(
+    select(_links.target).where(
+        _links.source == bindparam("source"),
+        _links.target == bindparam("target"),
+        _links.relation == bindparam("relation"),
+    )
+)
+_TIE = Statement(
+    insert(experience_links).values(
+        {name: bindparam(name) for name in ("source", "target", "relation")}
+    )
 )
 
 
@@ -180,29 +214,76 @@ class Marking:
                 forget(connection, self.order.tenant, self._revoked)
         return Marked(count=self._changed, derived=derived_of(self.driver, self._looked_at))
 
-    def restore(self, withdrawn: Experience) -> None:
-        """Let what `withdrawn` corrected stand again."""
-        corrected = self._corrected_by(withdrawn)
-        if corrected is not None and corrected.superseded_by == withdrawn.experience_id:
-            self._set(corrected, standing_restored(corrected.standing), by=None)
+    def restore(
+        self,
+        withdrawn: Experience,
+        *,
+        going: Mapping[ExperienceId, Experience] = MappingProxyType({}),
+    ) -> None:
+        """Let what `withdrawn` corrected stand again, or as what corrected `withdrawn` has it.
+
+        Those that are `going` with it are left as they are, and correct nothing any more.
+        """
+        giver = withdrawn
+        for _ in going:
+            giver = going.get(giver.superseded_by or giver.experience_id, giver)
+        for corrected in self._corrected_by(withdrawn):
+            is_its = corrected.superseded_by == withdrawn.experience_id
+            if not is_its or corrected.experience_id in going:
+                continue
+            if giver.superseded_by is None:
+                self._set(corrected, standing_restored(corrected.standing), by=None)
+            else:
+                self._hand_over(corrected, giver, to=giver.superseded_by)
 
     def _follow(self, experience: Experience, standing: Standing, *, takes_effect: bool) -> None:
         """Have what `experience` corrects go with it."""
         if standing is not Standing.ACTIVE:
             self.restore(experience)
             return
-        corrected = self._corrected_by(experience)
-        if takes_effect and corrected is not None and corrected.superseded_by is None:
-            meant = standing_corrected(corrected.standing)
-            self._set(corrected, meant, by=experience.experience_id, correction=experience)
+        if not takes_effect:
+            return
+        # What was handed over to its own correction, while it was withdrawn, is its again.
+        free = (None, experience.superseded_by)
+        for corrected in self._corrected_in_all(experience):
+            if corrected.superseded_by in free:
+                meant = standing_corrected(corrected.standing)
+                self._set(corrected, meant, by=experience.experience_id, correction=experience)
+                self._tie(experience.number, corrected.number)
 
-    def _corrected_by(self, experience: Experience) -> Experience | None:
+    def _corrected_in_all(self, experience: Experience) -> list[Experience]:
+        """Return what `experience` corrects, and what those had corrected that are withdrawn."""
+        found: dict[int, Experience] = {}
+        waiting = [experience]
+        while waiting:
+            for corrected in self._corrected_by(waiting.pop()):
+                if corrected.number not in found and corrected.standing in WITHDRAWN:
+                    waiting.append(corrected)
+                found[corrected.number] = corrected
+        return list(found.values())
+
+    def _corrected_by(self, experience: Experience) -> list[Experience]:
         asked: dict[str, Value] = {
             "tenant": self.order.tenant,
-            "experience_id": experience.supersedes,
+            "number": experience.number,
+            "relation": Relation.SUPERSEDES.value,
         }
-        row = BY_ID.row(self.driver, asked)
-        return None if row is None else experience_of(row)
+        return [experience_of(row) for row in CORRECTED.rows(self.driver, asked)]
+
+    def _hand_over(self, corrected: Experience, giver: Experience, *, to: ExperienceId) -> None:
+        """Have `corrected` superseded by what supersedes `giver`."""
+        HAND_OVER.run(self.driver, {"of_number": corrected.number, "giver": giver.number})
+        heir = BY_ID.row(self.driver, {"tenant": self.order.tenant, "experience_id": to})
+        if heir is not None:
+            self._tie(experience_of(heir).number, corrected.number)
+        self._stands(corrected, corrected.standing, by=to)
+
+    def _tie(self, source: int, target: int) -> None:
+        """Note that one supersedes the other, as long as that is not noted."""
+        relation = Relation.SUPERSEDES.value
+        ends: dict[str, Value] = {"source": source, "target": target, "relation": relation}
+        if _TIED.row(self.driver, ends) is None:
+            _TIE.run(self.driver, ends)
 
     def _set(
         self,
@@ -220,6 +301,12 @@ class Marking:
             at_ms = None if correction is None else self.order.now_ms
             from_ms = None if correction is None else correction.valid_from_ms
             CORRECT.run(self.driver, {**stands, "by": by, "at_ms": at_ms, "from_ms": from_ms})
+        self._stands(experience, standing, by=by)
+
+    def _stands(
+        self, experience: Experience, standing: Standing, *, by: ExperienceId | None
+    ) -> None:
+        """Remember and log where an experience stands from now on."""
         if experience.number in self._looked_at:
             changed = replace(experience, standing=standing, superseded_by=by)
             self._looked_at[experience.number] = changed

@@ -1,6 +1,8 @@
 """Where experiences stand once they are corrected, and once the correction is withdrawn."""
 
-from sqlalchemy import bindparam, update
+from typing import Any
+
+from sqlalchemy import ScalarSelect, bindparam, select, update
 
 from governor.experience.kinds import Standing
 from memory_store.experiences.tables import experiences
@@ -17,8 +19,23 @@ CORRECT = Statement(
         superseded_from_ms=bindparam("from_ms"),
     )
 )
+_giver = experiences.alias()
 
 
+def _of_the_giver(name: str) -> ScalarSelect[Any]:
+    return select(_giver.c[name]).where(_giver.c.number == bindparam("giver")).scalar_subquery()
+
+
+# What corrects the giver, and from when on, is said of another experience too.
+HAND_OVER = Statement(
+    update(experiences)
+    .where(_rows.number == bindparam("of_number"))
+    .values(
+        superseded_by=_of_the_giver("superseded_by"),
+        superseded_at_ms=_of_the_giver("superseded_at_ms"),
+        superseded_from_ms=_of_the_giver("superseded_from_ms"),
+    )
+)
 STAND = Statement(
     update(experiences)
     .where(_rows.number == bindparam("of_number"))
