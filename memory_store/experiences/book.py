@@ -109,7 +109,7 @@ class ExperienceBook:
                 stored = await self._gathering.store(ready, limits, offered)
                 unused = set(offered.values()).difference(stored.kept)
             except BlobsMissingError as error:
-                missing = error.addresses  # one was erased meanwhile
+                missing |= error.addresses  # one was erased meanwhile
                 unused = set(offered.values())
                 continue
             except StoreUnavailableError:
@@ -207,7 +207,8 @@ class ExperienceBook:
         """Return how many experiences now stand elsewhere: promoted, quarantined or revoked.
 
         A promoted correction that takes effect supersedes what it corrects; what is withdrawn
-        again no longer does. With what is revoked goes all that was made of it.
+        again no longer does. With what is revoked goes all that was made of it, and it stays
+        revoked: what was decided before somebody revoked it is passed over.
 
         Raises:
             ExperienceNotFoundError: one is not there; then none is marked.
@@ -272,9 +273,17 @@ class ExperienceBook:
         return await self.withdrawal.erase(and_(*named), order=order, only_of=only_of)
 
     async def neighbours(
-        self, experience_id: ExperienceId, *, tenant: TenantId, before: int = 1, after: int = 1
+        self,
+        experience_id: ExperienceId,
+        *,
+        tenant: TenantId,
+        before: int = 1,
+        after: int = 1,
+        now_ms: int | None = None,
     ) -> tuple[Experience, ...]:
         """Return what its session wrote before and after an experience, without itself.
+
+        With `now_ms`, what has run out by then is not there.
 
         Raises:
             ExperienceNotFoundError: it is not there, or is another tenant's.
@@ -283,8 +292,10 @@ class ExperienceBook:
 
         def read(connection: Connection) -> tuple[Experience, ...]:
             driver = driver_of(connection)
-            (experience,) = browsing.get(driver, (experience_id,), tenant, None)
-            return browsing.neighbours(driver, experience, before=earlier, after=later)
+            (experience,) = browsing.get(driver, (experience_id,), tenant, now_ms)
+            return browsing.neighbours(
+                driver, experience, before=earlier, after=later, now_ms=now_ms
+            )
 
         return await self._reader.run(read)
 
@@ -296,8 +307,12 @@ class ExperienceBook:
         namespaces: tuple[NamespaceId, ...],
         since: int = 0,
         most: int = 100,
+        now_ms: int | None = None,
     ) -> tuple[Experience, ...]:
-        """Return what a session wrote in `namespaces` after the number `since`, in order."""
+        """Return what a session wrote in `namespaces` after the number `since`, in order.
+
+        With `now_ms`, what has run out by then is left out.
+        """
         return await self._reader.run(
             lambda connection: browsing.of_session(
                 connection,
@@ -306,6 +321,7 @@ class ExperienceBook:
                 namespaces=namespaces,
                 after=since,
                 most=min(max(1, most), browsing.LISTED_MAX),
+                now_ms=now_ms,
             )
         )
 
@@ -320,8 +336,11 @@ class ExperienceBook:
         writer: PrincipalId | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        now_ms: int | None = None,
     ) -> Page[Experience]:
         """Return a page of a tenant's experiences, the latest first.
+
+        With `now_ms`, what has run out by then is left out.
 
         Raises:
             InvalidCursorError: the cursor is not one of this listing.
@@ -335,6 +354,7 @@ class ExperienceBook:
             lane=lane,
             standing=standing,
             writer=writer,
+            now_ms=now_ms,
         )
         rows = await self._reader.run(
             lambda connection: browsing.listed(connection, wanted, before=before, most=limit + 1)

@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, bindparam, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    literal,
+    literal_column,
+    select,
+)
 
 from governor.experience.chain import LogEntry
 from governor.experience.experience import Experience
@@ -23,8 +32,16 @@ LISTED_MAX = 1_000
 _rows = experiences.c
 # SQLite would be handed a value for it that nobody named.
 _NONE: ColumnElement[int] = literal_column("0")
+# Before all that runs out.
+_EVER = -1
 _blobs = experience_blobs.c
 _log = experience_log.c
+
+
+def is_kept(now_ms: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the clause that leaves out what has run out by then."""
+    return _rows.expires_at_ms.is_(None) | (_rows.expires_at_ms > now_ms)
+
 
 _GET = Statement(
     select(*HEAD).where(
@@ -51,6 +68,7 @@ _BEFORE = Statement(
         _rows.session == bindparam("session"),
         _rows.namespace == bindparam("namespace"),
         _rows.number < bindparam("number"),
+        is_kept(bindparam("now_ms", type_=BigInteger)),
     )
     .order_by(_rows.number.desc())
     .limit(bindparam("most", type_=Integer))
@@ -62,6 +80,7 @@ _AFTER = Statement(
         _rows.session == bindparam("session"),
         _rows.namespace == bindparam("namespace"),
         _rows.number > bindparam("number"),
+        is_kept(bindparam("now_ms", type_=BigInteger)),
     )
     .order_by(_rows.number)
     .limit(bindparam("most", type_=Integer))
@@ -86,6 +105,7 @@ class Wanted:
     lane: TrustLane | None = None
     standing: Standing | None = None
     writer: PrincipalId | None = None
+    now_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +169,7 @@ def of_session(
     namespaces: Sequence[NamespaceId],
     after: int,
     most: int,
+    now_ms: int | None,
 ) -> tuple[Experience, ...]:
     """Return what a session wrote in `namespaces` after that number, in order."""
     query = (
@@ -158,6 +179,7 @@ def of_session(
             _rows.tenant == tenant,
             _rows.namespace.in_(namespaces),
             _rows.number > after,
+            is_kept(literal(_EVER if now_ms is None else now_ms, BigInteger)),
         )
         .order_by(_rows.number)
         .limit(most)
@@ -177,7 +199,10 @@ def listed(connection: Connection, wanted: Wanted, *, before: int, most: int) ->
     query = (
         select(*HEAD)
         .where(*(column == value for column, value in given if value is not None))
-        .where(_rows.number < before)
+        .where(
+            _rows.number < before,
+            is_kept(literal(_EVER if wanted.now_ms is None else wanted.now_ms, BigInteger)),
+        )
         .order_by(_rows.number.desc())
         .limit(most)
     )
@@ -223,7 +248,7 @@ def intact(content: bytes, address: str) -> bytes:
 
 
 def neighbours(
-    driver: Driver, experience: Experience, *, before: int, after: int
+    driver: Driver, experience: Experience, *, before: int, after: int, now_ms: int | None
 ) -> tuple[Experience, ...]:
     """Return what its session wrote around an experience in the same namespace, in order."""
     if experience.session is None:
@@ -232,6 +257,7 @@ def neighbours(
         "session": experience.session,
         "namespace": experience.namespace,
         "number": experience.number,
+        "now_ms": _EVER if now_ms is None else now_ms,
     }
     earlier = _BEFORE.rows(driver, {**asked, "most": before})
     later = _AFTER.rows(driver, {**asked, "most": after})

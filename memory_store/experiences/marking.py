@@ -189,6 +189,10 @@ class Marking:
         for one in found:
             # Its correction may have been changed before it.
             experience = self._looked_at[one.number]
+            is_back = standing is not Standing.REVOKED
+            if experience.standing is Standing.REVOKED and is_back:
+                # Whoever decided this may not have known: the revocation came in between.
+                continue
             meant = standing
             if standing is Standing.ACTIVE and experience.superseded_by is not None:
                 meant = Standing.SUPERSEDED

@@ -6,16 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 from sqlalchemy import text
 
-from governor.ids import ExperienceId, NamespaceId
+from governor.ids import ExperienceId, NamespaceId, TenantId
 from memory_store.engine import Durability
 from memory_store.errors import ExperienceNotFoundError, StoreUnavailableError
+from memory_store.experiences.drafts import Prepared
 from memory_store.store import Store, open_store
 from tests.memory_store.experiences.makers import ACME, NOW, draft, ids, one, space_of, wrote
 
@@ -174,6 +175,34 @@ async def test_a_blob_that_finds_no_room_leaves_neither_row_nor_file(
     with pytest.raises(ExperienceNotFoundError):
         await one(file_store, "small")
     await wrote(file_store, draft("small", space), draft("big", space, content=BLOB))
+    assert (await file_store.upkeep.check.look(ACME)).problems == ()
+
+
+@pytest.mark.requirement("memory.purge-and-read")
+async def test_a_content_that_is_erased_while_it_is_written_again_is_stored(
+    file_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = await space_of(file_store)
+    known, new = b"known" * 2_000, b"new" * 2_000
+    await wrote(file_store, draft("known", space, content=known))
+    book, rounds = file_store.experiences, 0
+    put = book.withdrawal.blobs.put
+
+    async def erased_first(
+        tenant: TenantId, drafts: Sequence[Prepared], addresses: Collection[str]
+    ) -> Mapping[str, str]:
+        nonlocal rounds
+        rounds += 1
+        assert rounds < 5, "it would go on for ever"
+        if rounds == 1:
+            await book.erase(ids=ids("known"), tenant=ACME, by="root", why="asked", now_ms=NOW)
+        return await put(tenant, drafts, addresses)
+
+    monkeypatch.setattr(book.withdrawal.blobs, "put", erased_first)
+    await wrote(file_store, draft("a", space, content=new), draft("b", space, content=known))
+
+    read = await book.content(ids("b")[0], tenant=ACME)
+    assert read.content == known
     assert (await file_store.upkeep.check.look(ACME)).problems == ()
 
 

@@ -37,9 +37,28 @@ async def test_what_has_run_out_is_not_there_for_who_says_the_time(
     for attempt in (
         kept.experiences.get(ids("a"), tenant=ACME, now_ms=NOW + 10),
         kept.experiences.content(ids("a")[0], tenant=ACME, now_ms=NOW + 10),
+        kept.experiences.neighbours(ids("a")[0], tenant=ACME, now_ms=NOW + 10),
     ):
         with pytest.raises(ExperienceNotFoundError):
             await attempt
+
+
+async def test_what_has_run_out_is_not_listed_for_who_says_the_time(
+    kept: Store, space: NamespaceId
+) -> None:
+    await wrote(kept, draft("before", space), draft("gone", space, expires_at_ms=NOW + 10))
+    await wrote(kept, draft("a", space), draft("still", space, expires_at_ms=NOW + 11))
+    book, session, now_ms = kept.experiences, SessionId("ses_a"), NOW + 10
+
+    near = await book.neighbours(ids("a")[0], tenant=ACME, before=1, after=1, now_ms=now_ms)
+    said = await book.of_session(session, tenant=ACME, namespaces=(space,), now_ms=now_ms)
+    page = await book.page(tenant=ACME, now_ms=now_ms)
+    whole = await book.page(tenant=ACME)
+
+    assert [one.experience_id for one in near] == list(ids("before", "still"))
+    assert [one.experience_id for one in said] == list(ids("before", "a", "still"))
+    assert [one.experience_id for one in page.items] == list(ids("still", "a", "before"))
+    assert len(whole.items) == 4
 
 
 async def test_pages_go_from_the_latest_to_the_first(kept: Store, space: NamespaceId) -> None:

@@ -119,6 +119,22 @@ async def test_marking_is_all_or_nothing_and_supersedes_nothing_by_order(
     assert same == Changed(experiences=0)
 
 
+@pytest.mark.requirement("memory.revoke-writer")
+async def test_what_is_revoked_stays_so_whatever_was_decided_before(
+    kept: Store, space: NamespaceId
+) -> None:
+    await wrote(kept, draft("old", space), draft("bad", space, standing=Standing.QUARANTINED))
+    await wrote(kept, draft("fix", space, supersedes="old", standing=Standing.QUARANTINED))
+    await kept.experiences.mark(ids("bad", "fix"), Standing.REVOKED, tenant=ACME, **BY)
+
+    for late in (Standing.ACTIVE, Standing.QUARANTINED):
+        changed = await kept.experiences.mark(ids("bad", "fix"), late, tenant=ACME, **BY)
+        assert changed == Changed(experiences=0)
+
+    revoked = Standing.REVOKED
+    assert await standings(kept, "bad", "fix", "old") == [revoked, revoked, Standing.ACTIVE]
+
+
 @pytest.mark.requirement("memory.erase")
 async def test_what_is_erased_leaves_a_tombstone_and_no_row(
     kept: Store, space: NamespaceId
