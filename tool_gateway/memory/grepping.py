@@ -15,6 +15,7 @@ _STEPS_MAX = 20_000
 _SHOWN_CHARS_MAX = 500
 _AROUND_CHARS = 200
 _CHAR_BYTES_MAX = 4
+_WITHIN_A_CHAR = range(0x80, 0xC0)
 _NEWLINE, _RETURN_NEWLINE = b"\n", b"\r\n"
 
 
@@ -142,7 +143,7 @@ def _with_context(
         if span is None or most <= 0:
             return
         most -= 1
-        before = []
+        before: list[Line] = []
         begin, number = span.begin, span.number
         while begin > floor and len(before) < context_lines:
             end, begin = begin - 1, content.rfind(_NEWLINE, floor, begin - 1) + 1 or floor
@@ -170,7 +171,7 @@ def _line(content: bytes, number: int, begin: int, end: int, *, place: int | Non
 def _text_around(raw: bytes, place: int) -> str:
     """Return a line as it is shown: whole, or where it is very long what is around a place."""
     begin = max(0, place - _AROUND_CHARS * _CHAR_BYTES_MAX)
-    while begin and begin < len(raw) and raw[begin] & 0xC0 == 0x80:
+    while begin and begin < len(raw) and raw[begin] in _WITHIN_A_CHAR:
         begin += 1  # not into the middle of a character
     text = raw[begin : place + _SHOWN_CHARS_MAX * _CHAR_BYTES_MAX].decode(errors="replace")
     return _cut(text, len(raw[begin:place].decode(errors="replace")), is_begun=begin > 0)
