@@ -117,9 +117,15 @@ class ExperienceDesk:
         return replace(kept, shared=offered.entry.value, shared_as=offered.found_as)
 
     async def portion(
-        self, call: ToolCall, index: ExperienceId, *, offset: int, length: int
+        self,
+        call: ToolCall,
+        index: ExperienceId,
+        *,
+        offset: int,
+        length: int,
+        is_more: bool = False,
     ) -> Portion:
-        """Return a range of bytes of what was kept."""
+        """Return a range of bytes of what was kept; one reading of several is one use."""
         await self._readable(call.chain, index)
         with memory_words():
             found = await self._book.content(
@@ -129,8 +135,9 @@ class ExperienceDesk:
                 length=length,
                 now_ms=self._clock.now_ms(),
             )
-        await self._showing.mark(call, (found.experience,))
-        self._note_given(call, (found.experience,))
+        if not is_more:
+            await self._showing.mark(call, (found.experience,))
+            self._note_given(call, (found.experience,))
         own = await self._namespaces.own(call.chain)
         # Marked by the bytes too, so that nobody who wrote them could foresee the mark.
         text = found.content.decode(errors="replace")

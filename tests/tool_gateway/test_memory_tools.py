@@ -1,5 +1,6 @@
 """What the memory's tools ask for, hold and look through."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -67,18 +68,38 @@ def test_what_is_no_base64_is_refused(content: str) -> None:
 
 
 @pytest.mark.requirement("memory.grep")
-@given(lines=LINES, cut=st.integers(1, 40), context=st.integers(0, 3), most=st.integers(1, 5))
-def test_every_match_is_counted_and_the_first_are_shown_however_the_content_is_cut(
-    lines: list[str], cut: int, context: int, most: int
+@given(
+    lines=LINES,
+    newline=st.sampled_from(["\n", "\r\n"]),
+    pattern=st.sampled_from(["X", "x$", "^x", "^$", "^", r"\s", "a|b", "[^x]", ""]),
+    context=st.integers(0, 3),
+    most=st.integers(1, 5),
+)
+def test_every_match_is_counted_and_the_first_are_shown_with_the_lines_around(
+    lines: list[str], newline: str, pattern: str, context: int, most: int
 ) -> None:
-    content = "\n".join(lines).encode()
-    slices = [content[at : at + cut] for at in range(0, len(content), cut)]
+    content = newline.join(lines).encode()
 
-    found = grepped(slices, LinePattern("X", ignores_case=True), context_lines=context, most=most)
+    found = grepped(
+        content, LinePattern(pattern, ignores_case=True), context_lines=context, most=most
+    )
 
-    whole = content.decode().split("\n") if content else []
-    matching = [number for number, line in enumerate(whole, start=1) if "x" in line]
+    whole = content.decode().split(newline)
+    whole = whole if whole[-1] else whole[:-1]
+    matching = [
+        number
+        for number, line in enumerate(whole, start=1)
+        if re.search(pattern, line, re.IGNORECASE)
+    ]
     shown = [line.number for line in found.lines]
+    around = {
+        number
+        for match in matching[:most]
+        for number in range(match - context, match + context + 1)
+        if 0 < number <= len(whole) and not (number > match and number in matching[most:])
+    }
+    unshown = matching[most : most + 1]
+    assert set(shown) == {number for number in around if not unshown or number < unshown[0]}
     assert found.matches == len(matching)
     assert [line.number for line in found.lines if line.is_match] == matching[:most]
     assert shown == sorted(set(shown))
@@ -92,17 +113,30 @@ def test_every_match_is_counted_and_the_first_are_shown_however_the_content_is_c
 @pytest.mark.requirement("memory.grep")
 def test_a_pattern_that_explodes_elsewhere_comes_to_an_end() -> None:
     found = grepped(
-        [b"a" * 2_000_000], LinePattern("(a+)+$b", ignores_case=False), context_lines=0, most=1
+        b"a" * 2_000_000, LinePattern("(a+)+$b", ignores_case=False), context_lines=0, most=1
     )
 
     assert found.matches == 0
 
 
 @pytest.mark.requirement("memory.grep")
+@pytest.mark.parametrize(("pattern", "matches"), [("zz", 0), ("", 20_000)])
+def test_a_content_of_nothing_but_ends_of_lines_takes_no_step_for_each(
+    pattern: str, matches: int
+) -> None:
+    pattern_of_lines = LinePattern(pattern, ignores_case=False)
+
+    found = grepped(b"\n" * 4_000_000, pattern_of_lines, context_lines=0, most=3)
+
+    assert (found.matches, found.is_all) == (matches, matches == 0)
+    assert [line.number for line in found.lines] == ([1, 2, 3] if matches else [])
+
+
+@pytest.mark.requirement("memory.grep")
 def test_a_line_that_is_very_long_is_shown_around_its_match() -> None:
     content = b"x" * 30_000 + b"NEEDLE" + b"y" * 30_000
 
-    found = grepped([content], LinePattern("NEEDLE", ignores_case=False), context_lines=0, most=1)
+    found = grepped(content, LinePattern("NEEDLE", ignores_case=False), context_lines=0, most=1)
 
     text = grep_text(found.lines)
     assert "NEEDLE" in text

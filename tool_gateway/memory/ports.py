@@ -112,9 +112,15 @@ class ExperienceMemory(Protocol):
         ...
 
     async def portion(
-        self, call: ToolCall, index: ExperienceId, *, offset: int, length: int
+        self,
+        call: ToolCall,
+        index: ExperienceId,
+        *,
+        offset: int,
+        length: int,
+        is_more: bool = False,
     ) -> Portion:
-        """Return a range of bytes of what was kept.
+        """Return a range of bytes of what was kept; `is_more` goes on with a reading.
 
         Raises:
             ExperienceDamagedError: the stored bytes are not those that were written.

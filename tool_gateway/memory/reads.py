@@ -2,8 +2,12 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import anyio.to_thread
 
 from governor.call import ToolCall
 from governor.experience.tokens import tokens_of
@@ -24,6 +28,9 @@ from tool_gateway.ports import ResultArchive
 from tool_gateway.results import ARCHIVE_META, EXPERIENCE_META, Json, ToolResult, text_block
 
 SLICE_BYTES = 1024 * 1024
+# What one call looks through; a longer content is looked through from where it ended.
+GREP_BYTES_MAX = 8 * 1024 * 1024
+SEARCHING_MAX = 2
 _CUTS_MAX = 24
 # What is said of an experience beside its content, to programs.
 _SAID = ("index", "role", "lane", "standing", "kind", "source", "media_type")
@@ -65,6 +72,7 @@ class Reads:
         """Take both; without a memory there are archived results alone."""
         self._archive = archive
         self._memory = memory
+        self._searching = anyio.CapacityLimiter(SEARCHING_MAX)
 
     async def read(self, call: ToolCall) -> Read:
         """Return what is asked for.
@@ -84,28 +92,40 @@ class Reads:
 
     async def _grep(self, call: ToolCall, asked: GrepAsked, bounds: ReadBounds) -> Read:
         pattern = LinePattern(asked.pattern, ignores_case=asked.ignores_case)
-        first = await self._part(call, offset=0, length=SLICE_BYTES)
-        slices = [one async for one in self._slices(call, first)]
-        found = grepped(slices, pattern, context_lines=asked.context_lines, most=asked.most)
-        return _grep_shown(found, first, bounds)
+        offset = integer(call.arguments, "offset", 0)
+        first = await self._part(call, offset=offset, length=SLICE_BYTES)
+        content = await self._from(call, first, offset)
+        search = partial(
+            grepped, content, pattern, context_lines=asked.context_lines, most=asked.most
+        )
+        # Beside the loop, and few at once: nobody else waits for somebody's pattern.
+        found = await anyio.to_thread.run_sync(search, limiter=self._searching)
+        return _grep_shown(found, first, bounds, offset=offset, end=offset + len(content))
 
-    async def _slices(self, call: ToolCall, first: _Part) -> AsyncIterator[bytes]:
-        part, offset = first, 0
-        while part.content:
-            yield part.content
-            offset += len(part.content)
-            if offset >= part.total_bytes:
-                return
-            part = await self._part(call, offset=offset, length=SLICE_BYTES)
+    async def _from(self, call: ToolCall, first: _Part, offset: int) -> bytes:
+        """Return a content from an offset on, as much as one call looks through."""
+        slices, end = [first.content], offset + len(first.content)
+        most = min(first.total_bytes, offset + GREP_BYTES_MAX)
+        while end < most and slices[-1]:
+            length = min(SLICE_BYTES, most - end)
+            slices.append((await self._part(call, offset=end, length=length, is_more=True)).content)
+            end += len(slices[-1])
+        return b"".join(slices)
 
-    async def _part(self, call: ToolCall, *, offset: int, length: int) -> _Part:
+    async def _part(
+        self, call: ToolCall, *, offset: int, length: int, is_more: bool = False
+    ) -> _Part:
         index = str(call.arguments["index"])
         if not index.startswith(EXPERIENCE_PREFIX):
             return await self._archived(call, ArchiveId(index), offset=offset, length=length)
         if self._memory is None:
             raise ExperienceMissError
         part = await self._memory.portion(
-            call, ExperienceId(index), offset=offset, length=min(length, SLICE_BYTES)
+            call,
+            ExperienceId(index),
+            offset=offset,
+            length=min(length, SLICE_BYTES),
+            is_more=is_more,
         )
         kept = part.experience
         meta = {
@@ -221,32 +241,38 @@ def _blocks(part: _Part, text: str, note: str) -> tuple[Json, ...]:
     return text_block(part.before), shown, text_block(f"{part.after}\n{note}")
 
 
-def _grep_shown(found: Grepped, part: _Part, bounds: ReadBounds) -> Read:
-    lines, text = _fitting_lines(found.lines, bounds.tokens_held)
+def _grep_shown(found: Grepped, part: _Part, bounds: ReadBounds, *, offset: int, end: int) -> Read:
+    lines, text = _fitting_lines(found.lines, bounds.tokens_held, offset=offset)
     shown = sum(line.is_match for line in lines)
-    told = f"[{found.matches} lines match, {shown} of them are shown"
-    cut = "" if len(lines) == len(found.lines) else ", cut to max_tokens"
-    meta = {**part.meta, "total_bytes": part.total_bytes, "matches": found.matches}
+    least = "" if found.is_all else "at least "
+    told = f"[{least}{found.matches} lines match, {shown} of them are shown"
+    if len(lines) < len(found.lines):
+        told += ", cut to max_tokens"
+    if end < part.total_bytes:
+        told += f"; looked through bytes {offset}-{end} of {part.total_bytes}, go on from {end}"
+    searched = {"matches": found.matches, **_range(part, offset, end)}
+    meta = {**part.meta, **searched}
     structured = None
     if part.meta_name == EXPERIENCE_META:
         structured = {
             **{name: part.meta[name] for name in _SAID},
             "content": text,
-            "matches": found.matches,
-            "offsets": _offsets(lines),
-            "total_bytes": part.total_bytes,
+            **searched,
+            "offsets": _offsets(lines, offset),
         }
     return Read(
         result=ToolResult(
-            content=_blocks(part, text, f"{told}{cut}]"),
+            content=_blocks(part, text, f"{told}]"),
             structured=structured,
             meta={part.meta_name: meta},
         ),
-        tokens=_grep_tokens(lines, text),
+        tokens=_grep_tokens(lines, offset) if lines else tokens_of(text),
     )
 
 
-def _fitting_lines(lines: Sequence[Line], tokens_max: int) -> tuple[Sequence[Line], str]:
+def _fitting_lines(
+    lines: Sequence[Line], tokens_max: int, *, offset: int
+) -> tuple[Sequence[Line], str]:
     """Return the first lines that are no more than so many tokens, and how they are shown.
 
     Where not even one is, its beginning is shown, and it counts as none.
@@ -254,7 +280,7 @@ def _fitting_lines(lines: Sequence[Line], tokens_max: int) -> tuple[Sequence[Lin
     most, tried = 0, len(lines)
     above = len(lines) + 1
     while above - most > 1:
-        if _grep_tokens(lines[:tried], grep_text(lines[:tried])) <= tokens_max:
+        if _grep_tokens(lines[:tried], offset) <= tokens_max:
             most = tried
         else:
             above = tried
@@ -264,12 +290,12 @@ def _fitting_lines(lines: Sequence[Line], tokens_max: int) -> tuple[Sequence[Lin
     return (), fitting(grep_text(lines[:1]), tokens_max)
 
 
-def _grep_tokens(lines: Sequence[Line], text: str) -> int:
+def _grep_tokens(lines: Sequence[Line], offset: int) -> int:
     """Return how many tokens lines take that are shown, with where they begin."""
-    offsets = _offsets(lines)
-    return tokens_of(text) + (tokens_of(json.dumps(offsets)) if offsets else 0)
+    offsets = _offsets(lines, offset)
+    return tokens_of(grep_text(lines)) + (tokens_of(json.dumps(offsets)) if offsets else 0)
 
 
-def _offsets(lines: Sequence[Line]) -> dict[str, object]:
+def _offsets(lines: Sequence[Line], offset: int) -> dict[str, object]:
     """Return where matching lines begin, from where the lines around them are read on."""
-    return {str(one.number): one.offset for one in lines if one.is_match}
+    return {str(one.number): offset + one.offset for one in lines if one.is_match}

@@ -230,6 +230,16 @@ async def test_the_lines_that_match_a_pattern_are_shown_with_those_around(house:
     assert "RE2" in wild.json()["detail"]
 
 
+@pytest.mark.requirement("memory.grep")
+async def test_a_search_of_lines_begins_where_it_is_asked_to(house: House) -> None:
+    kept = await house.kept("alpha one\nbeta two\nalpha three\n")
+
+    found = (await house.get(f"experiences/{kept['index']}", grep="alpha", offset=10)).json()
+
+    assert (found["content"], found["offsets"]) == ("2:alpha three", {"2": 19})
+    assert (found["offset"], found["next_offset"]) == (10, None)
+
+
 @pytest.mark.requirement("memory.bounded")
 @pytest.mark.parametrize("bounds", [{"max_bytes": 4}, {"max_bytes": 600}, {"max_tokens": 300}])
 async def test_matching_lines_are_no_more_tokens_than_were_held(
