@@ -34,6 +34,7 @@ from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.experiences.values import Indexed, Written
 from memory_store.lessons.ended import EndedSession
+from memory_store.lessons.quiet_turn import QuietTurn
 from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.clock import SystemClock
@@ -174,6 +175,7 @@ def _sleeper(memory: Memory, clock: SystemClock) -> Sleeper:
         place_of=place_of,
         is_idle=lambda: True,
         clock=clock,
+        turn=QuietTurn(reader=store.reader).taken,
         terms=lambda: terms,
     )
 

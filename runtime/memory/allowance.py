@@ -94,8 +94,11 @@ class Allowance:
         *,
         read_tokens: int,
         do: Callable[[], Awaitable[Spent]],
+        kept_as: str | None = None,
     ) -> Spent | None:
         """Return what was spent on a work; None where no budget allows it, and nothing is done.
+
+        What was done is kept under its name, or `kept_as` another that says more.
 
         Raises:
             StoreError: it could not be done; what it had held is charged.
@@ -118,7 +121,7 @@ class Allowance:
             await self._books.end(request.reservation_id, record)
             outcome = "done" if status is CallStatus.OK else "failed"
             telemetry.count_quiet_work(name, outcome=outcome, tokens=spent.read_tokens)
-        await self._note(request, name, spent, wall_ms=ended_ms - began_ms)
+        await self._note(request, kept_as or name, spent, wall_ms=ended_ms - began_ms)
         return spent
 
     def chain(self, tenant: TenantId) -> ScopeChain:

@@ -22,6 +22,7 @@ from governor.scope import ScopeChain
 from memory_store.errors import StoreError
 from memory_store.experiences.values import WriteLimits, Written
 from memory_store.lessons.ended import EndedSession
+from memory_store.lessons.quiet_turn import QuietTurn
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
 from runtime.memory.advised import Advice
@@ -174,6 +175,7 @@ class Lessons:
             is_idle=_Idleness(ground, idle_ms=terms.idle_ms).is_idle,
             clock=ground.clock,
             terms=lambda: terms,
+            turn=QuietTurn(reader=ground.store.reader).taken,
             model=model,
         )
 

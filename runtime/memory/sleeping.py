@@ -7,6 +7,7 @@ of the house's own in the ledger; when its budget for a tenant is used up, it sl
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -64,6 +65,8 @@ class Keep(Protocol):
         ...
 
 
+# Entered, it tells whether it is this sidecar's turn to work until it is left.
+Turn = Callable[[], AbstractAsyncContextManager[bool]]
 PlaceOf = Callable[[EndedSession], Awaitable[Place]]
 
 
@@ -102,9 +105,11 @@ class Sleeper:
         is_idle: Callable[[], bool],
         clock: Clock,
         terms: Callable[[], SleepTerms],
+        turn: Turn,
         model: HouseModel | None = None,
     ) -> None:
         """Take the parts; `keep` writes a draft of the house's own, `is_idle` is asked often."""
+        self._turn = turn
         self._store = store
         self._searching = searching
         self._playbooks = playbooks
@@ -133,10 +138,16 @@ class Sleeper:
     async def night(self) -> Night:
         """Return what was done in one round; it ends as soon as somebody asks something.
 
+        Of the sidecars on one database one works at a time; the others sleep on.
+
         Raises:
             StoreError: something could not be read or kept.
         """
         night = Night()
+        async with self._turn() as is_ours:
+            return await self._worked(night) if is_ours else night
+
+    async def _worked(self, night: Night) -> Night:
         for work in (self._reflect, self._answer, self._teach):
             if not self._is_idle():
                 return replace(night, was_disturbed=True)
@@ -156,9 +167,14 @@ class Sleeper:
         for place, sessions in groups.items():
             if not self._is_idle():
                 return replace(night, was_disturbed=True)
+            name = f"reflect {place.namespace} {place.task_class}"
+            # Another sidecar, or this one before it was started anew, may have done it.
+            latest = max(one.ended_at_ms for one in sessions)
+            if await self._store.questions.last_work(place.tenant, name) > latest:
+                continue
             do = partial(self._reflect_on, place, sessions)
             spent = await self._allowance.work(
-                place.tenant, "reflect", read_tokens=_TOKENS_MAX, do=do
+                place.tenant, "reflect", read_tokens=_TOKENS_MAX, do=do, kept_as=name
             )
             night = _after(night, spent, reflected=0 if spent is None else spent.made)
         self._done.latest_ended_ms = latest_ms

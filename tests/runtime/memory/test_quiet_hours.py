@@ -4,7 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
+import psycopg
 import pytest
+from sqlalchemy import text
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus
@@ -12,14 +15,17 @@ from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.search import Filters, Found
 from governor.ids import BudgetId, ExperienceId, NamespaceId
+from memory_store.engine import Durability
+from memory_store.errors import StoreUnavailableError
 from memory_store.experiences.values import Written
-from memory_store.store import Store
+from memory_store.lessons.quiet_turn import QuietTurn
+from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.configuration.memory_learning import SleepTable, SleepTerms, sleep_terms_of
 from runtime.memory.allowance import HOUSE, Allowance
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.prepared import PreparedSearching
-from runtime.memory.sleeping import Sleeper
+from runtime.memory.sleeping import Night, Sleeper
 from tests.runtime.memory.lesson_makers import (
     CLASS,
     TENANT,
@@ -59,7 +65,7 @@ class World:
     def terms(self) -> SleepTerms:
         return sleep_terms_of(SleepTable(asked_min=2, answer_tokens_max=120))
 
-    def sleeper(self) -> Sleeper:
+    def sleeper(self, turn: QuietTurn | None = None) -> Sleeper:
         books = Books(
             ledger=StoreLedger(ledger=self.store.ledger, calls=self.store.calls), clock=self.clock
         )
@@ -86,6 +92,7 @@ class World:
             is_idle=lambda: self.is_idle,
             clock=self.clock,
             terms=lambda: self.terms,
+            turn=(turn or QuietTurn(reader=self.store.reader)).taken,
         )
 
     async def nothing_kept(self, _: object) -> tuple[Experience, ...]:
@@ -299,7 +306,52 @@ async def test_sessions_that_ended_are_reflected_on_once(world: World) -> None:
     sleeper = world.sleeper()
 
     first, again = await sleeper.night(), await sleeper.night()
+    works = (await world.store.questions.figures(TENANT)).works
+    # As after a restart, or in another sidecar on the same database.
+    anew = await world.sleeper().night()
 
-    assert (first.reflected > 0, again.reflected) == (True, 0)
+    assert (first.reflected > 0, again.reflected, anew.reflected) == (True, 0, 0)
+    assert works == 2  # the reflection, and what was made of cases
+    assert (await world.store.questions.figures(TENANT)).works == 3
     kept = await world.store.playbooks.get(TENANT, world.space, CLASS)
     assert len(kept.playbook.shown) == 1
+
+
+@pytest.mark.requirement("quiet.one-at-a-time")
+async def test_nothing_is_done_while_another_sidecar_works(
+    tmp_path: Path, database: str, world: World
+) -> None:
+    """The turn is lost with the connection, too: a sidecar that dies keeps nobody waiting."""
+    async with (
+        open_store(tmp_path / "one", url=database, durability=Durability.PROCESS) as one,
+        open_store(tmp_path / "two", url=database, durability=Durability.PROCESS) as two,
+    ):
+        mine, theirs = (QuietTurn(reader=store.reader) for store in (one, two))
+        with anyio.fail_after(60):
+            async with mine.taken() as first, theirs.taken() as second:
+                assert (first, second) == (True, False)
+                await one.reader.run(lambda connection: connection.execute(text("SELECT 1")).all())
+                night = await world.sleeper(turn=theirs).night()
+                assert night == Night()
+            async with theirs.taken() as then:
+                assert then
+                _drop_connections(database)
+                # The first use of each connection that was lost tells that it was.
+                while not await _is_free(mine):
+                    """It is asked again."""
+
+
+async def _is_free(turn: QuietTurn) -> bool:
+    try:
+        async with turn.taken() as is_free:
+            return is_free
+    except StoreUnavailableError:
+        return False
+
+
+def _drop_connections(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
