@@ -213,9 +213,9 @@ async def test_work_in_quiet_hours_is_charged_to_the_house_and_stops_at_its_budg
 ) -> None:
     world.limits = 20_000
     await put(world.store, world.space, "fact", FACT)
-    for text in (QUESTION, "refunds within five days", "late orders anybody asks about"):
+    for asked in (QUESTION, "refunds within five days", "late orders anybody asks about"):
         for _ in range(2):
-            await world.ask(text)
+            await world.ask(asked)
     await put(world.store, world.space, "case", FACT, kind=ExperienceKind.CASE, outcome=1.0)
 
     night = await world.sleeper().night()
