@@ -162,7 +162,7 @@ def _sleeper(memory: Memory, clock: SystemClock) -> Sleeper:
         return Place(tenant=TENANT, namespace=memory.space, task_class=ended.task_class)
 
     desk = PlaybookDesk(
-        store.playbooks, store.calls, kept=nothing, saw_untrusted=clean, clock=clock
+        store.playbooks, store.calls, kept=nothing, saw_untrusted=clean, key=b"secret", clock=clock
     )
     limits = Amounts({Unit.MEMORY_READ_TOKENS: 100_000_000})
     terms = sleep_terms_of(SleepTable(asked_min=2, answer_tokens_max=120))

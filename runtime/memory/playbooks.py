@@ -26,7 +26,7 @@ from governor.experience.reflection import (
     said_of,
     votes_on,
 )
-from governor.experience.rendering import Shown
+from governor.experience.rendering import Role, Shown
 from governor.experience.tokens import tokens_of
 from governor.ids import (
     CallId,
@@ -150,9 +150,14 @@ class PlaybookDesk:
         kept: Kept,
         saw_untrusted: SawUntrusted,
         clock: Clock,
+        key: bytes,
         deltas_max: int = 8,
     ) -> None:
-        """Take where playbooks, calls and results are, and who knows what sessions have seen."""
+        """Take where playbooks, calls and results are, and who knows what sessions have seen.
+
+        `key` is the house's secret that what a model is shown is marked with.
+        """
+        self._key = key
         self._book = book
         self._calls = calls
         self._kept = kept
@@ -219,9 +224,9 @@ class PlaybookDesk:
         self, ask: AskModel, told: Sequence[_Told], playbook: Playbook, *, now_ms: int
     ) -> tuple[tuple[Delta, ...], int] | None:
         bullets = playbook.shown
-        text = await ask(
-            TOLD, asked_of([_line(one) for one in told], bullets, chars_max=_PROMPT_CHARS_MAX)
-        )
+        happened = [_happened(one, place) for place, one in enumerate(told, start=1)]
+        shown = asked_of(happened, bullets, chars_max=_PROMPT_CHARS_MAX, key=self._key)
+        text = await ask(TOLD, shown)
         if text is None:
             return None
         # Whatever it was shown may have told it what to say, and what to cite.
@@ -319,7 +324,12 @@ def _votes(playbook: Playbook, told: Sequence[_Told]) -> list[Delta]:
     ]
 
 
-def _line(told: _Told) -> str:
+def _happened(told: _Told, place: int) -> Shown:
     word = {True: "went well", False: "failed", None: "ended"}[told.ended.is_solved]
     met = "; ".join(said_of(one) for one in told.recoveries) or "no errors of tools"
-    return f"- a session {word}: {met}"
+    return Shown(
+        index=f"session-{place}",
+        role=Role.DATA,
+        lane=least_trusted(told.lanes),
+        text=f"The session {word}: {met}",
+    )

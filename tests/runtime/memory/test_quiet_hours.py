@@ -84,6 +84,7 @@ class World:
                 self.store.calls,
                 kept=self.nothing_kept,
                 saw_untrusted=self.clean,
+                key=b"secret",
                 clock=self.clock,
             ),
             allowance,
