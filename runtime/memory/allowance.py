@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
@@ -43,6 +43,10 @@ class Books(Protocol):
 
     async def end(self, reservation_id: ReservationId, record: CallRecord) -> Settled | None:
         """End the hold."""
+        ...
+
+    async def charged_to(self, chain: ScopeChain) -> Amounts | None:
+        """Return what a session was charged so far; None while nobody can say."""
         ...
 
 
@@ -112,7 +116,10 @@ class Allowance:
             return None
         spent, status = Spent(read_tokens=read_tokens), CallStatus.TOOL_ERROR
         try:
+            paid = await self._paid(tenant)
             spent = await do()
+            # What a model was asked is in the ledger as calls of its own.
+            spent = replace(spent, cost_microusd=max(0, await self._paid(tenant) - paid))
             status = CallStatus.OK
         finally:
             ended_ms = self._clock.now_ms()
@@ -132,6 +139,10 @@ class Allowance:
     def session_name(self, tenant: TenantId) -> str:
         """Return what the house calls its session for a tenant."""
         return f"{SESSION}/{tenant}"
+
+    async def _paid(self, tenant: TenantId) -> int:
+        charged = await self._books.charged_to(self.chain(tenant))
+        return 0 if charged is None else charged.of(Unit.COST_MICROUSD)
 
     async def _budget(self, tenant: TenantId) -> None:
         if tenant in self._budgeted:

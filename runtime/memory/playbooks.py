@@ -115,11 +115,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reflected:
-    """What came of a reflection: deltas that are new, and what was refused of a model's answer."""
+    """What came of a reflection: deltas that are new, and what was refused of a model's answer.
+
+    `read_tokens` are those of what sessions met.
+    """
 
     added: int
     refused: int
     has_asked: bool
+    read_tokens: int = 0
 
 
 Kept = Callable[[EndedSession], Awaitable[tuple[Experience, ...]]]
@@ -218,7 +222,12 @@ class PlaybookDesk:
         deltas += near_duplicates(after, new, words_of=query_terms, at_ms=now_ms, by=_HOUSE)
         deltas += harmful_ones(after, at_ms=now_ms, by=_HOUSE)
         result = await self._merge(place, deltas)
-        return Reflected(added=result.added, refused=refused + result.refused, has_asked=has_asked)
+        return Reflected(
+            added=result.added,
+            refused=refused + result.refused,
+            has_asked=has_asked,
+            read_tokens=sum(tokens_of(_happened(one, 0).text) for one in told),
+        )
 
     async def _by_model(
         self, ask: AskModel, told: Sequence[_Told], playbook: Playbook, *, now_ms: int

@@ -15,6 +15,7 @@ from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.search import Filters, Found
 from governor.ids import BudgetId, ExperienceId, NamespaceId
+from governor.scope import ScopeChain
 from memory_store.engine import Durability
 from memory_store.errors import StoreUnavailableError
 from memory_store.experiences.values import Written
@@ -22,7 +23,7 @@ from memory_store.lessons.quiet_turn import QuietTurn
 from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.configuration.memory_learning import SleepTable, SleepTerms, sleep_terms_of
-from runtime.memory.allowance import HOUSE, Allowance
+from runtime.memory.allowance import HOUSE, Allowance, Spent
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.prepared import PreparedSearching
 from runtime.memory.sleeping import Night, Sleeper
@@ -356,3 +357,45 @@ def _drop_connections(url: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND datname = current_database()"
         )
+
+
+@pytest.mark.requirement("quiet.answers-hold")
+async def test_what_a_team_has_is_never_kept_among_an_agents_own(world: World) -> None:
+    """It would stay there when the right to read it is taken away."""
+    team = await world.store.namespaces.make("team/red", tenant=TENANT, now_ms=1)
+    await put(world.store, team.namespace, "fact", FACT)
+    await put(world.store, world.space, "mine", f"Refunds of late orders are mine to make. {LONG}")
+    both = replace(searching(world.space, QUESTION), namespaces=(world.space, team.namespace))
+    for _ in range(2):
+        asked = world.searching
+        await asked.search(both)
+        await asked.flush()
+
+    await world.sleeper().night()
+
+    own = await world.store.experiences.page(tenant=TENANT, namespace=world.space)
+    assert [one.experience_id for one in own.items] == ["exp_mine"]
+
+
+@pytest.mark.requirement("quiet.own-budget")
+async def test_what_a_model_cost_is_held_against_what_was_saved(world: World) -> None:
+    charges = iter((700, 1_900))
+
+    class Charged(Books):
+        async def charged_to(self, chain: ScopeChain) -> Amounts | None:
+            return Amounts({Unit.COST_MICROUSD: next(charges)})
+
+    async def do() -> Spent:
+        return Spent(read_tokens=3, made=1)
+
+    books = Charged(
+        ledger=StoreLedger(ledger=world.store.ledger, calls=world.store.calls), clock=world.clock
+    )
+    limits = Amounts({Unit.MEMORY_READ_TOKENS: 100})
+    store = world.store
+    allowance = Allowance(books, store.budgets, store.questions, clock=world.clock, limits=limits)
+
+    await allowance.work(TENANT, "reflect", read_tokens=10, do=do)
+
+    figures = await store.questions.figures(TENANT)
+    assert (figures.cost_microusd, figures.tokens, figures.made) == (1_200, 3, 1)
