@@ -34,6 +34,7 @@ from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.experiences.values import Indexed, Written
 from memory_store.lessons.ended import EndedSession
+from memory_store.lessons.quiet_turn import QuietTurn
 from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.clock import SystemClock
@@ -161,7 +162,7 @@ def _sleeper(memory: Memory, clock: SystemClock) -> Sleeper:
         return Place(tenant=TENANT, namespace=memory.space, task_class=ended.task_class)
 
     desk = PlaybookDesk(
-        store.playbooks, store.calls, kept=nothing, saw_untrusted=clean, clock=clock
+        store.playbooks, store.calls, kept=nothing, saw_untrusted=clean, key=b"secret", clock=clock
     )
     limits = Amounts({Unit.MEMORY_READ_TOKENS: 100_000_000})
     terms = sleep_terms_of(SleepTable(asked_min=2, answer_tokens_max=120))
@@ -174,6 +175,7 @@ def _sleeper(memory: Memory, clock: SystemClock) -> Sleeper:
         place_of=place_of,
         is_idle=lambda: True,
         clock=clock,
+        turn=QuietTurn(reader=store.reader).taken,
         terms=lambda: terms,
     )
 

@@ -30,6 +30,7 @@ class Duty(IntEnum):
     RETENTION = 3
     IDLE_SESSIONS = 4
     LEARNING = 5
+    QUIET_WORK = 6
 
 
 def take_turn(connection: Connection, duty: Duty) -> None:

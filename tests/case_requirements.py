@@ -52,6 +52,7 @@ CASES: dict[str, str] = {
         "What the house does for itself is admitted, charged and settled on a budget of its own, "
         "and stops at it."
     ),
+    "quiet.one-at-a-time": "Of sidecars on one database one works in quiet hours at a time.",
     "quiet.only-while-idle": "The house works for itself only while nobody asks anything of it.",
     "quiet.lessons": (
         "Cases that repeat become one lesson, in the lane of the least trusted of them, and what "

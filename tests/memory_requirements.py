@@ -198,6 +198,10 @@ MEMORY: dict[str, str] = {
         "Bytes, writes and tokens read are held before and settled at what was used, at their "
         "price and never above the hold; budgets of theirs deny."
     ),
+    "memory.short-budget": (
+        "A reading that a budget is too short for is made as long as what is left of it, and says "
+        "so; where nothing useful is left it is denied."
+    ),
     "memory.bounded": "No reading is longer than its bound, and each names what it leaves out.",
     "memory.shared-by-grant": "A namespace is read and written by whom it is granted to.",
     "memory.refused-clearly": (

@@ -69,7 +69,8 @@ class Job:
     `is_retry` tells that it brings what its server asked for: the same arguments again, and
     yet no repetition. `cache_scope` is where its answer may be kept, None where it may not.
     `arguments_bytes` is the size of the arguments as JSON, `exchange` reaches the client.
-    `needs` is what its rule was narrowed to, and why.
+    `needs` is what its rule was narrowed to, and why. `cut` tells, for programs
+    and in words, that a budget was too short for all that was asked for.
     """
 
     call: ToolCall
@@ -87,6 +88,7 @@ class Job:
     arguments_bytes: int = 0
     exchange: Exchange = NOBODY
     needs: Needs | None = None
+    cut: tuple[Json, str] | None = None
 
     @property
     def turn(self) -> TurnId | None:
@@ -115,6 +117,13 @@ class Job:
         """Return what its record keeps of the arguments."""
         call = self.call
         return render_arguments(call.tool, call.arguments, kept, unrecorded=self.entry.unrecorded)
+
+    @property
+    def granted(self) -> tuple[Json | None, str | None]:
+        """Return what it got where that is not what was asked for, with a note of it."""
+        if self.cut is not None:
+            return self.cut
+        return None if self.needs is None else self.needs.shown, None
 
     def under(self, reserved: Reserved) -> "Job":
         """Return the job as the call that `reserved` was held for.

@@ -39,6 +39,7 @@ from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.memory.charging import MemoryCharging
+from tool_gateway.memory.shortening import granted, shortened
 from tool_gateway.metering import call_json, threshold_note
 from tool_gateway.needs import Needing
 from tool_gateway.ports import Backend, Clock, PolicySource
@@ -194,16 +195,32 @@ class Pipeline:
                     await passage.turn()
             if passage.has_waited:
                 job = replace(job, started_at_ms=self._clock.now_ms())
-            leaves_at_once = job.repeat.served is None and self._flow.is_noted(job)
-            request = self._request(job, leaves_at_once=leaves_at_once)
-            # Before it is stored, so that no clock is faster.
-            running.runs_on(request.call_id, request.reservation_id)
-            decision = passage.denied or await self._turns.admit(
-                request, task_class=job.call.task_class
-            )
+            decision = passage.denied or await self._admitted(job, running)
+            if isinstance(decision, Denied) and (shorter := self._shorter(job, decision)):
+                job, decision = shorter, await self._admitted(shorter, running)
         if not isinstance(decision, Reserved):
             return await self._not_run(job, decision)
         return await self._run_reserved(job.under(decision), decision, running, passage)
+
+    async def _admitted(
+        self, job: Job, running: Running
+    ) -> Reserved | Denied | Replayed | KeyReused:
+        leaves_at_once = job.repeat.served is None and self._flow.is_noted(job)
+        request = self._request(job, leaves_at_once=leaves_at_once)
+        # Before it is stored, so that no clock is faster.
+        running.runs_on(request.call_id, request.reservation_id)
+        return await self._turns.admit(request, task_class=job.call.task_class)
+
+    def _shorter(self, job: Job, denied: Denied) -> Job | None:
+        """Return the job cut to what a budget has left, where it can be and is of use."""
+        if self._charging is None or not job.entry.is_own or job.repeat.served is not None:
+            return None
+        call = shortened(job.call, denied, job.rule, self._charging.prices)
+        if call is None:
+            return None
+        rule = self._charging.narrowed(call, job.rule)
+        # A shorter answer is none to the question as it was asked.
+        return replace(job, call=call, rule=rule, cache_scope=None, cut=granted(call, job.call))
 
     async def _guarded(self, job: Job) -> tuple[Job, Denied | None]:
         """Return the job with what the guards found about it, or the first denial of theirs."""
@@ -286,13 +303,15 @@ class Pipeline:
         if self._needing is not None:
             self._needing.learn(job, record)
         standing = await self._books.after(seen, job.call.chain)
+        shown, note = job.granted
         annotated = self._loops.noted(job, progress).with_meta(
             **{
                 CALL_META: call_json(record, job.policy.unified),
                 BUDGET_META: None if standing is None else standing.shown,
-                GRANTED_META: None if job.needs is None else job.needs.shown,
+                GRANTED_META: shown,
             }
         )
+        annotated = annotated.with_note(note)
         annotated = self._turns.observed(annotated, record).with_note(threshold_note(settled))
         return annotated.with_note(None if standing is None else standing.line(job.rule.tracker))
 

@@ -148,6 +148,11 @@ def is_as_trusted(lane: TrustLane, other: TrustLane) -> bool:
     return LANES_BY_TRUST.index(lane) <= LANES_BY_TRUST.index(other)
 
 
+def lanes_as_trusted_as(lane: TrustLane) -> tuple[TrustLane, ...]:
+    """Return the lanes that are trusted no less than one, itself among them."""
+    return tuple(other for other in LANES_BY_TRUST if is_as_trusted(other, lane))
+
+
 def _lane(attempt: Attempt) -> TrustLane:
     if attempt.way is Way.ADOPTED:
         # The one exception to the rule that what is derived is trusted as its worst source.

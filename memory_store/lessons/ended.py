@@ -1,8 +1,9 @@
 """Sessions that ended with an outcome, which is what can be reflected on."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from governor.ids import PrincipalId, SessionId, TaskClass, TenantId
 from memory_store.reader import Reader
@@ -30,14 +31,24 @@ class EndedSessions:
         self._reader = reader
 
     async def since(self, at_ms: int, *, most: int = ENDED_MAX) -> tuple[EndedSession, ...]:
-        """Return sessions of which somebody said after `at_ms` how they went, the latest first."""
+        """Return sessions of which somebody said after `at_ms` how they went, the first of them."""
         table = session_turns.c
-        query = (
-            select(session_turns)
-            .where(table.outcome_at_ms > at_ms, table.is_solved.is_not(None))
-            .order_by(table.outcome_at_ms.desc(), table.session_id)
-            .limit(most)
+        query = select(session_turns).where(table.outcome_at_ms > at_ms)
+        return await self._found(query.order_by(table.outcome_at_ms, table.session_id), most)
+
+    async def before(
+        self, at_ms: int, *, since_ms: int, most: int = ENDED_MAX
+    ) -> tuple[EndedSession, ...]:
+        """Return sessions of which somebody said so until `at_ms`, the latest of them first."""
+        table = session_turns.c
+        query = select(session_turns).where(
+            table.outcome_at_ms <= at_ms, table.outcome_at_ms > since_ms
         )
+        order = (table.outcome_at_ms.desc(), table.session_id)
+        return await self._found(query.order_by(*order), most)
+
+    async def _found(self, asked: Select[Any], most: int) -> tuple[EndedSession, ...]:
+        query = asked.where(session_turns.c.is_solved.is_not(None)).limit(most)
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return tuple(
             EndedSession(

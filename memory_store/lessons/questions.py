@@ -203,6 +203,15 @@ class QuestionBook:
             lambda connection: connection.execute(insert(quiet_works), row).close()
         )
 
+    async def last_work(self, tenant: TenantId, work: str) -> int:
+        """Return when a work was last begun that was done, 0 where it never was."""
+        table = quiet_works.c
+        query = select(func.max(table.began_at_ms)).where(
+            table.tenant == tenant, table.work == work
+        )
+        found = await self._reader.run(lambda connection: connection.scalar(query))
+        return int(found or 0)
+
     async def figures(self, tenant: TenantId | None = None) -> QuietFigures:
         """Return what quiet hours cost and saved; of what is still kept."""
         works, questions = quiet_works.c, memory_questions.c

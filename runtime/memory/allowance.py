@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from governor.admission import AdmissionRequest
@@ -43,6 +43,10 @@ class Books(Protocol):
 
     async def end(self, reservation_id: ReservationId, record: CallRecord) -> Settled | None:
         """End the hold."""
+        ...
+
+    async def charged_to(self, chain: ScopeChain) -> Amounts | None:
+        """Return what a session was charged so far; None while nobody can say."""
         ...
 
 
@@ -94,8 +98,11 @@ class Allowance:
         *,
         read_tokens: int,
         do: Callable[[], Awaitable[Spent]],
+        kept_as: str | None = None,
     ) -> Spent | None:
         """Return what was spent on a work; None where no budget allows it, and nothing is done.
+
+        What was done is kept under its name, or `kept_as` another that says more.
 
         Raises:
             StoreError: it could not be done; what it had held is charged.
@@ -109,7 +116,10 @@ class Allowance:
             return None
         spent, status = Spent(read_tokens=read_tokens), CallStatus.TOOL_ERROR
         try:
+            paid = await self._paid(tenant)
             spent = await do()
+            # What a model was asked is in the ledger as calls of its own.
+            spent = replace(spent, cost_microusd=max(0, await self._paid(tenant) - paid))
             status = CallStatus.OK
         finally:
             ended_ms = self._clock.now_ms()
@@ -118,7 +128,7 @@ class Allowance:
             await self._books.end(request.reservation_id, record)
             outcome = "done" if status is CallStatus.OK else "failed"
             telemetry.count_quiet_work(name, outcome=outcome, tokens=spent.read_tokens)
-        await self._note(request, name, spent, wall_ms=ended_ms - began_ms)
+        await self._note(request, kept_as or name, spent, wall_ms=ended_ms - began_ms)
         return spent
 
     def chain(self, tenant: TenantId) -> ScopeChain:
@@ -129,6 +139,10 @@ class Allowance:
     def session_name(self, tenant: TenantId) -> str:
         """Return what the house calls its session for a tenant."""
         return f"{SESSION}/{tenant}"
+
+    async def _paid(self, tenant: TenantId) -> int:
+        charged = await self._books.charged_to(self.chain(tenant))
+        return 0 if charged is None else charged.of(Unit.COST_MICROUSD)
 
     async def _budget(self, tenant: TenantId) -> None:
         if tenant in self._budgeted:

@@ -29,7 +29,14 @@ from tool_gateway.gateway import Gateway
 from tool_gateway.identity import Caller, read_context
 from tool_gateway.memory import definitions as tools
 from tool_gateway.memory.tools import FAULT_META
-from tool_gateway.results import BUDGET_META, CALL_META, DENIAL_META, EXPERIENCE_META, ToolResult
+from tool_gateway.results import (
+    BUDGET_META,
+    CALL_META,
+    DENIAL_META,
+    EXPERIENCE_META,
+    GRANTED_META,
+    ToolResult,
+)
 
 _BASE = "/memory/v1"
 _LISTED_DEFAULT = 50
@@ -259,7 +266,7 @@ def _members(result: ToolResult) -> dict[str, object]:
 
 def _said(result: ToolResult) -> dict[str, object]:
     """Return what the governor says of the call: what it used, and what remains."""
-    named = {"call": CALL_META, "budget": BUDGET_META}
+    named = {"call": CALL_META, "budget": BUDGET_META, "granted": GRANTED_META}
     return {name: result.meta[key] for name, key in named.items() if key in result.meta}
 
 

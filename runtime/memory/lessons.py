@@ -1,6 +1,7 @@
 """What is learned of the memory as one sidecar has it: cases, playbooks, work in quiet hours."""
 
 import logging
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from governor.scope import ScopeChain
 from memory_store.errors import StoreError
 from memory_store.experiences.values import WriteLimits, Written
 from memory_store.lessons.ended import EndedSession
+from memory_store.lessons.quiet_turn import QuietTurn
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
 from runtime.memory.advised import Advice
@@ -42,6 +44,7 @@ logger = logging.getLogger(__name__)
 LEARN_EVERY_SECONDS = 5.0
 NOTE_EVERY_SECONDS = 1.0
 REMOVE_EVERY_SECONDS = 3_600.0
+_KEY_BYTES = 32
 _DAY_MS = 86_400_000
 _SEED_MAX = 2**32
 _KEPT_MAX = 200
@@ -83,6 +86,8 @@ class Lessons:
             kept=self._kept,
             saw_untrusted=self._saw_untrusted,
             clock=clock,
+            # Nobody reads a mark again, so the key need not outlive the process.
+            key=secrets.token_bytes(_KEY_BYTES),
             deltas_max=self._table.playbooks.bullets_per_reflection,
         )
         ground.routing.feedback.ended_by = self.cases.session_ended
@@ -174,6 +179,7 @@ class Lessons:
             is_idle=_Idleness(ground, idle_ms=terms.idle_ms).is_idle,
             clock=ground.clock,
             terms=lambda: terms,
+            turn=QuietTurn(reader=ground.store.reader).taken,
             model=model,
         )
 

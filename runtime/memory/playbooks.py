@@ -26,7 +26,7 @@ from governor.experience.reflection import (
     said_of,
     votes_on,
 )
-from governor.experience.rendering import Shown
+from governor.experience.rendering import Role, Shown
 from governor.experience.tokens import tokens_of
 from governor.ids import (
     CallId,
@@ -115,11 +115,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reflected:
-    """What came of a reflection: deltas that are new, and what was refused of a model's answer."""
+    """What came of a reflection: deltas that are new, and what was refused of a model's answer.
+
+    `read_tokens` are those of what sessions met.
+    """
 
     added: int
     refused: int
     has_asked: bool
+    read_tokens: int = 0
 
 
 Kept = Callable[[EndedSession], Awaitable[tuple[Experience, ...]]]
@@ -150,9 +154,14 @@ class PlaybookDesk:
         kept: Kept,
         saw_untrusted: SawUntrusted,
         clock: Clock,
+        key: bytes,
         deltas_max: int = 8,
     ) -> None:
-        """Take where playbooks, calls and results are, and who knows what sessions have seen."""
+        """Take where playbooks, calls and results are, and who knows what sessions have seen.
+
+        `key` is the house's secret that what a model is shown is marked with.
+        """
+        self._key = key
         self._book = book
         self._calls = calls
         self._kept = kept
@@ -213,15 +222,20 @@ class PlaybookDesk:
         deltas += near_duplicates(after, new, words_of=query_terms, at_ms=now_ms, by=_HOUSE)
         deltas += harmful_ones(after, at_ms=now_ms, by=_HOUSE)
         result = await self._merge(place, deltas)
-        return Reflected(added=result.added, refused=refused + result.refused, has_asked=has_asked)
+        return Reflected(
+            added=result.added,
+            refused=refused + result.refused,
+            has_asked=has_asked,
+            read_tokens=sum(tokens_of(_happened(one, 0).text) for one in told),
+        )
 
     async def _by_model(
         self, ask: AskModel, told: Sequence[_Told], playbook: Playbook, *, now_ms: int
     ) -> tuple[tuple[Delta, ...], int] | None:
         bullets = playbook.shown
-        text = await ask(
-            TOLD, asked_of([_line(one) for one in told], bullets, chars_max=_PROMPT_CHARS_MAX)
-        )
+        happened = [_happened(one, place) for place, one in enumerate(told, start=1)]
+        shown = asked_of(happened, bullets, chars_max=_PROMPT_CHARS_MAX, key=self._key)
+        text = await ask(TOLD, shown)
         if text is None:
             return None
         # Whatever it was shown may have told it what to say, and what to cite.
@@ -319,7 +333,12 @@ def _votes(playbook: Playbook, told: Sequence[_Told]) -> list[Delta]:
     ]
 
 
-def _line(told: _Told) -> str:
+def _happened(told: _Told, place: int) -> Shown:
     word = {True: "went well", False: "failed", None: "ended"}[told.ended.is_solved]
     met = "; ".join(said_of(one) for one in told.recoveries) or "no errors of tools"
-    return f"- a session {word}: {met}"
+    return Shown(
+        index=f"session-{place}",
+        role=Role.DATA,
+        lane=least_trusted(told.lanes),
+        text=f"The session {word}: {met}",
+    )

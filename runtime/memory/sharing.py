@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from governor.call import ToolCall
 from governor.experience.experience import Draft, Experience, Provenance
-from governor.experience.kinds import Standing
+from governor.experience.kinds import LANES_BY_TRUST, Standing
 from governor.experience.namespace import Namespace
 from governor.experience.passages import overlap
 from governor.experience.quota import Exceeded
@@ -24,7 +24,7 @@ from governor.experience.sharing import (
     is_withdrawn,
     taught,
 )
-from governor.experience.trust import Attempt, Way, decide
+from governor.experience.trust import Attempt, Way, decide, lanes_as_trusted_as
 from governor.flow.labels import Label
 from governor.ids import ExperienceId, NamespaceId, TenantId
 from governor.retrieval.analysis import index_terms
@@ -86,7 +86,11 @@ class SharedBanks:
         """
         tenant = one.tenant
         alike = await self._alike(one, bank)
-        same = next((other for other in alike if other.address == one.address), None)
+        same = min(
+            (other for other in alike if other.address == one.address),
+            key=lambda other: LANES_BY_TRUST.index(other.lane),
+            default=None,
+        )
         offer = Offer(
             experience=one.experience_id,
             writer=one.provenance.writer,
@@ -214,14 +218,20 @@ class SharedBanks:
         return state
 
     async def _alike(self, one: Experience, bank: Namespace) -> list[Experience]:
+        """Return what says nearly the same in a bank, to all who find this one there.
+
+        What is trusted less does not count: whoever wrote it first from a session that was
+        misled would keep the others from the same in better hands.
+        """
+        now_ms = self._clock.now_ms()
         found = await self._searching.search(
             Search(
                 tenant=one.tenant,
                 namespaces=(bank.namespace,),
                 text=one.summary,
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
                 most=_LIKE_IT,
-                filters=Filters(lanes=()),
+                filters=Filters(lanes=lanes_as_trusted_as(one.lane), at_ms=now_ms),
                 tier=MemoryTier.LOW,
                 use_vectors=False,
             )

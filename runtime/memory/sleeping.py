@@ -6,7 +6,8 @@ of the house's own in the ledger; when its budget for a tenant is used up, it sl
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -34,12 +35,12 @@ from governor.ids import ExperienceId, NamespaceId, TaskClass, TenantId
 from governor.retrieval.analysis import index_terms, query_terms
 from memory_store.errors import StoreError
 from memory_store.lessons.ended import EndedSession
-from memory_store.lessons.questions import Prepared, Question, Recurring
+from memory_store.lessons.questions import Prepared, Recurring
 from memory_store.store import Store
 from runtime.configuration.memory_learning import SleepTerms
 from runtime.memory.allowance import HOUSE, Allowance, Spent
 from runtime.memory.house_model import HouseModel
-from runtime.memory.playbooks import AskModel, Place, PlaybookDesk
+from runtime.memory.playbooks import SESSIONS_MAX, AskModel, Place, PlaybookDesk
 from runtime.memory.prepared import Searching
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
@@ -47,7 +48,10 @@ from tool_gateway.ports import Clock
 logger = logging.getLogger(__name__)
 _QUESTIONS_AT_ONCE = 16
 _CASES_READ_MAX = 200
-_TENANTS_MAX = 200
+_TENANTS_AT_ONCE = 200
+# Of sessions that ended, in one round and in one reflection; the rest waits for the next.
+_NEW_MAX = 100
+_NEW_AT_ONCE = 20
 _TEXT_BYTES_MAX = 64 * 1024
 _TOKENS_MAX = 16_000
 _MEDIA_TYPE = "text/plain"
@@ -64,6 +68,8 @@ class Keep(Protocol):
         ...
 
 
+# Entered, it tells whether it is this sidecar's turn to work until it is left.
+Turn = Callable[[], AbstractAsyncContextManager[bool]]
 PlaceOf = Callable[[EndedSession], Awaitable[Place]]
 
 
@@ -83,7 +89,7 @@ class Night:
 class _Done:
     """What is remembered from round to round, so that nothing is done twice in a row."""
 
-    latest_ended_ms: int = 0
+    reflected_until_ms: int | None = None
     heads: dict[TenantId, int] = field(default_factory=dict)
 
 
@@ -102,9 +108,11 @@ class Sleeper:
         is_idle: Callable[[], bool],
         clock: Clock,
         terms: Callable[[], SleepTerms],
+        turn: Turn,
         model: HouseModel | None = None,
     ) -> None:
         """Take the parts; `keep` writes a draft of the house's own, `is_idle` is asked often."""
+        self._turn = turn
         self._store = store
         self._searching = searching
         self._playbooks = playbooks
@@ -133,10 +141,16 @@ class Sleeper:
     async def night(self) -> Night:
         """Return what was done in one round; it ends as soon as somebody asks something.
 
+        Of the sidecars on one database one works at a time; the others sleep on.
+
         Raises:
             StoreError: something could not be read or kept.
         """
         night = Night()
+        async with self._turn() as is_ours:
+            return await self._worked(night) if is_ours else night
+
+    async def _worked(self, night: Night) -> Night:
         for work in (self._reflect, self._answer, self._teach):
             if not self._is_idle():
                 return replace(night, was_disturbed=True)
@@ -144,24 +158,51 @@ class Sleeper:
         return night
 
     async def _reflect(self, night: Night) -> Night:
-        # Sessions that ended are looked at together with those of a while before.
-        since_ms = max(0, self._done.latest_ended_ms - _LOOK_BACK_MS)
-        ended = await self._store.ended.since(since_ms)
-        latest_ms = max((one.ended_at_ms for one in ended), default=0)
-        if latest_ms <= self._done.latest_ended_ms:
+        since_ms = self._done.reflected_until_ms
+        if since_ms is None:
+            # What ended long before the start was reflected on then, or never will be.
+            since_ms = max(0, self._clock.now_ms() - _LOOK_BACK_MS)
+        new = _first_of(await self._store.ended.since(since_ms))
+        if not new:
             return night
-        groups: dict[Place, list[EndedSession]] = {}
-        for one in ended:
-            groups.setdefault(await self._place_of(one), []).append(one)
+        # They are looked at together with those of a while before: what two have met repeats.
+        back_ms = max(0, since_ms - _LOOK_BACK_MS)
+        earlier = await self._store.ended.before(since_ms, since_ms=back_ms)
+        groups = await self._by_place(new)
+        beside = await self._by_place(earlier)
         for place, sessions in groups.items():
             if not self._is_idle():
                 return replace(night, was_disturbed=True)
-            do = partial(self._reflect_on, place, sessions)
+            night = await self._reflect_in(place, sessions, beside.get(place, []), night)
+        self._done.reflected_until_ms = new[-1].ended_at_ms
+        return night
+
+    async def _by_place(self, ended: Sequence[EndedSession]) -> dict[Place, list[EndedSession]]:
+        groups: dict[Place, list[EndedSession]] = {}
+        for one in ended:
+            groups.setdefault(await self._place_of(one), []).append(one)
+        return groups
+
+    async def _reflect_in(
+        self,
+        place: Place,
+        new: Sequence[EndedSession],
+        earlier: Sequence[EndedSession],
+        night: Night,
+    ) -> Night:
+        name = f"reflect {place.namespace} {place.task_class}"
+        # Another sidecar, or this one before it was started anew, may have done it.
+        begun_ms = await self._store.questions.last_work(place.tenant, name)
+        if begun_ms > new[-1].ended_at_ms:
+            return night
+        for start in range(0, len(new), _NEW_AT_ONCE):
+            some = new[start : start + _NEW_AT_ONCE]
+            told = (*some, *new[:start][::-1], *earlier)[:SESSIONS_MAX]
+            do = partial(self._reflect_on, place, told)
             spent = await self._allowance.work(
-                place.tenant, "reflect", read_tokens=_TOKENS_MAX, do=do
+                place.tenant, "reflect", read_tokens=_TOKENS_MAX, do=do, kept_as=name
             )
             night = _after(night, spent, reflected=0 if spent is None else spent.made)
-        self._done.latest_ended_ms = latest_ms
         return night
 
     async def _reflect_on(self, place: Place, sessions: Sequence[EndedSession]) -> Spent:
@@ -173,7 +214,7 @@ class Sleeper:
                 session_name=self._allowance.session_name(place.tenant),
             )
         found = await self._playbooks.reflect(place, sessions, ask=ask)
-        return Spent(made=found.added)
+        return Spent(read_tokens=found.read_tokens, made=found.added)
 
     async def _answer(self, night: Night) -> Night:
         terms = self._terms()
@@ -217,7 +258,7 @@ class Sleeper:
         # An answer that is as long as what it stands for would save nothing.
         if tokens_of(made.text) >= about.tokens:
             return Spent(read_tokens=read)
-        home = await self._home(about, [source.experience for source in sources])
+        home = _home_of(made, [source.experience for source in sources])
         if home is None:
             return Spent(read_tokens=read)
         draft = self._draft(
@@ -245,25 +286,8 @@ class Sleeper:
         )
         return Spent(read_tokens=read, made=1)
 
-    async def _home(self, about: Question, sources: Sequence[Experience]) -> NamespaceId | None:
-        """Return where an answer is kept, so that nobody reads it who may not read its sources.
-
-        That is the only namespace that they are all of, else the asker's own; None where it
-        asked for none of its own.
-        """
-        spaces = {one.namespace for one in sources}
-        if len(spaces) == 1:
-            return spaces.pop()
-        for name in about.namespaces:
-            space = await self._store.namespaces.get(name, tenant=about.tenant)
-            if space.owner is not None:
-                return name
-        return None
-
     async def _teach(self, night: Night) -> Night:
-        page = await self._store.tenants.page(limit=_TENANTS_MAX)
-        for one in page.items:
-            tenant = one.tenant_id
+        async for tenant in self._tenants():
             head = await self._head(tenant)
             if self._done.heads.get(tenant) == head:
                 continue
@@ -277,6 +301,16 @@ class Sleeper:
             if spent is not None:
                 self._done.heads[tenant] = await self._head(tenant)
         return night
+
+    async def _tenants(self) -> AsyncIterator[TenantId]:
+        cursor: str | None = None
+        while True:
+            page = await self._store.tenants.page(limit=_TENANTS_AT_ONCE, cursor=cursor)
+            for one in page.items:
+                yield one.tenant_id
+            cursor = page.next
+            if cursor is None:
+                return
 
     async def _teach_tenant(self, tenant: TenantId, linked: list[int]) -> Spent:
         cases = await self._store.experiences.page(
@@ -379,6 +413,24 @@ class Sleeper:
             tags=(PREPARED,) if kind is ExperienceKind.FACT else (),
             expires_at_ms=expires_at_ms,
         )
+
+
+def _first_of(ended: Sequence[EndedSession]) -> Sequence[EndedSession]:
+    """Return as many as one round takes, with all that ended in the moment of the last."""
+    if len(ended) <= _NEW_MAX:
+        return ended
+    last_ms = ended[_NEW_MAX - 1].ended_at_ms
+    return [one for one in ended if one.ended_at_ms <= last_ms]
+
+
+def _home_of(made: Made, sources: Sequence[Experience]) -> NamespaceId | None:
+    """Return where an answer is kept, so that nobody reads it who may not read its sources.
+
+    That is the namespace that they are all of. There is no other: who may read several may be
+    told one day that it may not, and what was written elsewhere would stay with it.
+    """
+    spaces = {one.namespace for one in sources if one.experience_id in made.sources}
+    return spaces.pop() if len(spaces) == 1 else None
 
 
 def _words_of(text: str) -> tuple[str, ...]:

@@ -25,6 +25,11 @@ class MemoryCharging:
         """Take the prices in force."""
         self._prices = prices
 
+    @property
+    def prices(self) -> MemoryPrices:
+        """Return the prices in force."""
+        return self._prices()
+
     def narrowed(self, call: ToolCall, rule: ToolRule) -> ToolRule:
         """Return the rule with what is held for this call; others' are left as they are."""
         if rule.is_free or call.tool not in NAMES:

@@ -64,16 +64,27 @@ async def namespace_of(store: Store, name: str, *, owner: str | None = None) -> 
 
 
 async def kept(
-    store: Store, namespace: NamespaceId, name: str, text: str, *, agent: str = "ada"
+    store: Store,
+    namespace: NamespaceId,
+    name: str,
+    text: str,
+    *,
+    agent: str = "ada",
+    lane: TrustLane = TrustLane.AGENT,
 ) -> Experience:
     """Return an experience that an agent wrote."""
-    await kept_all(store, namespace, {name: text}, agent=agent)
+    await kept_all(store, namespace, {name: text}, agent=agent, lane=lane)
     (one,) = await store.experiences.get((ExperienceId(f"exp_{name}"),), tenant=ACME)
     return one
 
 
 async def kept_all(
-    store: Store, namespace: NamespaceId, texts: Mapping[str, str], *, agent: str = "ada"
+    store: Store,
+    namespace: NamespaceId,
+    texts: Mapping[str, str],
+    *,
+    agent: str = "ada",
+    lane: TrustLane = TrustLane.AGENT,
 ) -> None:
     """Keep what an agent wrote, each under its name."""
     drafts = [
@@ -82,7 +93,7 @@ async def kept_all(
             tenant=ACME,
             namespace=namespace,
             kind=ExperienceKind.FACT,
-            lane=TrustLane.AGENT,
+            lane=lane,
             content=text.encode(),
             media_type="text/plain",
             summary=text[:300],

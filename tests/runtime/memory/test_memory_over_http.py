@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from governor.amounts import Amounts, Unit
+from governor.budget import Budget
 from governor.experience.tokens import tokens_of
 from governor.flow.labels import Label
-from governor.ids import PrincipalId, ToolName
+from governor.ids import BudgetId, PrincipalId, ToolName
+from governor.scope import ScopeKind
+from governor.window import Lifetime
 from memory_store.sessions import session_id_for
 from runtime.token_files import TENANT
-from tests.runtime.memory.house import House
+from tests.runtime.memory.house import BY, House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 KEY = "The deploy key of the billing service is rotated on the first Monday.\n"
@@ -96,7 +100,6 @@ async def test_a_key_writes_once_and_answers_again(house: House) -> None:
 async def test_reads_and_writes_are_held_charged_and_denied_by_budgets(house: House) -> None:
     wrote = await house.kept(KEY)
     read = await house.found("billing deploy key", max_tokens=2000)
-    too_long = await house.post("search", {"query": "billing", "max_tokens": 20_000})
     await house.kept("x" * 60_000)
     too_large = await house.post("experiences", {"content": "y" * 60_000})
 
@@ -105,13 +108,43 @@ async def test_reads_and_writes_are_held_charged_and_denied_by_budgets(house: Ho
     assert written["cost_microusd"] == len(KEY)
     assert 0 < found["memory_read_tokens"] <= 2000
     assert found["cost_microusd"] == found["memory_read_tokens"] * 1000
-    assert [answer.status_code for answer in (too_long, too_large)] == [429, 429]
-    denials = [answer.json()["flyball"]["denial"] for answer in (too_long, too_large)]
-    assert [denial["unit"] for denial in denials] == ["memory_read_tokens", "memory_bytes"]
+    assert too_large.status_code == 429
+    assert too_large.json()["flyball"]["denial"]["unit"] == "memory_bytes"
     # What was held and not used is there again.
     left = {one["unit"]: one["remaining"] for one in read["flyball"]["budget"]}
     assert left["memory_read_tokens"] == 20_000 - found["memory_read_tokens"]
     assert left["memory_writes"] == 39
+
+
+@pytest.mark.requirement("memory.short-budget")
+@pytest.mark.parametrize("unit", [Unit.MEMORY_READ_TOKENS, Unit.COST_MICROUSD])
+async def test_a_budget_that_is_short_makes_a_reading_shorter_and_says_so(
+    house: House, unit: Unit
+) -> None:
+    a_token = 1_000 if unit is Unit.COST_MICROUSD else 1
+    budget = Budget(
+        budget_id=BudgetId(f"short-{house.suffix}"),
+        tenant=TENANT,
+        scope=ScopeKind.AGENT,
+        subject=PrincipalId(f"bob-{house.suffix}"),
+        limits=Amounts({unit: 300 * a_token}),
+        window=Lifetime(),
+    )
+    own = f"The gate of bob {'opens at ten and ' * 60} closes."
+    index = (await house.kept(own, agent="bob"))["index"]
+    await house.sidecar.store.budgets.create(budget, by=BY, now_ms=1)
+
+    found = await house.found("gate of bob", agent="bob", max_tokens=2000)
+    rest = await house.post("search", {"query": "gate of bob"}, agent="bob")
+
+    granted = found["flyball"]["granted"]
+    assert granted == {"max_tokens": 300, "asked_tokens": 2000, "why": "budget_short"}
+    used = found["flyball"]["call"]["usage"]["memory_read_tokens"]
+    assert 0 < used <= 300
+    assert [hit["index"] for hit in found["hits"]] == [index]
+    # So little is left that a denial says more than an answer would.
+    assert rest.status_code == 429
+    assert rest.json()["flyball"]["denial"]["unit"] == unit.value
 
 
 @pytest.mark.requirement("memory.bounded")

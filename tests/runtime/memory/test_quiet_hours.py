@@ -4,7 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
+import psycopg
 import pytest
+from sqlalchemy import text
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus
@@ -12,14 +15,18 @@ from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.search import Filters, Found
 from governor.ids import BudgetId, ExperienceId, NamespaceId
+from governor.scope import ScopeChain
+from memory_store.engine import Durability
+from memory_store.errors import StoreUnavailableError
 from memory_store.experiences.values import Written
-from memory_store.store import Store
+from memory_store.lessons.quiet_turn import QuietTurn
+from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.configuration.memory_learning import SleepTable, SleepTerms, sleep_terms_of
-from runtime.memory.allowance import HOUSE, Allowance
+from runtime.memory.allowance import HOUSE, Allowance, Spent
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.prepared import PreparedSearching
-from runtime.memory.sleeping import Sleeper
+from runtime.memory.sleeping import Night, Sleeper
 from tests.runtime.memory.lesson_makers import (
     CLASS,
     TENANT,
@@ -59,7 +66,7 @@ class World:
     def terms(self) -> SleepTerms:
         return sleep_terms_of(SleepTable(asked_min=2, answer_tokens_max=120))
 
-    def sleeper(self) -> Sleeper:
+    def sleeper(self, turn: QuietTurn | None = None) -> Sleeper:
         books = Books(
             ledger=StoreLedger(ledger=self.store.ledger, calls=self.store.calls), clock=self.clock
         )
@@ -78,6 +85,7 @@ class World:
                 self.store.calls,
                 kept=self.nothing_kept,
                 saw_untrusted=self.clean,
+                key=b"secret",
                 clock=self.clock,
             ),
             allowance,
@@ -86,6 +94,7 @@ class World:
             is_idle=lambda: self.is_idle,
             clock=self.clock,
             terms=lambda: self.terms,
+            turn=(turn or QuietTurn(reader=self.store.reader)).taken,
         )
 
     async def nothing_kept(self, _: object) -> tuple[Experience, ...]:
@@ -206,9 +215,9 @@ async def test_work_in_quiet_hours_is_charged_to_the_house_and_stops_at_its_budg
 ) -> None:
     world.limits = 20_000
     await put(world.store, world.space, "fact", FACT)
-    for text in (QUESTION, "refunds within five days", "late orders anybody asks about"):
+    for asked in (QUESTION, "refunds within five days", "late orders anybody asks about"):
         for _ in range(2):
-            await world.ask(text)
+            await world.ask(asked)
     await put(world.store, world.space, "case", FACT, kind=ExperienceKind.CASE, outcome=1.0)
 
     night = await world.sleeper().night()
@@ -299,7 +308,94 @@ async def test_sessions_that_ended_are_reflected_on_once(world: World) -> None:
     sleeper = world.sleeper()
 
     first, again = await sleeper.night(), await sleeper.night()
+    works = (await world.store.questions.figures(TENANT)).works
+    # As after a restart, or in another sidecar on the same database.
+    anew = await world.sleeper().night()
 
-    assert (first.reflected > 0, again.reflected) == (True, 0)
+    assert (first.reflected > 0, again.reflected, anew.reflected) == (True, 0, 0)
+    assert works == 2  # the reflection, and what was made of cases
+    assert (await world.store.questions.figures(TENANT)).works == 3
     kept = await world.store.playbooks.get(TENANT, world.space, CLASS)
     assert len(kept.playbook.shown) == 1
+
+
+@pytest.mark.requirement("quiet.one-at-a-time")
+async def test_nothing_is_done_while_another_sidecar_works(
+    tmp_path: Path, database: str, world: World
+) -> None:
+    """The turn is lost with the connection, too: a sidecar that dies keeps nobody waiting."""
+    async with (
+        open_store(tmp_path / "one", url=database, durability=Durability.PROCESS) as one,
+        open_store(tmp_path / "two", url=database, durability=Durability.PROCESS) as two,
+    ):
+        mine, theirs = (QuietTurn(reader=store.reader) for store in (one, two))
+        with anyio.fail_after(60):
+            async with mine.taken() as first, theirs.taken() as second:
+                assert (first, second) == (True, False)
+                await one.reader.run(lambda connection: connection.execute(text("SELECT 1")).all())
+                night = await world.sleeper(turn=theirs).night()
+                assert night == Night()
+            async with theirs.taken() as then:
+                assert then
+                _drop_connections(database)
+                # The first use of each connection that was lost tells that it was.
+                while not await _is_free(mine):
+                    """It is asked again."""
+
+
+async def _is_free(turn: QuietTurn) -> bool:
+    try:
+        async with turn.taken() as is_free:
+            return is_free
+    except StoreUnavailableError:
+        return False
+
+
+def _drop_connections(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+
+
+@pytest.mark.requirement("quiet.answers-hold")
+async def test_what_a_team_has_is_never_kept_among_an_agents_own(world: World) -> None:
+    """It would stay there when the right to read it is taken away."""
+    team = await world.store.namespaces.make("team/red", tenant=TENANT, now_ms=1)
+    await put(world.store, team.namespace, "fact", FACT)
+    await put(world.store, world.space, "mine", f"Refunds of late orders are mine to make. {LONG}")
+    both = replace(searching(world.space, QUESTION), namespaces=(world.space, team.namespace))
+    for _ in range(2):
+        asked = world.searching
+        await asked.search(both)
+        await asked.flush()
+
+    await world.sleeper().night()
+
+    own = await world.store.experiences.page(tenant=TENANT, namespace=world.space)
+    assert [one.experience_id for one in own.items] == ["exp_mine"]
+
+
+@pytest.mark.requirement("quiet.own-budget")
+async def test_what_a_model_cost_is_held_against_what_was_saved(world: World) -> None:
+    charges = iter((700, 1_900))
+
+    class Charged(Books):
+        async def charged_to(self, chain: ScopeChain) -> Amounts | None:
+            return Amounts({Unit.COST_MICROUSD: next(charges)})
+
+    async def do() -> Spent:
+        return Spent(read_tokens=3, made=1)
+
+    books = Charged(
+        ledger=StoreLedger(ledger=world.store.ledger, calls=world.store.calls), clock=world.clock
+    )
+    limits = Amounts({Unit.MEMORY_READ_TOKENS: 100})
+    store = world.store
+    allowance = Allowance(books, store.budgets, store.questions, clock=world.clock, limits=limits)
+
+    await allowance.work(TENANT, "reflect", read_tokens=10, do=do)
+
+    figures = await store.questions.figures(TENANT)
+    assert (figures.cost_microusd, figures.tokens, figures.made) == (1_200, 3, 1)

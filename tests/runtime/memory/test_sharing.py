@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from governor.experience.experience import Experience
-from governor.experience.kinds import Standing
+from governor.experience.kinds import Standing, TrustLane
 from governor.experience.sharing import Entry, SharingTerms
 from governor.ids import ExperienceId
 from memory_store.engine import Durability
@@ -55,13 +55,19 @@ class Team:
         ]
 
     async def share(
-        self, agent: str, name: str, text: str, *, at: int = 0
+        self,
+        agent: str,
+        name: str,
+        text: str,
+        *,
+        at: int = 0,
+        lane: TrustLane = TrustLane.AGENT,
     ) -> tuple[Experience, Offered]:
         """Return what an agent keeps, and what its team makes of it."""
         store = self.stores[at]
         own = await namespace_of(store, "agent", owner=agent)
         bank = await namespace_of(store, "team/red")
-        one = await kept(store, own.namespace, name, text, agent=agent)
+        one = await kept(store, own.namespace, name, text, agent=agent, lane=lane)
         return one, await self.banks[at].offered(call_of(agent), one, bank)
 
     async def found(self, text: str, *, most: int = 100) -> list[Experience]:
@@ -135,6 +141,22 @@ async def test_what_the_bank_has_is_linked_and_its_writer_keeps_its_own(team: Te
     assert tied == (first.found_as,)
     (found,) = await team.found("gate code north pier")
     assert found.provenance.writer == "ada"
+
+
+@pytest.mark.requirement("memory.sharing-links")
+async def test_what_a_misled_session_said_first_keeps_nobody_from_the_same_in_better_hands(
+    team: Team,
+) -> None:
+    text = "The spare key of the crane hangs behind the second locker."
+    _, first = await team.share("eve", "one", text, lane=TrustLane.WEB)
+    _, second = await team.share("bob", "two", text)
+    _, third = await team.share("joe", "three", text, lane=TrustLane.WEB)
+
+    assert (first.entry, second.entry) == (Entry.ENTERS, Entry.ENTERS)
+    # The other way round what is trusted more stands for both.
+    assert (third.entry, third.found_as) == (Entry.LINKED, second.found_as)
+    (found,) = await team.found("spare key crane")
+    assert found.provenance.writer == "bob"
 
 
 @pytest.mark.requirement("memory.sharing-learned")
