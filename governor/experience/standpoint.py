@@ -37,7 +37,7 @@ class Remembered:
 
 def standpoint(
     remembered: Sequence[Remembered],
-    found: Sequence[Experience],
+    found: Sequence[Remembered],
     *,
     own: Collection[NamespaceId],
     tokens_max: int,
@@ -63,18 +63,19 @@ def standpoint(
 
 def _answer(
     remembered: Sequence[Remembered],
-    found: Sequence[Experience],
+    found: Sequence[Remembered],
     *,
     own: Collection[NamespaceId],
     tokens_max: int,
     key: bytes,
 ) -> Answer:
-    instructing = [
-        one for one in remembered if role_of(one.experience, own=own) is Role.INSTRUCTION
-    ]
-    first = _told_first(instructing, own=own, tokens_max=tokens_max // 3)
+    instructing = _instructing(remembered, own)
+    known = _instructing(found, own)
+    first = _told_first((*known[::-1], *instructing), own=own, tokens_max=tokens_max // 3)
     told = {one.index for one in first}
     rest = [one for one in remembered if one.experience.experience_id not in told]
+    # What others may instruct and did not fit is not quoted: as data it is to be ignored.
+    quotable = [one for one in found if one not in known]
     lists = [one for one in rest if one.experience.media_type == LIST_MEDIA_TYPE]
     contents = lists[-1].experience.experience_id if lists else None
     pieces = [
@@ -86,9 +87,10 @@ def _answer(
     workspace = workspace_of(
         pieces,
         WorkspaceTerms(max_tokens=left, last_turns=_LAST_TURNS, contents=contents),
-        found=[_piece(Remembered(experience=one), 0) for one in found],
+        found=[_piece(one, 0) for one in quotable],
     )
-    lanes = tuple(piece.lane for piece in pieces) + tuple(one.lane for one in found)
+    lanes = tuple(piece.lane for piece in pieces)
+    lanes += tuple(one.experience.lane for one in quotable)
     data = _quoted(workspace.text, least_trusted(lanes) if lanes else TrustLane.AGENT)
     text = rendered((*first, data), key=key).text
     structured = _structured(first, workspace)
@@ -101,18 +103,23 @@ def _answer(
     )
 
 
+def _instructing(given: Sequence[Remembered], own: Collection[NamespaceId]) -> list[Remembered]:
+    return [one for one in given if role_of(one.experience, own=own) is Role.INSTRUCTION]
+
+
 def _told_first(
     instructing: Sequence[Remembered], *, own: Collection[NamespaceId], tokens_max: int
 ) -> list[Shown]:
-    """Return the latest of what may instruct, whole, as far as there is room."""
+    """Return of what may instruct what fits, the last first: whole, else in its summary."""
     taken: list[Shown] = []
     left = tokens_max
     for one in reversed(instructing):
-        piece = shown(one.experience, one.words, own=own)
-        left -= tokens_of(piece.text)
-        if left < 0:
-            break
-        taken.append(piece)
+        for words in dict.fromkeys((one.words, one.experience.summary)):
+            piece = shown(one.experience, words, own=own)
+            if tokens_of(piece.text) <= left:
+                left -= tokens_of(piece.text)
+                taken.append(piece)
+                break
     return taken[::-1]
 
 

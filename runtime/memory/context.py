@@ -54,12 +54,16 @@ class SessionContext:
         """Return the workspace of the call's session; `focus` is what it is to go on with."""
         chain = call.chain
         kept = await self._kept(chain)
-        texts = await self._texts(kept, chain)
         found = await self._found(chain, focus) if focus else ()
+        texts = await self._texts(kept, found, chain)
         own = await self._namespaces.own(chain)
+        remembered, known = (
+            [Remembered(experience=one, text=texts.get(one.experience_id)) for one in some]
+            for some in (kept, found)
+        )
         answer = standpoint(
-            [Remembered(experience=one, text=texts.get(one.experience_id)) for one in kept],
-            found,
+            remembered,
+            known,
             own={own.namespace},
             tokens_max=tokens_max,
             key=self._key,
@@ -95,13 +99,18 @@ class SessionContext:
         ]
 
     async def _texts(
-        self, kept: Sequence[Experience], chain: ScopeChain
+        self, kept: Sequence[Experience], found: Sequence[Experience], chain: ScopeChain
     ) -> dict[ExperienceId, str]:
-        """Return the contents of the latest results that are small enough to be read."""
+        """Return the contents of the latest results, and of what may instruct, if small enough."""
         results = [
             one.experience_id
             for one in kept
             if one.kind is ExperienceKind.TOOL_RESULT and one.size_bytes <= _READ_BYTES_MAX
+        ][-_READ_MAX:]
+        results += [
+            one.experience_id
+            for one in (*kept, *found)
+            if one.lane.instructs and one.size_bytes <= _READ_BYTES_MAX
         ][-_READ_MAX:]
         with memory_words():
             contents = await self._book.contents(
