@@ -10,7 +10,7 @@ from governor.experience.chain import LogEvent, digest_of
 from governor.experience.experience import Experience
 from governor.experience.kinds import Standing, TrustLane
 from governor.experience.signing import claim_of, sign
-from governor.ids import NamespaceId
+from governor.ids import ExperienceId, NamespaceId
 from memory_store.errors import (
     ExperienceRevokedError,
     ExperienceSupersededError,
@@ -27,7 +27,7 @@ from memory_store.experiences.tables import (
     experience_vectors,
     experiences,
 )
-from memory_store.experiences.values import Relation
+from memory_store.experiences.values import Relation, Superseded
 from memory_store.statement import Driver, Statement
 
 
@@ -74,10 +74,14 @@ class Batch:
         row = columns_of(experience, traits=draft.traits, salt=salt, content=content)
         self._rows.append({**row, "entry_number": entry.number, "entry_hash": entry.hash})
         self._index(draft, number)
-        self._link(experience, takes_effect=draft.takes_effect)
+        self._derive(experience, brought_back=draft.brought_back)
+        if experience.supersedes is not None:
+            self._correct(experience, experience.supersedes, draft)
+        self.known.add(row_of(experience, entry.number), is_new=True)
+        if draft.superseded is not None:
+            self._mark_superseded(experience, draft.superseded)
         self.items[experience.namespace, experience.lane] += 1
         self.sizes[experience.namespace, experience.lane] += experience.size_bytes
-        self.known.add(row_of(experience, entry.number), is_new=True)
 
     def _index(self, draft: Prepared, number: int) -> None:
         namespace = draft.experience.namespace
@@ -86,20 +90,28 @@ class Batch:
             axes = len(draft.vector) // 2
             self._vectors.append({"number": number, "axes": axes, "vector": draft.vector})
 
-    def _link(self, experience: Experience, *, takes_effect: bool) -> None:
+    def _derive(self, experience: Experience, *, brought_back: bool) -> None:
+        """Tie an experience to what it was made of."""
         for source_id in experience.provenance.derived_from:
-            source = self.known.get(source_id)
+            source = self.known.find(source_id)
+            if source is None and brought_back:
+                continue
+            source = source or self.known.get(source_id)
             # Or what was withdrawn would come back in the words of another.
             is_back = experience.standing is not Standing.REVOKED
             if source.standing is Standing.REVOKED and is_back:
                 raise ExperienceRevokedError
             self._tie(experience, source, Relation.DERIVED_FROM)
-        if experience.supersedes is None:
+
+    def _correct(self, experience: Experience, corrected_id: ExperienceId, draft: Prepared) -> None:
+        """Tie a correction to what it corrects, and let it take effect."""
+        corrected = self.known.find(corrected_id, experience.namespace)
+        if corrected is None and draft.brought_back:
             return
-        corrected = self.known.get(experience.supersedes, experience.namespace)
+        corrected = corrected or self.known.get(corrected_id, experience.namespace)
         self._tie(experience, corrected, Relation.SUPERSEDES)
         # What nobody vouches for yet corrects nothing; it does when it is promoted.
-        if not takes_effect:
+        if not draft.takes_effect:
             return
         if corrected.superseded_by is not None:
             raise ExperienceSupersededError
@@ -129,6 +141,30 @@ class Batch:
             at_ms=by.learned_at_ms,
             by=by.provenance.writer,
             why=f"corrected by {by.experience_id}",
+        )
+
+    def _mark_superseded(self, experience: Experience, superseded: Superseded) -> None:
+        standing = standing_corrected(experience.standing)
+        self._superseded.append(
+            {
+                "of_number": experience.number,
+                "by": superseded.by,
+                "at_ms": superseded.at_ms,
+                "from_ms": superseded.from_ms,
+                "standing": standing.value,
+            }
+        )
+        row = self.known.get(experience.experience_id)
+        self.known.add(replace(row, superseded_by=superseded.by), is_new=True)
+        self.head.log(
+            LogEvent.MARKED,
+            experience_id=experience.experience_id,
+            experience_number=experience.number,
+            namespace=experience.namespace,
+            standing=standing,
+            at_ms=experience.learned_at_ms,
+            by=experience.provenance.writer,
+            why=f"corrected by {superseded.by}",
         )
 
     def write(self, driver: Driver) -> None:

@@ -14,7 +14,7 @@ from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import Standing
 from governor.ids import ExperienceId, TenantId
 from memory_store.errors import ExperienceTooLargeError, InvalidExperienceError, UnstorableError
-from memory_store.experiences.values import Indexed, WriteLimits
+from memory_store.experiences.values import Indexed, Superseded, WriteLimits
 
 INLINE_BYTES_MAX = 4 * 1024
 # What one write may bring, so that nobody behind it waits for long.
@@ -24,8 +24,13 @@ NAME_CHARS_MAX = 1_000
 LISTED_MAX = 1_000
 VECTOR_BYTES_MAX = 8 * 1024
 _INT64_MAX = 2**63 - 1
+# What an index has room for.
+_INT32_MAX = 2**31 - 1
 # It is shown to models and stands in addresses, so it cannot say anything else.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Of the upper byte of a float16: whether it is infinite, or no number at all.
+_EXPONENT = 0x7C
+_ENDLESS = bytes(byte & _EXPONENT == _EXPONENT for byte in range(256))
 _NUL_SIGN = "\u2400"
 
 
@@ -39,6 +44,8 @@ class Prepared:
     vector: bytes | None
     traits: int
     takes_effect: bool
+    brought_back: bool
+    superseded: Superseded | None
 
     @property
     def is_blob(self) -> bool:
@@ -123,6 +130,8 @@ def _prepared(indexed: Indexed, limits: WriteLimits) -> Prepared:
         traits=indexed.traits,
         # What nobody vouches for yet corrects nothing; it does when it is promoted.
         takes_effect=indexed.takes_effect and draft.standing is Standing.ACTIVE,
+        brought_back=indexed.brought_back,
+        superseded=indexed.superseded,
     )
 
 
@@ -150,7 +159,17 @@ def _check(indexed: Indexed) -> None:
         "traits": indexed.traits,
         "tokens": indexed.tokens,
     }
-    at_fault = tuple(name for name, value in numbers.items() if not 0 <= value <= _INT64_MAX)
+    if indexed.superseded is not None:
+        checked_names(superseded_by=indexed.superseded.by)
+        numbers |= {
+            "superseded_at_ms": indexed.superseded.at_ms,
+            "superseded_from_ms": indexed.superseded.from_ms,
+        }
+    at_fault = tuple(
+        name
+        for name, value in numbers.items()
+        if not 0 <= value <= (_INT32_MAX if name in ("traits", "tokens") else _INT64_MAX)
+    )
     if at_fault:
         raise UnstorableError(names=at_fault)
 
@@ -182,6 +201,8 @@ def _excess(indexed: Indexed) -> str:
         len(indexed.vector) % 2 or len(indexed.vector) > VECTOR_BYTES_MAX
     ):
         return f"the vector is not float16, or above {VECTOR_BYTES_MAX} bytes"
+    if indexed.vector is not None and 1 in indexed.vector[1::2].translate(_ENDLESS):
+        return "the vector holds what is no number"
     return ""
 
 

@@ -122,10 +122,17 @@ class Known:
         Raises:
             ExperienceNotFoundError: it has no such one there.
         """
-        row = self._by_id.get(experience_id)
-        if row is None or namespace not in (None, row.namespace):
+        row = self.find(experience_id, namespace)
+        if row is None:
             raise ExperienceNotFoundError
         return row
+
+    def find(
+        self, experience_id: ExperienceId, namespace: NamespaceId | None = None
+    ) -> KnownRow | None:
+        """Return an experience of the tenant if it is there, in that namespace if one is named."""
+        row = self._by_id.get(experience_id)
+        return None if row is None or namespace not in (None, row.namespace) else row
 
     def repeated(self, experience: Experience) -> KnownRow | None:
         """Return what `experience` repeats.

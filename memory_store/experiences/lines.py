@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +13,11 @@ from governor.experience.experience import Draft, Experience, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
 from memory_store.errors import InvalidExperienceError
-from memory_store.experiences.values import CONTENT_BYTES_MAX, Indexed
+from memory_store.experiences.values import CONTENT_BYTES_MAX, Indexed, Superseded
 from memory_store.rows import json_of
 
 FORMAT = "flyball-experience-1"
+_DOMAIN = "flyball line"
 # The content in base64, and room for everything else.
 LINE_BYTES_MAX = CONTENT_BYTES_MAX * 4 // 3 + 1024 * 1024
 
@@ -53,6 +56,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "takes_effect": (bool,),
     "content": (str,),
     "vector": (str, type(None)),
+    "superseded": (list, type(None)),
+    "seal": (str,),
 }
 
 
@@ -62,7 +67,8 @@ class Carried:
 
     `namespace` and `owner` say where it was, by name. `signature` is that of the house it is
     from, `origin` the namespace's id there, which the signature is about. What stood superseded
-    is carried as active: its correction follows.
+    is carried as active: its correction follows, or what it was is said. `seal` is what proves
+    to the house it is from that the line, whose digest is `digest`, is as it was written.
     """
 
     indexed: Indexed
@@ -70,6 +76,12 @@ class Carried:
     owner: PrincipalId | None
     origin: NamespaceId
     signature: str
+    digest: str
+    seal: str
+
+    def is_sealed(self, secret: bytes) -> bool:
+        """Tell whether the line is as somebody who has the secret wrote it."""
+        return hmac.compare_digest(self.seal.encode(), _seal(self.digest, secret).encode())
 
 
 def line_of(
@@ -80,10 +92,15 @@ def line_of(
     vector: bytes | None,
     traits: int,
     takes_effect: bool,
+    superseded: Superseded | None,
     namespace: str,
     owner: PrincipalId | None,
+    secret: bytes,
 ) -> bytes:
-    """Return the line of an experience, as it was written before anything corrected it."""
+    """Return the line of an experience, as it was written before anything corrected it.
+
+    Its seal proves to whoever has the secret that nobody changed the line.
+    """
     standing = Standing.ACTIVE if stated.standing is Standing.SUPERSEDED else stated.standing
     provenance = stated.provenance
     line = {
@@ -105,7 +122,11 @@ def line_of(
         "content": base64.b64encode(content).decode(),
         **{name: getattr(stated, name) for name in _PLAIN},
         **{name: getattr(provenance, name) for name in _SOURCE},
+        "superseded": None
+        if superseded is None
+        else [superseded.by, superseded.at_ms, superseded.from_ms],
     }
+    line["seal"] = _seal(_digest_of(line), secret)
     return json_of(line).encode() + b"\n"
 
 
@@ -166,12 +187,34 @@ def _carried(read: Mapping[str, Any]) -> Carried:
             traits=read["traits"],
             tokens=read["tokens"],
             takes_effect=read["takes_effect"],
+            brought_back=True,
+            superseded=_superseded(read["superseded"]),
         ),
         namespace=read["namespace"],
         owner=read["owner"],
         origin=origin,
         signature=read["signature"],
+        digest=_digest_of({name: read[name] for name in read if name != "seal"}),
+        seal=read["seal"],
     )
+
+
+def _superseded(listed: list[Any] | None) -> Superseded | None:
+    if listed is None:
+        return None
+    by, at_ms, from_ms = listed
+    if type(at_ms) is not int or type(from_ms) is not int:
+        message = "superseded holds something else than an id and two times"
+        raise TypeError(message)
+    return Superseded(by=ExperienceId(_text(by)), at_ms=at_ms, from_ms=from_ms)
+
+
+def _digest_of(line: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json_of(line).encode()).hexdigest()
+
+
+def _seal(digest: str, secret: bytes) -> str:
+    return hmac.digest(secret, f"{_DOMAIN} {digest}".encode(), "sha256").hex()
 
 
 def _text(value: object) -> str:

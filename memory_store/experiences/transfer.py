@@ -1,6 +1,6 @@
 """Experiences carried out of a store as lines, and taken into one from there."""
 
-import secrets
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, literal_column, select
 
 from governor.experience.chain import LogEvent
+from governor.experience.experience import Draft, Experience
 from governor.experience.kinds import Standing, TrustLane
 from governor.experience.quota import Exceeded
 from governor.experience.signing import Claim, claim_of_draft, holds
@@ -26,7 +27,7 @@ from memory_store.errors import (
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.book import LIMITS, ExperienceBook
 from memory_store.experiences.browsing import intact
-from memory_store.experiences.drafts import address_of
+from memory_store.experiences.drafts import LISTED_MAX, address_of
 from memory_store.experiences.heads import read_head
 from memory_store.experiences.keeping import HOUSE
 from memory_store.experiences.lines import Carried, carried_of, line_of
@@ -40,14 +41,15 @@ from memory_store.experiences.tables import (
     experience_vectors,
     experiences,
 )
-from memory_store.experiences.values import Indexed, WriteLimits
+from memory_store.experiences.values import Indexed, Superseded, WriteLimits
 from memory_store.reader import Reader
-from memory_store.statement import Statement, Value
+from memory_store.statement import Driver, Statement, Value
 
 ROWS_AT_ONCE = 50
 RENAMED_MAX = 100_000
 FAULTS_MAX = 1_000
 _rows, _log = experiences.c, experience_log.c
+_AT_SUPERSEDED_FROM = [column.name for column in HEAD].index("superseded_from_ms")
 # What had only had its time may come back; what somebody had erased may not.
 _ERASED = Statement(
     select(_log.number).where(
@@ -136,12 +138,14 @@ class Transfer:
             StoreUnavailableError: the disk or the database refused.
         """
         after = 0
+        head = await self._reader.run(lambda connection: read_head(driver_of(connection), tenant))
+        secret = b"" if head is None else head.secret
         while rows := await self._reader.run(
             partial(_carried_out, tenant=tenant, namespaces=namespaces, after=after)
         ):
             for row in rows:
                 after = row.number
-                line = await self._line(row.values, tenant)
+                line = await self._line(row.values, tenant, secret)
                 if line is not None:
                     yield line
 
@@ -186,6 +190,12 @@ class Transfer:
             partial(_known, carried=carried, tenant=tenant, namespace=namespace)
         )
 
+    async def withdrawn_here(self, draft: Draft) -> str:
+        """Return why a draft may not come back into its tenant; empty if it may."""
+        return await self._reader.run(
+            lambda connection: _withdrawn(driver_of(connection), draft, draft.tenant)
+        )
+
     async def space(
         self, name: str, *, tenant: TenantId, owner: PrincipalId | None, now_ms: int
     ) -> NamespaceId:
@@ -204,8 +214,8 @@ class Transfer:
             raise InvalidExperienceError(message)
         return result.is_new
 
-    async def _line(self, row: Sequence[Any], tenant: TenantId) -> bytes | None:
-        *head, content, blob, terms, vector, name, owner, superseded_by = row
+    async def _line(self, row: Sequence[Any], tenant: TenantId, secret: bytes) -> bytes | None:
+        *head, content, blob, terms, vector, name, owner, superseded_by, corrects = row
         kept = kept_of(head)
         stated = kept.stated
         try:
@@ -227,8 +237,10 @@ class Transfer:
             vector=None if vector is None else bytes_of(vector),
             traits=kept.traits,
             takes_effect=superseded_by == stated.experience_id,
+            superseded=_superseded(stated, head, corrects),
             namespace=name,
             owner=PrincipalId(owner) if owner else None,
+            secret=secret,
         )
 
 
@@ -269,18 +281,24 @@ class _Intake:
         try:
             is_new = await self.transfer.write(indexed, self.limits)
         except AlreadyExistsError:
-            is_new = await self._rename(indexed)
+            is_new = await self._rename(carried, indexed)
             taken.renamed += 1
         taken.new += is_new
         taken.known += not is_new
 
-    async def _rename(self, indexed: Indexed) -> bool:
+    async def _rename(self, carried: Carried, indexed: Indexed) -> bool:
+        """Return whether a draft is new under an id that is the same whenever it is taken."""
         if len(self._renamed) >= RENAMED_MAX:
             message = f"more than {RENAMED_MAX} ids are taken; take fewer lines at once"
             raise InvalidExperienceError(message)
-        fresh = ExperienceId(f"exp_{secrets.token_hex(12)}")
-        self._renamed[indexed.draft.experience_id] = fresh
-        draft = replace(indexed.draft, experience_id=fresh)
+        old = indexed.draft
+        named = "\n".join((carried.origin, old.experience_id, address_of(old.content)))
+        fresh = ExperienceId(f"exp_{hashlib.sha256(named.encode()).hexdigest()[:24]}")
+        draft = replace(old, experience_id=fresh)
+        withdrawn = await self.transfer.withdrawn_here(draft)
+        if withdrawn:
+            raise InvalidExperienceError(withdrawn)
+        self._renamed[old.experience_id] = fresh
         return await self.transfer.write(replace(indexed, draft=draft), self.limits)
 
     async def _space(self, carried: Carried) -> NamespaceId:
@@ -308,7 +326,7 @@ class _Row:
 def _carried_out(
     connection: Connection, *, tenant: TenantId, namespaces: Sequence[NamespaceId], after: int
 ) -> list[_Row]:
-    corrected = experiences.alias()
+    corrected, correction = experiences.alias(), experiences.alias()
     query = (
         select(
             *HEAD,
@@ -319,6 +337,7 @@ def _carried_out(
             experience_namespaces.c.name,
             experience_namespaces.c.owner,
             corrected.c.superseded_by,
+            correction.c.supersedes,
         )
         .join_from(
             experiences,
@@ -341,6 +360,13 @@ def _carried_out(
                 corrected.c.experience_id == _rows.supersedes,
             ),
         )
+        .outerjoin(
+            correction,
+            and_(
+                correction.c.tenant == _rows.tenant,
+                correction.c.experience_id == _rows.superseded_by,
+            ),
+        )
         .where(_rows.tenant == tenant, _rows.number > after)
         .order_by(_rows.number)
         .limit(ROWS_AT_ONCE)
@@ -354,23 +380,45 @@ def _known(
     connection: Connection, *, carried: Carried, tenant: TenantId, namespace: NamespaceId
 ) -> Known:
     driver = driver_of(connection)
-    experience_id = carried.indexed.draft.experience_id
-    asked: dict[str, Value] = {"tenant": tenant, "experience_id": experience_id}
-    withdrawn = ""
-    if _ERASED.row(driver, asked) is not None:
-        withdrawn = f"{experience_id} was erased here, and does not come back"
-    row = _STANDS.row(driver, asked)
-    is_revoked = row is not None and row[0] == Standing.REVOKED.value
-    if is_revoked and carried.indexed.draft.standing is not Standing.REVOKED:
-        withdrawn = f"{experience_id} was revoked here, and does not come back"
+    withdrawn = _withdrawn(driver, carried.indexed.draft, tenant)
     head = read_head(driver, tenant)
     # Its name says where it goes, and nobody signed that.
     is_signed = (
         head is not None
         and namespace == carried.origin
+        and carried.is_sealed(head.secret)
         and holds(_claim(carried, tenant), carried.signature, key=head.secret)
     )
     return Known(is_signed=is_signed, withdrawn=withdrawn)
+
+
+def _withdrawn(driver: Driver, draft: Draft, tenant: TenantId) -> str:
+    """Return why a draft may not come back; empty if it may."""
+    asked: dict[str, Value] = {"tenant": tenant, "experience_id": draft.experience_id}
+    if _ERASED.row(driver, asked) is not None:
+        return f"{draft.experience_id} was erased here, and does not come back"
+    row = _STANDS.row(driver, asked)
+    is_revoked = row is not None and row[0] == Standing.REVOKED.value
+    if is_revoked and draft.standing is not Standing.REVOKED:
+        return f"{draft.experience_id} was revoked here, and does not come back"
+    if row is None:
+        # Or what was erased would come back in the words of another.
+        for source in draft.provenance.derived_from[:LISTED_MAX]:
+            if _ERASED.row(driver, {"tenant": tenant, "experience_id": source}) is not None:
+                return f"{source}, which it was made of, was erased here"
+    return ""
+
+
+def _superseded(stated: Experience, head: Sequence[Any], corrects: str | None) -> Superseded | None:
+    """Return what superseded an experience, unless the line of that will say so."""
+    if stated.superseded_by is None or corrects == stated.experience_id:
+        return None
+    from_ms = head[_AT_SUPERSEDED_FROM]
+    return Superseded(
+        by=stated.superseded_by,
+        at_ms=stated.superseded_at_ms or stated.learned_at_ms,
+        from_ms=stated.valid_from_ms if from_ms is None else from_ms,
+    )
 
 
 def _claim(carried: Carried, tenant: TenantId) -> Claim:

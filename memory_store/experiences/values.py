@@ -30,6 +30,15 @@ class Relation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded:
+    """What superseded an experience, when the house heard of it, and from when on it is true."""
+
+    by: ExperienceId
+    at_ms: int
+    from_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
     """A draft with what it is found by.
 
@@ -37,6 +46,9 @@ class Indexed:
     float16, None without a model; `traits` is the mask of what kind of text it is. `tokens` is
     how many it adds to a context. A correction that does not `take_effect` says what it corrects
     and leaves that as it is until it is promoted.
+
+    What is `brought_back` was kept before: what it names may be gone by now, and is then only
+    named. `superseded` is what had superseded it, where nothing else that is brought back says so.
     """
 
     draft: Draft
@@ -45,6 +57,8 @@ class Indexed:
     traits: int = 0
     tokens: int = 0
     takes_effect: bool = True
+    brought_back: bool = False
+    superseded: Superseded | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
