@@ -155,6 +155,10 @@ MEMORY: dict[str, str] = {
         "Of a chain of corrections the latest that stands is found, whichever of them are "
         "revoked, erased or promoted again; one that has had its time brings no error back."
     ),
+    "memory.cut-short": (
+        "A withdrawal that a crash or its caller cut short is finished by the next purge as it "
+        "was ordered: what others made of one's own is put aside then too, and not erased."
+    ),
     "memory.gathered-writes": (
         "Writes that come together share a transaction; one that cannot be stored fails alone."
     ),

@@ -24,13 +24,13 @@ from memory_store.experiences.heads import Head, read_head
 from memory_store.experiences.rows import HEAD, Kept, bytes_of, kept_of
 from memory_store.experiences.tables import (
     experience_blobs,
-    experience_links,
     experience_log,
     experience_terms,
     experience_totals,
+    experience_withdrawals,
     experiences,
 )
-from memory_store.experiences.values import Looked, Problem, Relation
+from memory_store.experiences.values import Looked, Problem
 from memory_store.reader import Reader
 
 PROBLEMS_MAX = 1_000
@@ -319,20 +319,16 @@ def _blobs(connection: Connection, state: _State) -> None:
 
 
 def _leftovers(connection: Connection, state: _State) -> None:
-    links, source = experience_links.c, experiences.alias()
+    pending = experience_withdrawals.c
     query = (
         select(_rows.experience_id)
-        .join_from(experiences, experience_links, links.source == _rows.number)
-        .outerjoin(source, source.c.number == links.target)
-        .where(
-            _rows.tenant == state.tenant,
-            links.relation == Relation.DERIVED_FROM.value,
-            source.c.number.is_(None),
-        )
+        .join_from(experiences, experience_withdrawals, pending.number == _rows.number)
+        .where(_rows.tenant == state.tenant)
+        .distinct()
         .limit(PROBLEMS_MAX)
     )
     for experience_id in connection.scalars(query):
-        state.add("what it was made of is erased; the next purge erases it", experience_id)
+        state.add("what it was made of is withdrawn; the next purge goes on with it", experience_id)
 
 
 def _id(one: _Found) -> ExperienceId:

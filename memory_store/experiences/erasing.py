@@ -1,9 +1,4 @@
-"""Experiences erased for good: rows, words, vectors, uses and blobs; the log keeps a tombstone.
-
-What is erased leaves what was made of it behind only until the next step: the links from there
-stay until it is erased as well, so whoever looks for links that lead nowhere finds what a crash
-has left over.
-"""
+"""Experiences erased for good: rows, words, vectors, uses and blobs; the log keeps a tombstone."""
 
 import sqlite3
 from collections import Counter
@@ -29,16 +24,15 @@ from memory_store.experiences.tables import (
     experience_vectors,
     experiences,
 )
-from memory_store.experiences.values import Relation
 from memory_store.statement import Driver, Statement, Value
 from memory_store.writer import Writer
 
 ERASED_AT_ONCE = 128
+# What the house writes of itself, it writes under such a name.
+HOUSE_PREFIX = "house:"
 
 Scrub = Callable[[Connection], None]
 """Overwrites what an index still has of the words that were erased."""
-
-_DERIVED = Relation.DERIVED_FROM.value
 
 _links = experience_links.c
 _GONE = tuple(
@@ -49,20 +43,9 @@ _GONE = tuple(
         (experience_vectors, experience_vectors.c.number),
         (experience_uses, experience_uses.c.number),
         (experience_links, _links.source),
+        (experience_links, _links.target),
     )
 )
-_UNTIED = Statement(
-    delete(experience_links).where(
-        _links.source == bindparam("number"), _links.relation == bindparam("relation")
-    )
-)
-# Those by which what was made of it is found are left.
-_TIES_GONE = Statement(
-    delete(experience_links).where(
-        _links.target == bindparam("number"), _links.relation != bindparam("relation")
-    )
-)
-_ALL_TIES_GONE = Statement(delete(experience_links).where(_links.target == bindparam("number")))
 _totals = experience_totals.c
 _SHRINK = Statement(
     update(experience_totals)
@@ -122,20 +105,19 @@ def erase_numbers(
 ) -> Erased:
     """Erase the experiences of those numbers; those that are gone are passed over.
 
-    With `only_of` those of other writers are quarantined, unless they may instruct: these were
-    vouched for. They are then no longer tied to what they were made of.
+    With `only_of` those of other agents are quarantined, unless they may instruct: these were
+    vouched for. What the house itself made goes, for its words are those that it was made of.
     """
     driver = driver_of(connection)
     head = locked_head(driver, order.tenant)
     found = found_by_number(driver, order.tenant, numbers)
-    going = [one for one in found if only_of in (None, one.provenance.writer)]
-    staying = [one for one in found if only_of not in (None, one.provenance.writer)]
+    going = [one for one in found if _goes(one, only_of)]
+    staying = [one.number for one in found if not _goes(one, only_of)]
     derived = derived_of(driver, [one.number for one in going])
     marking = Marking(driver=driver, head=head, order=order)
     blobs = _erase(connection, going, marking=marking, forgets=forgets, is_withdrawn=True)
-    _TIES_GONE.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in going])
-    quarantined = marking.put_aside(staying)
-    _UNTIED.run_each(driver, [{"number": one.number, "relation": _DERIVED} for one in staying])
+    # Read again: what had corrected one of them may be gone.
+    quarantined = marking.put_aside(found_by_number(driver, order.tenant, staying))
     head.write(driver)
     return Erased(count=len(going), blobs=blobs, derived=derived, quarantined=quarantined)
 
@@ -151,9 +133,13 @@ def expire_numbers(
     going = found_by_number(driver, order.tenant, numbers)
     marking = Marking(driver=driver, head=head, order=order)
     blobs = _erase(connection, going, marking=marking, forgets=forgets, is_withdrawn=False)
-    _ALL_TIES_GONE.run_each(driver, [{"number": one.number} for one in going])
     head.write(driver)
     return Erased(count=len(going), blobs=blobs, derived=(), quarantined=0)
+
+
+def _goes(experience: Experience, only_of: PrincipalId | None) -> bool:
+    writer = experience.provenance.writer
+    return only_of in (None, writer) or writer.startswith(HOUSE_PREFIX)
 
 
 def _erase(

@@ -11,13 +11,12 @@ from governor.ids import TenantId
 from memory_store.archive_files import entry_of
 from memory_store.experiences.erasing import ERASED_AT_ONCE, expire_numbers, scrubbed
 from memory_store.experiences.marking import Order
-from memory_store.experiences.tables import experience_blobs, experience_links, experiences
-from memory_store.experiences.values import Expired, KeepRule, Relation
+from memory_store.experiences.tables import experience_blobs, experiences
+from memory_store.experiences.values import Expired, KeepRule
 from memory_store.experiences.withdrawing import Withdrawal
 
-# Who is written in the log: the time that is up, and an erasure that is finished.
+# Who is written in the log.
 HOUSE = "retention"
-FINISHING = "erasure"
 
 
 class ExperienceRetention:
@@ -44,7 +43,7 @@ class ExperienceRetention:
             count += await self._expire(_too_old(rule), "it was too old", now_ms)
         if count:
             await scrubbed(self._withdrawal.writer, self._withdrawal.scrubs)
-        count += await self._finish_erasures(now_ms)
+        count += await self._withdrawal.go_on()
         return Expired(experiences=count, orphans=await self._sweep(orphans_before_ms))
 
     async def _expire(self, chosen: ColumnElement[bool], why: str, now_ms: int) -> int:
@@ -77,24 +76,6 @@ class ExperienceRetention:
         for tenant, number in pairs:
             found[TenantId(tenant)].append(number)
         return found
-
-    async def _finish_erasures(self, now_ms: int) -> int:
-        """Erase what was made of what is gone: a crash came between the two."""
-        links, made, source = experience_links.c, experiences.alias(), experiences.alias()
-        query = (
-            select(made.c.tenant, made.c.number)
-            .join_from(experience_links, made, made.c.number == links.source)
-            .outerjoin(source, source.c.number == links.target)
-            .where(links.relation == Relation.DERIVED_FROM.value, source.c.number.is_(None))
-            .limit(ERASED_AT_ONCE)
-        )
-        left = await self._withdrawal.reader.run(lambda connection: connection.execute(query).all())
-        count = 0
-        for tenant, number in left:
-            why = "what it was made of is erased"
-            order = Order.made(tenant=TenantId(tenant), by=FINISHING, why=why, now_ms=now_ms)
-            count += await self._withdrawal.erase_all([number], order=order)
-        return count
 
     async def _sweep(self, before_ms: int) -> int:
         """Remove the blobs older than `before_ms` that no row names; return how many they were."""

@@ -149,6 +149,21 @@ experience_links = Table(
     sqlite_with_rowid=False,
 )
 
+# What was made of something withdrawn and is to be withdrawn next: left by a crash, it is known.
+experience_withdrawals = Table(
+    "experience_withdrawals",
+    metadata,
+    Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    Column("goes", Text, primary_key=True),
+    Column("only_of", Text, primary_key=True),  # empty: whoever wrote it
+    Column("tenant", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    CheckConstraint("goes IN ('revoked', 'erased')", name="goes"),
+    sqlite_with_rowid=False,
+)
+
 experience_blobs = Table(
     "experience_blobs",
     metadata,

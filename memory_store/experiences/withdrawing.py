@@ -1,13 +1,14 @@
 """Withdrawals of many experiences: step by step, each with what was made of it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, select
 
 from governor.experience.kinds import Standing
 from governor.ids import ExperienceId, PrincipalId
+from memory_store.engine import driver_of
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.erasing import ERASED_AT_ONCE, Erased, Scrub, erase_numbers, scrubbed
 from memory_store.experiences.marking import (
@@ -18,6 +19,7 @@ from memory_store.experiences.marking import (
     mark_ids,
     revoke_numbers,
 )
+from memory_store.experiences.pending import Goes, Step, steps_left
 from memory_store.experiences.tables import experiences
 from memory_store.experiences.values import Changed
 from memory_store.reader import Reader
@@ -30,8 +32,9 @@ Chosen = ColumnElement[bool]
 class Withdrawal:
     """Takes experiences back, a few in each transaction, so that nobody waits for long.
 
-    Whoever asks is answered when all of it is done. After an error or a crash, asking again goes
-    on from there: what was done already is passed over, what was made of it is not.
+    Whoever asks is answered when all of it is done. After an error or a crash, or once the caller
+    went away, asking again goes on with what is named, and the next purge with what was made of
+    what is gone.
     """
 
     writer: Writer
@@ -53,18 +56,25 @@ class Withdrawal:
         Raises:
             ExperienceNotFoundError: one is not there; then none is marked.
         """
-        work = partial(
-            mark_ids,
-            ids=ids,
-            standing=standing,
-            order=order,
-            takes_effect=takes_effect,
-            forgets=self.forgets,
-        )
+        step = Step(goes=Goes.REVOKED, order=order, numbers=())
+
+        def work(connection: Connection) -> Marked:
+            marked = mark_ids(
+                connection,
+                ids=ids,
+                standing=standing,
+                order=order,
+                takes_effect=takes_effect,
+                forgets=self.forgets,
+            )
+            if standing is Standing.REVOKED:
+                step.then(marked.derived).note(driver_of(connection))
+            return marked
+
         marked = await self.writer.run(work)
         if standing is not Standing.REVOKED:
             return Changed(experiences=marked.count)
-        derived = await self._revoke_all(marked.derived, order)
+        derived = await self._revoke_all(step.then(marked.derived))
         return Changed(experiences=marked.count + derived, derived=derived)
 
     async def revoke(self, chosen: Chosen, *, order: Order) -> Changed:
@@ -72,9 +82,10 @@ class Withdrawal:
         count, derived, after = 0, 0, 0
         while numbers := await self._numbers(chosen, order, after=after, most=MARKED_AT_ONCE):
             after = numbers[-1]
-            marked = await self._revoke(numbers, order)
+            step = Step(goes=Goes.REVOKED, order=order, numbers=tuple(numbers))
+            marked = await self._revoke(step, passed=())
             count += marked.count
-            derived += await self._revoke_all(marked.derived, order)
+            derived += await self._revoke_all(step.then(marked.derived))
         return Changed(experiences=count + derived, derived=derived)
 
     async def erase(self, chosen: Chosen, *, order: Order, only_of: PrincipalId | None) -> Changed:
@@ -85,60 +96,85 @@ class Withdrawal:
         count, derived, quarantined, after = 0, 0, 0, 0
         while numbers := await self._numbers(chosen, order, after=after, most=ERASED_AT_ONCE):
             after = numbers[-1]
-            erased = await self._erase(numbers, order, None)
+            # What is named goes, whoever wrote it; only what was made of it is looked at.
+            named = Step(goes=Goes.ERASED, order=order, numbers=tuple(numbers))
+            erased = await self._erase(named, next_of=only_of)
             count += erased.count
-            made, put_aside = await self._erase_all(erased.derived, order, only_of)
+            made, put_aside = await self._erase_all(
+                replace(named, numbers=erased.derived, only_of=only_of)
+            )
             derived += made
             quarantined += put_aside
         if count or derived:
             await scrubbed(self.writer, self.scrubs)
         return Changed(experiences=count + derived, derived=derived, quarantined=quarantined)
 
-    async def erase_all(self, numbers: Sequence[int], *, order: Order) -> int:
-        """Return how many were erased: those of `numbers`, and all that was made of them."""
-        count, _ = await self._erase_all(numbers, order, None)
-        if count:
+    async def go_on(self) -> int:
+        """Return how many more were withdrawn, of what was left when a withdrawal was cut short."""
+        count = erased = 0
+        while steps := await self.reader.run(partial(steps_left, most=ERASED_AT_ONCE)):
+            for step in steps:
+                if step.goes is Goes.REVOKED:
+                    count += await self._revoke_all(step)
+                else:
+                    erased += sum(await self._erase_all(step))
+        if erased:
             await scrubbed(self.writer, self.scrubs)
-        return count
+        return count + erased
 
-    async def _revoke_all(self, numbers: Sequence[int], order: Order) -> int:
+    async def _revoke_all(self, step: Step) -> int:
         """Revoke what was made of the revoked, and so on; return how many were."""
         count = 0
         seen: set[int] = set()
-        waiting = list(numbers)
+        waiting = list(step.numbers)
         while waiting:
             now, waiting = waiting[:MARKED_AT_ONCE], waiting[MARKED_AT_ONCE:]
             seen.update(now)
-            marked = await self._revoke(now, order)
+            marked = await self._revoke(replace(step, numbers=tuple(now)), passed=seen)
             count += marked.count
             waiting += [one for one in marked.derived if one not in seen]
         return count
 
-    async def _erase_all(
-        self, numbers: Sequence[int], order: Order, only_of: PrincipalId | None
-    ) -> tuple[int, int]:
+    async def _erase_all(self, step: Step) -> tuple[int, int]:
+        """Return how many of what was made of the erased, and so on, are erased and put aside."""
         count = quarantined = 0
-        waiting = list(numbers)
+        waiting = list(step.numbers)
         while waiting:
             now, waiting = waiting[:ERASED_AT_ONCE], waiting[ERASED_AT_ONCE:]
-            erased = await self._erase(now, order, only_of)
+            erased = await self._erase(replace(step, numbers=tuple(now)), next_of=step.only_of)
             count += erased.count
             quarantined += erased.quarantined
             waiting += erased.derived
         return count, quarantined
 
-    async def _revoke(self, numbers: Sequence[int], order: Order) -> Marked:
-        work = partial(revoke_numbers, numbers=numbers, order=order, forgets=self.forgets)
+    async def _revoke(self, step: Step, *, passed: Collection[int]) -> Marked:
+        def work(connection: Connection) -> Marked:
+            driver = driver_of(connection)
+            marked = revoke_numbers(
+                connection, numbers=step.numbers, order=step.order, forgets=self.forgets
+            )
+            step.done(driver)
+            step.then(marked.derived, passed=passed).note(driver)
+            return marked
+
         return await self.writer.run(work)
 
-    async def _erase(
-        self, numbers: Sequence[int], order: Order, only_of: PrincipalId | None
-    ) -> Erased:
-        work: Callable[[Connection], Erased] = partial(
-            erase_numbers, numbers=numbers, order=order, forgets=self.forgets, only_of=only_of
-        )
+    async def _erase(self, step: Step, *, next_of: PrincipalId | None) -> Erased:
+        def work(connection: Connection) -> Erased:
+            driver = driver_of(connection)
+            erased = erase_numbers(
+                connection,
+                numbers=step.numbers,
+                order=step.order,
+                forgets=self.forgets,
+                only_of=step.only_of,
+            )
+            step.done(driver)
+            replace(step, numbers=erased.derived, only_of=next_of).note(driver)
+            return erased
+
         erased = await self.writer.run(work)
-        await self.blobs.remove(order.tenant, erased.blobs)
+        await self.blobs.remove(step.order.tenant, erased.blobs)
         return erased
 
     async def _numbers(

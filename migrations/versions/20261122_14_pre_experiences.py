@@ -186,6 +186,23 @@ def _derived() -> None:
     op.create_index(
         "ix_experience_links_target_relation", "experience_links", ["target", "relation"]
     )
+    op.create_table(
+        "experience_withdrawals",
+        sa.Column("number", _NUMBER, autoincrement=False, nullable=False),
+        sa.Column("goes", sa.Text(), nullable=False),
+        sa.Column("only_of", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "goes IN ('revoked', 'erased')", name=op.f("ck_experience_withdrawals_goes")
+        ),
+        sa.PrimaryKeyConstraint(
+            "number", "goes", "only_of", name=op.f("pk_experience_withdrawals")
+        ),
+        sqlite_with_rowid=False,
+    )
 
 
 def _contents() -> None:

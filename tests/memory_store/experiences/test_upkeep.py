@@ -16,7 +16,6 @@ from memory_store.experiences.lines import Carried
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_contents,
-    experience_links,
     experiences,
 )
 from memory_store.experiences.transfer import Fault, Put
@@ -86,22 +85,6 @@ async def test_experiences_go_by_tenant_kind_and_age_and_what_was_made_of_them_s
     purged = await kept.retention.purge(before_ms=0, now_ms=NOW + 2, experiences=everywhere)
     assert purged.experiences == 2
     assert await there(kept) == {"new"}
-
-
-async def test_an_erasure_that_a_crash_cut_short_is_finished_by_the_next_purge(
-    kept: Store, space: NamespaceId
-) -> None:
-    await wrote(kept, draft("a", space), draft("b", space, made_of=("a",)), draft("c", space))
-    await wrote(kept, draft("d", space, made_of=("b",)))
-    await change(kept, "DELETE FROM experiences WHERE experience_id = 'exp_a'")
-
-    await kept.retention.purge(before_ms=0, now_ms=NOW)
-
-    assert await there(kept) == {"c"}
-    links = await kept.reader.run(
-        lambda connection: connection.scalar(select(func.count()).select_from(experience_links))
-    )
-    assert links == 0
 
 
 async def test_blobs_that_no_row_names_are_removed_once_they_are_old(
