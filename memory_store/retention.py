@@ -10,6 +10,7 @@ from memory_store.advisory import Duty, is_free
 from memory_store.approval_rows import approvals
 from memory_store.archive import Archive
 from memory_store.experiences.keeping import ExperienceRetention
+from memory_store.experiences.uses import remove_old as remove_old_uses
 from memory_store.experiences.values import KeepRule
 from memory_store.flows import remove_old_flows
 from memory_store.reader import Reader
@@ -75,7 +76,8 @@ class Retention:
     ) -> Purged:
         """Remove what ended before `before_ms` and return how much that was.
 
-        Experiences go when they have run out, or by the rules for them.
+        Experiences go when they have run out, or by the rules for them; notes of their use go
+        with the calls in which they were used.
         What is live is never touched. After an error, what was removed so far stays removed,
         and the next purge goes on from there.
 
@@ -87,6 +89,7 @@ class Retention:
         # After the calls: a turn stays for as long as the reservation that opened it.
         turns_removed = await self._remove_turns(before_ms)
         await self._remove_flows(before_ms)
+        await self._remove_uses(before_ms)
         archives_removed = await self._archive.remove(before_ms=before_ms)
         orphans_removed = await self._archive.sweep(before_ms=now_ms - ORPHAN_GRACE_MS)
         expired = await self._experiences.purge(
@@ -115,6 +118,12 @@ class Retention:
                 return 0
             return remove_old_flows(connection, before_ms=before_ms)
 
+        while await self._writer.run(work, may_be_dropped=True):
+            """Some at a time, so that nobody behind it waits for long."""
+
+    async def _remove_uses(self, before_ms: int) -> None:
+        """Remove what was noted of the use of experiences; it counts as nothing else."""
+        work = partial(remove_old_uses, before_ms=before_ms)
         while await self._writer.run(work, may_be_dropped=True):
             """Some at a time, so that nobody behind it waits for long."""
 

@@ -23,12 +23,12 @@ from memory_store.experiences import browsing, uses, writing
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.browsing import KeptContent, Wanted
 from memory_store.experiences.drafts import Prepared, prepared, within
-from memory_store.experiences.erasing import Scrub
 from memory_store.experiences.gathering import Gathering
 from memory_store.experiences.heads import Head, read_head
 from memory_store.experiences.marking import Forget, Order, checked
 from memory_store.experiences.receipts import finding_of, receipt_of
 from memory_store.experiences.rows import proven
+from memory_store.experiences.scrubbing import Scrub, Scrubbing
 from memory_store.experiences.tables import experiences
 from memory_store.experiences.values import (
     SLICE_BYTES_MAX,
@@ -71,7 +71,11 @@ class ExperienceBook:
         self._blobs = blobs
         self._gathering = Gathering(writer)
         self.withdrawal = Withdrawal(
-            writer=writer, reader=reader, blobs=blobs, forgets=forgets, scrubs=scrubs
+            writer=writer,
+            reader=reader,
+            blobs=blobs,
+            scrubbing=Scrubbing(writer=writer, scrubs=scrubs),
+            forgets=forgets,
         )
 
     async def write(

@@ -1,9 +1,7 @@
 """Experiences erased for good: rows, words, vectors, uses and blobs; the log keeps a tombstone."""
 
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, select, update
@@ -12,9 +10,10 @@ from governor.experience.chain import LogEvent
 from governor.experience.experience import Experience
 from governor.ids import PrincipalId, TenantId
 from memory_store.advisory import Duty, is_free
-from memory_store.engine import driver_of, is_shared
+from memory_store.engine import driver_of
 from memory_store.experiences.heads import Head, locked_head
 from memory_store.experiences.marking import Forget, Marking, Order, derived_of, found_by_number
+from memory_store.experiences.scrubbing import overwriting
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_links,
@@ -25,14 +24,10 @@ from memory_store.experiences.tables import (
     experiences,
 )
 from memory_store.statement import Driver, Statement, Value
-from memory_store.writer import Writer
 
 ERASED_AT_ONCE = 128
 # What the house writes of itself, it writes under such a name.
 HOUSE_PREFIX = "house:"
-
-Scrub = Callable[[Connection], None]
-"""Overwrites what an index still has of the words that were erased."""
 
 _links = experience_links.c
 _GONE = tuple(
@@ -161,7 +156,7 @@ def _erase(
         if is_withdrawn and one.supersedes is not None:
             marking.restore(one, going=named)
     gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
-    with _overwriting(connection):
+    with overwriting(connection):
         for statement in _GONE:
             statement.run_each(driver, gone)
     for one in going:
@@ -171,34 +166,6 @@ def _erase(
         for forget in forgets:
             forget(connection, order.tenant, [one.experience_id for one in going])
     return blobs
-
-
-async def scrubbed(writer: Writer, scrubs: Sequence[Scrub]) -> None:
-    """Return when what was erased is overwritten in a database file and gone from its log.
-
-    While somebody reads an older state the log is kept for them; it is then emptied later. A
-    server overwrites in its own time.
-    """
-    drivers: list[Driver] = []
-
-    def work(connection: Connection) -> None:
-        with _overwriting(connection):
-            for scrub in scrubs:
-                scrub(connection)
-        if not is_shared(connection):
-            drivers.append(driver_of(connection))
-
-    await writer.run(work, after_commit=lambda: _empty_log(drivers))
-
-
-def _empty_log(drivers: Sequence[Driver]) -> None:
-    """Have the log of SQLite, which holds what pages were, copied into the file and cut."""
-    for driver in drivers:
-        (waits_ms,) = driver.execute("PRAGMA busy_timeout").fetchone() or (0,)
-        with suppress(sqlite3.Error):
-            driver.execute("PRAGMA busy_timeout = 0")
-            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        driver.execute(f"PRAGMA busy_timeout = {int(waits_ms)}")
 
 
 def _entomb(head: Head, experience: Experience, order: Order) -> None:
@@ -212,20 +179,6 @@ def _entomb(head: Head, experience: Experience, order: Order) -> None:
         by=order.by,
         why=order.why,
     )
-
-
-@contextmanager
-def _overwriting(connection: Connection) -> Iterator[None]:
-    """Have SQLite write zeros over what is deleted; a server's vacuum does it in its time."""
-    if is_shared(connection):
-        yield
-        return
-    driver = driver_of(connection)
-    driver.execute("PRAGMA secure_delete = ON")
-    try:
-        yield
-    finally:
-        driver.execute("PRAGMA secure_delete = OFF")
 
 
 def _let_go(driver: Driver, tenant: TenantId, found: Sequence[Experience]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 
 from governor.ids import TenantId
 from memory_store.archive_files import entry_of
-from memory_store.experiences.erasing import ERASED_AT_ONCE, expire_numbers, scrubbed
+from memory_store.experiences.erasing import ERASED_AT_ONCE, expire_numbers
 from memory_store.experiences.marking import Order
 from memory_store.experiences.tables import experience_blobs, experiences
 from memory_store.experiences.values import Expired, KeepRule
@@ -42,8 +42,9 @@ class ExperienceRetention:
         for rule in rules:
             count += await self._expire(_too_old(rule), "it was too old", now_ms)
         if count:
-            await scrubbed(self._withdrawal.writer, self._withdrawal.scrubs)
+            await self._withdrawal.scrubbing.scrub()
         count += await self._withdrawal.go_on()
+        await self._withdrawal.scrubbing.cut()
         return Expired(experiences=count, orphans=await self._sweep(orphans_before_ms))
 
     async def _expire(self, chosen: ColumnElement[bool], why: str, now_ms: int) -> int:

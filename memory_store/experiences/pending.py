@@ -4,10 +4,10 @@ So a crash, or a caller who goes away, leaves nothing undone that nobody knows o
 goes on with the order as it was given.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
@@ -78,19 +78,15 @@ def steps_left(connection: Connection, *, most: int) -> list[Step]:
     """Return steps that are noted and not made, with at most that many experiences."""
     order_of = (_rows.tenant, _rows.by, _rows.why, _rows.at_ms, _rows.goes, _rows.only_of)
     query = select(*order_of, _rows.number).order_by(*order_of, _rows.number).limit(most)
-    steps = []
-    for key, rows in groupby(connection.execute(query), key=lambda row: tuple(row)[:-1]):
-        tenant, by, why, at_ms, goes, only_of = key
-        steps.append(
-            Step(
-                goes=Goes(goes),
-                order=Order(tenant=TenantId(tenant), by=by, why=why, now_ms=at_ms),
-                numbers=_numbers(rows),
-                only_of=PrincipalId(only_of) if only_of else None,
-            )
+    steps: dict[tuple[Any, ...], list[int]] = {}
+    for *key, number in connection.execute(query):
+        steps.setdefault(tuple(key), []).append(number)
+    return [
+        Step(
+            goes=Goes(goes),
+            order=Order(tenant=TenantId(tenant), by=by, why=why, now_ms=at_ms),
+            numbers=tuple(numbers),
+            only_of=PrincipalId(only_of) if only_of else None,
         )
-    return steps
-
-
-def _numbers(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    return tuple(row[-1] for row in rows)
+        for (tenant, by, why, at_ms, goes, only_of), numbers in steps.items()
+    ]

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Boolean, Connection, Double, bindparam, insert, select
+from sqlalchemy import Boolean, Connection, Double, bindparam, delete, insert, select
 
 from governor.ids import CallId, ExperienceId, PrincipalId, SessionId, TenantId
+from memory_store.advisory import Duty, is_free
 from memory_store.engine import driver_of
 from memory_store.errors import InvalidExperienceError
 from memory_store.experiences.drafts import checked_names
@@ -13,6 +14,8 @@ from memory_store.experiences.values import UseNote
 from memory_store.statement import Driver, Statement, Value
 
 NOTES_MAX = 1_000
+# How many one transaction removes, so that nobody behind it waits for long.
+REMOVED_AT_ONCE = 500
 _rows, _uses = experiences.c, experience_uses.c
 _NUMBER = Statement(
     select(_rows.experience_id, _rows.number).where(
@@ -103,6 +106,16 @@ def uses_of(
         )
         for experience_id, reader, at_ms, session, call_id, used, score in connection.execute(query)
     )
+
+
+def remove_old(connection: Connection, *, before_ms: int) -> int:
+    """Return how many notes of before that time were removed, of which there may be more."""
+    if not is_free(connection, Duty.RETENTION):
+        return 0
+    old = select(_uses.id).where(_uses.at_ms < before_ms).limit(REMOVED_AT_ONCE)
+    ids = connection.scalars(old).all()
+    connection.execute(delete(experience_uses).where(_uses.id.in_(ids)))
+    return len(ids)
 
 
 def _numbers(driver: Driver, tenant: TenantId, ids: Sequence[ExperienceId]) -> dict[str, int]:

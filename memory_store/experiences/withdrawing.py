@@ -10,7 +10,7 @@ from governor.experience.kinds import Standing
 from governor.ids import ExperienceId, PrincipalId
 from memory_store.engine import driver_of
 from memory_store.experiences.blobs import Blobs
-from memory_store.experiences.erasing import ERASED_AT_ONCE, Erased, Scrub, erase_numbers, scrubbed
+from memory_store.experiences.erasing import ERASED_AT_ONCE, Erased, erase_numbers
 from memory_store.experiences.marking import (
     MARKED_AT_ONCE,
     Forget,
@@ -20,6 +20,7 @@ from memory_store.experiences.marking import (
     revoke_numbers,
 )
 from memory_store.experiences.pending import Goes, Step, steps_left
+from memory_store.experiences.scrubbing import Scrubbing
 from memory_store.experiences.tables import experiences
 from memory_store.experiences.values import Changed
 from memory_store.reader import Reader
@@ -40,8 +41,8 @@ class Withdrawal:
     writer: Writer
     reader: Reader
     blobs: Blobs
+    scrubbing: Scrubbing
     forgets: tuple[Forget, ...] = ()
-    scrubs: tuple[Scrub, ...] = ()
 
     async def mark(
         self,
@@ -106,7 +107,7 @@ class Withdrawal:
             derived += made
             quarantined += put_aside
         if count or derived:
-            await scrubbed(self.writer, self.scrubs)
+            await self.scrubbing.scrub()
         return Changed(experiences=count + derived, derived=derived, quarantined=quarantined)
 
     async def go_on(self) -> int:
@@ -119,7 +120,7 @@ class Withdrawal:
                 else:
                     erased += sum(await self._erase_all(step))
         if erased:
-            await scrubbed(self.writer, self.scrubs)
+            await self.scrubbing.scrub()
         return count + erased
 
     async def _revoke_all(self, step: Step) -> int:

@@ -19,7 +19,7 @@ from memory_store.experiences.tables import (
     experiences,
 )
 from memory_store.experiences.transfer import Fault, Put
-from memory_store.experiences.values import KeepRule
+from memory_store.experiences.values import KeepRule, UseNote
 from memory_store.retention import ORPHAN_GRACE_MS
 from memory_store.store import Store, open_store
 from tests.memory_store.experiences.makers import (
@@ -85,6 +85,23 @@ async def test_experiences_go_by_tenant_kind_and_age_and_what_was_made_of_them_s
     purged = await kept.retention.purge(before_ms=0, now_ms=NOW + 2, experiences=everywhere)
     assert purged.experiences == 2
     assert await there(kept) == {"new"}
+
+
+@pytest.mark.requirement("memory.retention")
+async def test_notes_of_use_go_with_the_records_of_calls(
+    kept: Store, space: NamespaceId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_store.experiences.uses.REMOVED_AT_ONCE", 2)
+    await wrote(kept, draft("a", space))
+    (index,) = ids("a")
+    notes = tuple(UseNote(experience_id=index, reader=BOB, at_ms=at_ms) for at_ms in range(8))
+    await kept.experiences.note_use(notes, tenant=ACME)
+
+    await kept.retention.purge(before_ms=5, now_ms=NOW)
+
+    left = await kept.experiences.uses_of(ids("a"), tenant=ACME)
+    assert [note.at_ms for note in left] == [7, 6, 5]
+    assert await there(kept) == {"a"}
 
 
 async def test_blobs_that_no_row_names_are_removed_once_they_are_old(
