@@ -105,6 +105,7 @@ _WHOLE = (
     _of.learned_at_ms,
     _of.valid_from_ms,
     _of.valid_until_ms,
+    _of.superseded_at_ms,
     _of.superseded_from_ms,
     _of.expires_at_ms,
     _of.traits,
@@ -228,7 +229,8 @@ def _among(driver: Driver, statement: str, numbers: Sequence[int]) -> list[Any]:
 def _whole(row: Sequence[Any]) -> Whole:
     (
         number, kind, lane, standing, actor, session, task_class, tags, learned_at_ms,
-        valid_from_ms, valid_until_ms, superseded_from_ms, expires_at_ms, traits, vector, *terms,
+        valid_from_ms, valid_until_ms, superseded_at_ms, superseded_from_ms, expires_at_ms, traits,
+        vector, *terms,
     ) = row  # fmt: skip
     ends = [end for end in (valid_until_ms, superseded_from_ms) if end is not None]
     return Whole(
@@ -244,6 +246,8 @@ def _whole(row: Sequence[Any]) -> Whole:
             learned_at_ms=learned_at_ms,
             valid_from_ms=valid_from_ms,
             valid_until_ms=min(ends, default=None),
+            stated_until_ms=valid_until_ms,
+            superseded_at_ms=superseded_at_ms,
             expires_at_ms=expires_at_ms,
         ),
         traits=traits,
