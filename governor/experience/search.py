@@ -76,8 +76,8 @@ class Filters:
         return before_ms is None or heard_ms is None or heard_ms < before_ms
 
     def _until_ms(self, experience: Experience) -> int | None:
-        is_unheard = (
-            experience.standing is Standing.SUPERSEDED and not self._knows_correction(experience)
+        is_unheard = experience.standing is Standing.SUPERSEDED and not self._knows_correction(
+            experience
         )
         return experience.stated_until_ms if is_unheard else experience.valid_until_ms
 
