@@ -6,7 +6,6 @@ corrected or put in quarantine before it is not found, whatever is held in memor
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 
 import anyio
@@ -25,6 +24,7 @@ from memory_store.search.nearness_keeper import NearnessKeeper
 from memory_store.search.rows import Place
 from memory_store.search.scoring import Best, Question, best, nearest_in_meaning
 from memory_store.search.shelves import AWAITED_MAX, Shelves
+from memory_store.search.vector_index import VectorIndex
 from memory_store.statement import Driver
 from memory_store.writer import Writer
 
@@ -38,14 +38,6 @@ _SEARCHES_AT_ONCE = 2
 NOTHING = Found(hits=(), left_out=0)
 # Of more, sketches take longer to compare than the database's index to be asked.
 SKETCHED_MAX = 1_000_000
-
-
-class VectorIndex(StrEnum):
-    """What compares the vectors of a namespace too large for a shelf."""
-
-    AUTO = "auto"
-    SKETCH = "sketch"
-    PGVECTOR = "pgvector"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

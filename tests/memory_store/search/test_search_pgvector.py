@@ -20,7 +20,8 @@ from memory_store.identities import Role
 from memory_store.search import nearness
 from memory_store.search.held import Held
 from memory_store.search.rows import Place
-from memory_store.search.search import Finding, VectorIndex
+from memory_store.search.search import Finding
+from memory_store.search.vector_index import VectorIndex
 from memory_store.store import Store, migrate_store, open_store
 from runtime.word_vectors import word_vectors
 from tests.memory_store.search.search_makers import NOW_MS, asked, indexed, keep, space
