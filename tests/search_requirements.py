@@ -15,7 +15,8 @@ SEARCHED: dict[str, str] = {
         "What one replica writes, withdraws or erases is so for the next search of every other."
     ),
     "memory.search-forgets": (
-        "What was erased, revoked, corrected, put in quarantine or has run out is never found."
+        "What was erased, revoked, put in quarantine or has run out is never found, and what was "
+        "corrected only by who asks as of a time before."
     ),
     "memory.search-as-of": (
         "What was corrected since is found as of a time at which it was true, or before which "

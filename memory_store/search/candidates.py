@@ -80,7 +80,11 @@ def _by_index(
         # As many more as there are that may not be seen.
         wanted = min(most, nearness.BREADTH_MAX) * tail // seen.size
         found = nearness.nearest(
-            driver, held.place.namespace, vector, most=min(wanted, nearness.FETCHED_MAX)
+            driver,
+            held.place.namespace,
+            vector,
+            most=min(wanted, nearness.FETCHED_MAX),
+            among=tail,
         )
     places = held.columns.places_of(found)
     (behind,) = np.nonzero(allowed[tail:])

@@ -48,8 +48,7 @@ class Unheld:
 def found_meanwhile(unheld: Unheld, driver: Driver, parts: QueryParts) -> Candidates:
     """Return those that share the rarest words with a question or are near it in an index."""
     place, terms = unheld.place, parts.terms[:TERMS_MAX]
-    (items,) = _TOTAL.row(driver, {"tenant": place.tenant, "namespace": place.namespace})
-    total = int(items or 0)
+    total = _total(driver, place)
     held_by = {term: words.holders(driver, place, term, most=HOLDERS_MAX) for term in terms}
     worded = np.unique(np.concatenate([_NO_NUMBERS, *held_by.values()]))
     worths = np.zeros(worded.size, dtype=np.float32)
@@ -82,11 +81,18 @@ def nearest_meanwhile(unheld: Unheld, driver: Driver, parts: QueryParts) -> Scor
     return list(zip(numbers, cosines.tolist(), strict=True))
 
 
+def _total(driver: Driver, place: Place) -> int:
+    (items,) = _TOTAL.row(driver, {"tenant": place.tenant, "namespace": place.namespace})
+    return int(items or 0)
+
+
 def _near(unheld: Unheld, driver: Driver, parts: QueryParts) -> Numbers:
     namespace = unheld.place.namespace
     if parts.vector is None or nearness.upto(driver, namespace, axes=unheld.axes) is None:
         return _NO_NUMBERS
-    return nearness.nearest(driver, namespace, parts.vector, most=NEAR_MAX)
+    return nearness.nearest(
+        driver, namespace, parts.vector, most=NEAR_MAX, among=_total(driver, unheld.place)
+    )
 
 
 def _seen(unheld: Unheld, driver: Driver, numbers: Numbers) -> list[Whole]:

@@ -28,9 +28,9 @@ from memory_store.search.columns import Numbers
 from memory_store.search.rows import Place
 from memory_store.statement import Driver
 
-# How far the index is followed at least, and at most in one go: pgvector's own bound. Followed
-# less far it finds too few of the nearest.
-BREADTH_MIN, BREADTH_MAX = 400, 1_000
+# How far the index is followed: farther in a larger namespace, or it finds too few of the nearest;
+# at most as far as pgvector follows it in one go.
+BREADTH_MIN, BREADTH_SHARE, BREADTH_MAX = 400, 200, 1_000
 # How many are asked of the index where most of them may not be seen; it gives up about there.
 FETCHED_MAX = 20_000
 # Denser than pgvector's default, which finds nine of ten of what this finds.
@@ -154,12 +154,14 @@ def upto(driver: Driver, namespace: NamespaceId, *, axes: int) -> int | None:
     return None if found is None else int(found[0])
 
 
-def nearest(driver: Driver, namespace: NamespaceId, vector: Vector, *, most: int) -> Numbers:
-    """Return the numbers of about the `most` nearest in a namespace that has an index."""
+def nearest(
+    driver: Driver, namespace: NamespaceId, vector: Vector, *, most: int, among: int
+) -> Numbers:
+    """Return the numbers of about the `most` nearest `among` so many that a namespace has."""
     assert not isinstance(driver, sqlite3.Connection), "it is a server's"
     found = driver.execute(_VERSION).fetchone()
     goes_on = found is not None and tuple(map(int, found[0].split(".")[:2])) >= _GOES_ON_SINCE
-    breadth = min(max(most, BREADTH_MIN), BREADTH_MAX)
+    breadth = min(max(most, BREADTH_MIN + among // BREADTH_SHARE), BREADTH_MAX)
     settings = {"hnsw.ef_search": str(breadth), "enable_seqscan": "off"}
     if goes_on and most > breadth:
         settings |= {

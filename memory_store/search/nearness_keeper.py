@@ -18,7 +18,7 @@ from memory_store.search.rows import Place
 
 KEPT_MAX = 256
 # An erasure waits for no more than these to be indexed.
-FILLED_AT_ONCE = 128
+FILLED_AT_ONCE = 64
 _EVERY_SECONDS = 10.0
 # How long a close waits for what is being filled; the thread ends with the process at the latest.
 _JOIN_SECONDS = 30.0
