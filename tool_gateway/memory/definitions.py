@@ -103,7 +103,7 @@ _FILTERS: Mapping[str, Mapping[str, Any]] = {
     "learned_from_ms": _MS,
     "learned_before_ms": {
         **_MS,
-        "description": "As it was known before that time: what was corrected later counts as it was.",
+        "description": "As it was known before then: what was corrected later counts as it was.",
     },
 }
 
