@@ -31,6 +31,7 @@ class Duty(IntEnum):
     IDLE_SESSIONS = 4
     LEARNING = 5
     QUIET_WORK = 6
+    NEARNESS = 7
 
 
 def take_turn(connection: Connection, duty: Duty) -> None:

@@ -6,14 +6,21 @@ older version can live with, and `post` steps, once none of it is left.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from memory_store.advisory import Duty, take_turn
 from memory_store.engine import translated
 from memory_store.errors import SchemaMismatchError
 from memory_store.schema import Migrated, Step, current_revision, run_steps, steps_from
+
+_OFFERS_VECTORS = text("""
+SELECT EXISTS (
+    SELECT FROM pg_available_extensions WHERE name = 'vector' AND installed_version IS NULL
+)
+""")
 
 
 def prepare(engine: Engine) -> None:
@@ -27,6 +34,7 @@ def prepare(engine: Engine) -> None:
         steps = steps_from(current, place=_name_of(engine))
         if current is None:
             run_steps(connection, steps)
+            _add_vectors(connection)
         elif not Migrated(before=current, ran=(), pending=steps).can_start:
             message = (
                 f"the database {_name_of(engine)} is at revision {current}, older than this "
@@ -47,6 +55,7 @@ def migrate(engine: Engine, *, with_post: bool) -> Migrated:
         # An empty database has no older version at work on it.
         due = steps if with_post or current is None else _before_first_post(steps)
         run_steps(connection, due)
+        _add_vectors(connection)
     return Migrated(before=current, ran=due, pending=steps[len(due) :])
 
 
@@ -59,6 +68,13 @@ def pending(engine: Engine) -> Migrated:
     with translated(), engine.begin() as connection:
         current = current_revision(connection)
     return Migrated(before=current, ran=(), pending=steps_from(current, place=_name_of(engine)))
+
+
+def _add_vectors(connection: Connection) -> None:
+    """Have pgvector in the database if the server offers it and this role may; else do without."""
+    if connection.execute(_OFFERS_VECTORS).scalar_one():
+        with suppress(DBAPIError), connection.begin_nested():
+            connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
 
 
 def _before_first_post(steps: tuple[Step, ...]) -> tuple[Step, ...]:

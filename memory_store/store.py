@@ -52,7 +52,7 @@ from memory_store.retention import Retention
 from memory_store.router_log import RouterLog
 from memory_store.router_models import RouterShelf
 from memory_store.schema import Migrated
-from memory_store.search import words
+from memory_store.search import nearness, words
 from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
@@ -152,6 +152,8 @@ class _Ground:
     contents: Contents
     evidence: Contents
     is_shared: bool
+    indexing: Engine | None = None
+    """What fills the indexes of pgvector, where the database has it."""
 
 
 @asynccontextmanager
@@ -189,6 +191,7 @@ async def open_store(
             finding=finding,
         )
         writer.start()
+        store.experience_search.start()
         try:
             yield store
         finally:
@@ -196,6 +199,7 @@ async def open_store(
             # What was accepted is stored, however this ends; no thread may be left with a
             # connection that is about to be closed.
             with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(store.experience_search.close)
                 await anyio.to_thread.run_sync(writer.join)
                 await store.reader.close()
 
@@ -256,7 +260,9 @@ def _books_on(
         questions=QuestionBook(writer=writer, reader=reader),
         ended=EndedSessions(reader=reader),
         links=LinkBook(writer=writer, reader=reader),
-        experience_search=ExperienceSearch(reader=reader, writer=writer, finding=finding),
+        experience_search=ExperienceSearch(
+            reader=reader, writer=writer, finding=finding, indexing=ground.indexing
+        ),
         upkeep=upkeep,
         choices=ChoiceLog(writer=writer, reader=reader),
         writer=writer,
@@ -335,15 +341,20 @@ def _connected(address: str, durability: Durability) -> Iterator[_Ground]:
         reading = postgresql_engine.reading_engine(url)
         # One may move megabytes for long, and the writer must not wait for it.
         moving = postgresql_engine.writing_engine(url, durability, connections=FILES_AT_ONCE)
+        indexing = postgresql_engine.writing_engine(url, Durability.PROCESS)
         try:
+            with translated(), reading.begin() as connection:
+                has_index = nearness.version(connection) is not None
             yield _Ground(
                 writing=writing,
                 reading=reading,
                 contents=ArchiveBlobs(moving),
                 evidence=ArchiveBlobs(moving, table=experience_contents),
                 is_shared=True,
+                indexing=indexing if has_index else None,
             )
         finally:
+            indexing.dispose()
             moving.dispose()
             reading.dispose()
 

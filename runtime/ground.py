@@ -15,6 +15,7 @@ from governor.pricing import PriceList
 from governor.target import CallKind
 from memory_store.engine import Durability
 from memory_store.search.search import Finding
+from memory_store.search.vector_index import VectorIndex
 from memory_store.store import Store, make_private, open_store
 from runtime.adapters import (
     StoreApprovals,
@@ -134,15 +135,32 @@ async def store_of(
     if seat.worker is not None and seat.worker.store is not None:
         make_private(state_dir)  # the store is another process's, the directory is its own
         return seat.worker.store
-    return await stack.enter_async_context(
+    store = await stack.enter_async_context(
         open_store(
             state_dir,
             url=None if url is None else url.get_secret_value(),
             durability=Durability(config.store.durability),
             archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            finding=Finding(vectors=vectors_if_any(), ranker=memory_ranker()),
+            finding=Finding(
+                vectors=vectors_if_any(), ranker=memory_ranker(), index=config.memory.vectors
+            ),
         )
     )
+    _tell_of_no_index(config, store)
+    return store
+
+
+def _tell_of_no_index(config: Config, store: Store) -> None:
+    is_missed = config.memory.vectors is VectorIndex.PGVECTOR
+    if is_missed and config.memory.enabled and not store.experience_search.uses_pgvector:
+        logger.warning(
+            'vectors = "pgvector" is asked for in [memory], but %s; large namespaces are compared '
+            "by sketches in memory until then",
+            "the database has no extension vector of version 0.7 or later: install pgvector and "
+            "run `flyball migrate` as a role that may create it"
+            if store.is_shared
+            else "the store is SQLite, which has none: name a PostgreSQL server in [store] url",
+        )
 
 
 def ground_of(

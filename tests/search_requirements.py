@@ -15,7 +15,20 @@ SEARCHED: dict[str, str] = {
         "What one replica writes, withdraws or erases is so for the next search of every other."
     ),
     "memory.search-forgets": (
-        "What was erased, revoked, corrected, put in quarantine or has run out is never found."
+        "What was erased, revoked, put in quarantine or has run out is never found, and what was "
+        "corrected only by who asks as of a time before."
+    ),
+    "memory.search-as-of": (
+        "What was corrected since is found as of a time at which it was true, or before which "
+        "the house had not heard of its correction."
+    ),
+    "memory.search-first": (
+        "While a large namespace is read for its first search, other searches are answered, those "
+        "in the same namespace by what the database finds."
+    ),
+    "memory.search-pgvector": (
+        "Where the database has pgvector, its index finds by meaning what a comparison of all "
+        "vectors does, in large namespaces, as soon as it is written and not once it is gone."
     ),
     "memory.search-erases": "An erased text leaves no word of it in any index.",
     "memory.search-tenants": (

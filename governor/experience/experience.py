@@ -70,6 +70,7 @@ class Experience:
     `address` is the SHA-256 of the content, in hex; `tokens` is how many it adds to a context.
     `signature` proves the writer and the lane to whoever has the house's key. `valid_until_ms` is
     also the time from which a correction is true; the house heard of it at `superseded_at_ms`.
+    `stated_until_ms` is until when it was said to be true before anything corrected it.
     """
 
     experience_id: ExperienceId
@@ -99,3 +100,4 @@ class Experience:
     expires_at_ms: int | None
     signature: str
     superseded_at_ms: int | None = None
+    stated_until_ms: int | None = None

@@ -24,7 +24,8 @@ class Filters:
     """Which experiences count at all.
 
     Empty tuples leave out nothing. `at_ms` is the time at which they must have been true, None for
-    any; `learned_before_ms` is the time by which the house must have heard of them.
+    any; `learned_before_ms` is the time by which the house must have heard of them, and as of which
+    it is asked: what was corrected later counts as it stood then.
     """
 
     lanes: tuple[TrustLane, ...] = LANES_ASKED
@@ -50,7 +51,7 @@ class Filters:
         return is_sort and self._admit_times(experience)
 
     def _admit_times(self, experience: Experience) -> bool:
-        at_ms, until_ms = self.at_ms, experience.valid_until_ms
+        at_ms, until_ms = self.at_ms, self._until_ms(experience)
         was_true = at_ms is None or (
             experience.valid_from_ms <= at_ms and (until_ms is None or at_ms < until_ms)
         )
@@ -60,6 +61,25 @@ class Filters:
             and (self.learned_from_ms is None or learned_ms >= self.learned_from_ms)
             and (self.learned_before_ms is None or learned_ms < self.learned_before_ms)
         )
+
+    def stands(self, experience: Experience) -> bool:
+        """Tell whether it is in force: now, at the time asked for, or as the house then knew."""
+        if experience.standing is not Standing.SUPERSEDED:
+            return experience.standing is Standing.ACTIVE
+        if experience.superseded_at_ms is None:
+            return False
+        # A corrected one is true until its correction is: the times asked for decide.
+        return self.at_ms is not None or not self._knows_correction(experience)
+
+    def _knows_correction(self, experience: Experience) -> bool:
+        before_ms, heard_ms = self.learned_before_ms, experience.superseded_at_ms
+        return before_ms is None or heard_ms is None or heard_ms < before_ms
+
+    def _until_ms(self, experience: Experience) -> int | None:
+        is_unheard = experience.standing is Standing.SUPERSEDED and not self._knows_correction(
+            experience
+        )
+        return experience.stated_until_ms if is_unheard else experience.valid_until_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +103,7 @@ class Search:
         is_there = (
             experience.tenant == self.tenant
             and experience.namespace in self.namespaces
-            and experience.standing is Standing.ACTIVE
+            and self.filters.stands(experience)
             and (experience.expires_at_ms is None or experience.expires_at_ms > self.now_ms)
         )
         return is_there and self.filters.admit(experience)

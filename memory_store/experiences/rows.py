@@ -100,6 +100,7 @@ def _experience_of(row: Sequence[Any]) -> Experience:
         expires_at_ms=expires_at_ms,
         signature=signature,
         superseded_at_ms=superseded_at_ms,
+        stated_until_ms=valid_until_ms,
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from governor.retrieval.postings import Background
 from governor.retrieval.query import QueryParts
-from memory_store.search import rows, words
+from governor.retrieval.vectors import Vector
+from memory_store.search import nearness, rows, words
 from memory_store.search.columns import Floats, Mask, Places
 from memory_store.search.held import Held
 from memory_store.statement import Driver
@@ -18,6 +19,8 @@ TERMS_MAX = 32
 WORDED_MAX = 200
 # How many vectors are compared in full: so many, and one more for each so many experiences.
 NEAREST_MIN, NEAREST_SHARE = 400, 1_000
+# Where no more than these may be seen, the database compares each of them.
+COMPARED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +52,43 @@ def nearest(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask, als
     places = also
     if parts.vector is None or not held.axes:
         return Close(places=places, cosines=np.zeros(places.size, np.float32))
+    most = NEAREST_MIN + len(held.columns) // NEAREST_SHARE
     if held.sketches is not None:
-        most = NEAREST_MIN + len(held.columns) // NEAREST_SHARE
         near = held.sketches.nearest(parts.vector, most=most, allowed=allowed)
+        places = np.union1d(near, also).astype(np.intp)
+    elif held.indexed_upto is not None:
+        near = _by_index(
+            held, driver, parts.vector, allowed=allowed, upto=held.indexed_upto, most=most
+        )
         places = np.union1d(near, also).astype(np.intp)
     numbers = held.columns.numbers[places].tolist()
     stored = rows.vectors(driver, numbers, axes=held.axes)
     matrix = rows.matrix_of([stored.get(number) for number in numbers], axes=held.axes)
     return Close(places=places, cosines=np.einsum("ij,j->i", matrix, parts.vector))
+
+
+def _by_index(
+    held: Held, driver: Driver, vector: Vector, *, allowed: Mask, upto: int, most: int
+) -> Places:
+    """Return the nearest that the database's index finds, and all that it does not have yet."""
+    numbers = held.columns.numbers
+    tail = int(np.searchsorted(numbers, upto, side="right"))
+    (seen,) = np.nonzero(allowed[:tail])
+    if seen.size <= COMPARED_MAX:
+        found = nearness.nearest_among(driver, numbers[seen], vector, most=most)
+    else:
+        # As many more as there are that may not be seen.
+        wanted = min(most, nearness.BREADTH_MAX) * tail // seen.size
+        found = nearness.nearest(
+            driver,
+            held.place.namespace,
+            vector,
+            most=min(wanted, nearness.FETCHED_MAX),
+            among=tail,
+        )
+    places = held.columns.places_of(found)
+    (behind,) = np.nonzero(allowed[tail:])
+    return np.concatenate([places[allowed[places]], tail + behind])
 
 
 def _worths(held: Held, driver: Driver, parts: QueryParts, *, allowed: Mask) -> Floats:

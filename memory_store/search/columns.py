@@ -42,6 +42,8 @@ class Traced:
     learned_at_ms: int
     valid_from_ms: int
     valid_until_ms: int | None
+    stated_until_ms: int | None
+    superseded_at_ms: int | None
     expires_at_ms: int | None
 
 
@@ -83,6 +85,8 @@ class Columns:
             "learned_at_ms": np.zeros(0, np.int64),
             "valid_from_ms": np.zeros(0, np.int64),
             "valid_until_ms": np.zeros(0, np.int64),
+            "stated_until_ms": np.zeros(0, np.int64),
+            "superseded_at_ms": np.zeros(0, np.int64),
             "expires_at_ms": np.zeros(0, np.int64),
             "before": np.zeros(0, np.int32),
             "after": np.zeros(0, np.int32),
@@ -188,9 +192,16 @@ class Columns:
 
     def _at_times(self, seen: Mask, filters: Filters) -> Mask:
         of, total = self._of, self._total
-        if filters.at_ms is not None:
+        until = of["valid_until_ms"][:total]
+        unheard = of["superseded_at_ms"][:total] == _NEVER_MS
+        if filters.learned_before_ms is not None:
+            unheard = of["superseded_at_ms"][:total] >= filters.learned_before_ms
+            until = np.where(unheard, of["stated_until_ms"][:total], until)
+        if filters.at_ms is None:
+            seen &= unheard
+        else:
             seen &= of["valid_from_ms"][:total] <= filters.at_ms
-            seen &= of["valid_until_ms"][:total] > filters.at_ms
+            seen &= until > filters.at_ms
         if filters.learned_from_ms is not None:
             seen &= of["learned_at_ms"][:total] >= filters.learned_from_ms
         if filters.learned_before_ms is not None:
@@ -198,11 +209,17 @@ class Columns:
         return seen
 
     def _set_ends(self, place: int, row: Traced) -> None:
-        until, expires = row.valid_until_ms, row.expires_at_ms
-        self._of["valid_until_ms"][place] = _NEVER_MS if until is None else until
-        self._of["expires_at_ms"][place] = _NEVER_MS if expires is None else expires
-        if expires is not None:
-            self._soonest_ms = min(self._soonest_ms, expires)
+        is_corrected = row.standing is Standing.SUPERSEDED
+        ends = {
+            "valid_until_ms": row.valid_until_ms,
+            "stated_until_ms": row.stated_until_ms if is_corrected else row.valid_until_ms,
+            "superseded_at_ms": row.superseded_at_ms if is_corrected else None,
+            "expires_at_ms": row.expires_at_ms,
+        }
+        for name, end in ends.items():
+            self._of[name][place] = _NEVER_MS if end is None else end
+        if row.expires_at_ms is not None:
+            self._soonest_ms = min(self._soonest_ms, row.expires_at_ms)
 
     def _make_room(self, total: int) -> None:
         size = self._of["number"].size
@@ -215,7 +232,8 @@ _GONE = 255
 
 
 def _sort_of(row: Traced) -> int:
-    if row.standing is not Standing.ACTIVE:
+    is_corrected = row.standing is Standing.SUPERSEDED and row.superseded_at_ms is not None
+    if row.standing is not Standing.ACTIVE and not is_corrected:
         return _GONE
     return _LANES.index(row.lane) * len(_KINDS) + _KINDS.index(row.kind)
 

@@ -2,9 +2,11 @@
 
 import threading
 
+import numpy as np
+
 from governor.retrieval.shelf import Shelf
 from governor.retrieval.sketches import Sketches
-from memory_store.search import rows
+from memory_store.search import nearness, rows
 from memory_store.search.columns import NOWHERE, Columns
 from memory_store.search.rows import Place, Whole
 from memory_store.search.spread import SAMPLED, Spread, spread_of
@@ -19,6 +21,10 @@ _BEHIND_MAX = 20_000
 _GONE_SHARE_MAX = 0.5
 # What has grown so much since its words were sampled is sampled anew.
 _GROWN = 2
+# So many that are not in the database's index yet are compared with each question. Where there
+# are more, sketches are held until half of that is left.
+TAIL_MAX = 5_000
+_LOOK_SECONDS = 0.05
 
 
 class OutOfStepError(Exception):
@@ -28,9 +34,24 @@ class OutOfStepError(Exception):
 class Held:
     """What is held of one namespace; who uses it has its `lock`."""
 
-    def __init__(self, place: Place, *, axes: int, shelved_max: int = SHELVED_MAX) -> None:
-        """Take which one, and how many axes vectors have, 0 without any."""
+    def __init__(
+        self,
+        place: Place,
+        *,
+        axes: int,
+        shelved_max: int = SHELVED_MAX,
+        indexed_from: int | None = None,
+    ) -> None:
+        """Take which one, and how many axes vectors have, 0 without any.
+
+        Where there are more than `indexed_from` the database's index compares them, if there is
+        one; None: never.
+        """
         self.place = place
+        self.is_loading = False
+        # Up to which number the database's index finds; None where sketches or a shelf do.
+        self.indexed_upto: int | None = None
+        self.is_behind = False
         self.axes = axes
         self.lock = threading.Lock()
         self.columns = Columns()
@@ -39,32 +60,89 @@ class Held:
         self.spread = Spread()
         self.size_bytes = 0
         self._shelved_max = shelved_max
+        self._indexed_from = indexed_from
         self._upto: int | None = None
         self._gone = 0
         self._sampled_of = 0
 
-    def bring_up(self, driver: Driver) -> None:
-        """Hold what the database holds as of this transaction, or something later."""
+    @property
+    def is_vast(self) -> bool:
+        """Tell whether it has so many that the database's index is to find them."""
+        return self._is_vast(len(self.columns))
+
+    def taken(self) -> bool:
+        """Return with its lock; without it where it is being read, which may take long."""
+        while not self.lock.acquire(timeout=_LOOK_SECONDS):
+            if self.is_loading:
+                return False
+        return True
+
+    def bring_up(self, driver: Driver, *, most: int | None = None) -> bool:
+        """Hold what the database holds as of this transaction, or something later.
+
+        What is not held at all and has more than `most` is left so, and False is returned.
+        """
         if self._upto is not None:
             try:
                 self._follow(driver)
+                self._choose(driver)
             except OutOfStepError:
                 self._upto = None
         if self._upto is None:
+            if most is not None and rows.count(driver, self.place, most=most + 1) > most:
+                return False
             self._load(driver)
+        self._measure()
+        return True
 
     def _load(self, driver: Driver) -> None:
         upto = rows.head_number(driver, self.place.tenant)
-        total = rows.count(driver, self.place, most=self._shelved_max + 1)
+        total = rows.count(
+            driver, self.place, most=max(self._shelved_max, self._indexed_from or 0) + 1
+        )
         is_shelved = total <= self._shelved_max
+        self.indexed_upto = None if is_shelved else self._indexed(driver, total)
+        is_sketched = not is_shelved and self.indexed_upto is None
         self.columns, self.spread, self._gone = Columns(), Spread(), 0
         self.shelf = Shelf(axes=self.axes) if is_shelved else None
-        self.sketches = None if is_shelved else Sketches(axes=self.axes)
-        for page in rows.pages(driver, self.place, with_terms=is_shelved):
+        self.sketches = Sketches(axes=self.axes) if is_sketched else None
+        for page in rows.pages(
+            driver, self.place, with_terms=is_shelved, with_vectors=self.indexed_upto is None
+        ):
             self._add(page)
         self._sample(driver)
         self._upto = upto
-        self._measure()
+        self.is_behind = self.is_vast
+
+    def _indexed(self, driver: Driver, total: int) -> int | None:
+        """Return up to which number the database's index finds, if that is nearly all."""
+        if not self._is_vast(total):
+            return None
+        upto = nearness.upto(driver, self.place.namespace, axes=self.axes)
+        if upto is None or rows.count(driver, self.place, after=upto, most=TAIL_MAX) == TAIL_MAX:
+            return None
+        return upto
+
+    def _is_vast(self, total: int) -> bool:
+        return self._indexed_from is not None and self.axes > 0 and total > self._indexed_from
+
+    def _choose(self, driver: Driver) -> None:
+        """Leave comparing to the database's index once that is filled.
+
+        Raises:
+            OutOfStepError: it is no more.
+        """
+        self.is_behind = self.shelf is None and self.is_vast
+        if not self.is_behind:
+            return
+        upto = nearness.upto(driver, self.place.namespace, axes=self.axes)
+        numbers = self.columns.numbers
+        behind = numbers.size - int(np.searchsorted(numbers, upto or 0, side="right"))
+        if self.sketches is not None and (upto is None or behind > TAIL_MAX // 2):
+            return
+        if upto is None or behind > TAIL_MAX:
+            raise OutOfStepError
+        self.indexed_upto, self.sketches, self.is_behind = upto, None, behind > 0
 
     def _follow(self, driver: Driver) -> None:
         """Take over what the log says was changed since.
@@ -85,7 +163,6 @@ class Held:
             self._upto, is_all = changes.upto, changes.is_all
         if len(self.columns) > _GROWN * self._sampled_of:
             self._sample(driver)
-        self._measure()
 
     def _sample(self, driver: Driver) -> None:
         """Tell from a sample how words are spread, where not every word is held."""
@@ -132,6 +209,5 @@ class Held:
             self.sketches.remove(place)
 
     def _measure(self) -> None:
-        contents = self.shelf if self.shelf is not None else self.sketches
-        assert contents is not None, "it was loaded"
-        self.size_bytes = self.columns.size_bytes + contents.size_bytes
+        held = (self.columns, self.shelf, self.sketches)
+        self.size_bytes = sum(one.size_bytes for one in held if one is not None)

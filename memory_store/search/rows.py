@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import BigInteger, Select, bindparam, func, select
+from sqlalchemy import BigInteger, Select, bindparam, func, null, select
 
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
@@ -87,7 +87,7 @@ _CHANGES = Statement(
 _COUNT = Statement(
     select(func.count()).select_from(
         select(_of.number)
-        .where(_of.namespace == bindparam("namespace"))
+        .where(_of.namespace == bindparam("namespace"), _of.number > bindparam("after"))
         .limit(bindparam("most", type_=BigInteger))
         .offset(bindparam("skipped", type_=BigInteger))
         .subquery()
@@ -105,6 +105,7 @@ _WHOLE = (
     _of.learned_at_ms,
     _of.valid_from_ms,
     _of.valid_until_ms,
+    _of.superseded_at_ms,
     _of.superseded_from_ms,
     _of.expires_at_ms,
     _of.traits,
@@ -138,6 +139,9 @@ _LEAN_PAGE = Statement(
     )
 )
 
+# Those whose vectors are in an index of the database's hold none either.
+_BARE_PAGE = Statement(_page(*_WHOLE[:-2], null()))
+
 
 def head_number(driver: Driver, tenant: TenantId) -> int:
     """Return the number of the last entry of a tenant's log, 0 where there is none."""
@@ -155,15 +159,20 @@ def changes(driver: Driver, place: Place, *, after: int, most: int) -> Changes:
     )
 
 
-def count(driver: Driver, place: Place, *, most: int) -> int:
-    """Return how many experiences a namespace has, counted up to `most`."""
-    found: int = _COUNT.row(driver, {"namespace": place.namespace, "most": most, "skipped": 0})[0]
+def count(driver: Driver, place: Place, *, most: int, after: int = 0) -> int:
+    """Return how many experiences a namespace has behind a number, counted up to `most`."""
+    asked: Values = {"namespace": place.namespace, "after": after, "most": most, "skipped": 0}
+    found: int = _COUNT.row(driver, asked)[0]
     return found
 
 
-def pages(driver: Driver, place: Place, *, with_terms: bool) -> Iterator[list[Whole]]:
+def pages(
+    driver: Driver, place: Place, *, with_terms: bool, with_vectors: bool
+) -> Iterator[list[Whole]]:
     """Yield all experiences of a namespace in the order of their numbers, some at a time."""
-    statement, after = _PAGE if with_terms else _LEAN_PAGE, 0
+    assert with_vectors or not with_terms, "nobody asks for terms alone"
+    lean = _LEAN_PAGE if with_vectors else _BARE_PAGE
+    statement, after = _PAGE if with_terms else lean, 0
     named: Values = {"tenant": place.tenant, "namespace": place.namespace}
     asked: Values = {**named, "most": PAGE_ROWS, "skipped": 0}
     while rows := statement.rows(driver, {**asked, "after": after}):
@@ -228,7 +237,8 @@ def _among(driver: Driver, statement: str, numbers: Sequence[int]) -> list[Any]:
 def _whole(row: Sequence[Any]) -> Whole:
     (
         number, kind, lane, standing, actor, session, task_class, tags, learned_at_ms,
-        valid_from_ms, valid_until_ms, superseded_from_ms, expires_at_ms, traits, vector, *terms,
+        valid_from_ms, valid_until_ms, superseded_at_ms, superseded_from_ms, expires_at_ms, traits,
+        vector, *terms,
     ) = row  # fmt: skip
     ends = [end for end in (valid_until_ms, superseded_from_ms) if end is not None]
     return Whole(
@@ -244,6 +254,8 @@ def _whole(row: Sequence[Any]) -> Whole:
             learned_at_ms=learned_at_ms,
             valid_from_ms=valid_from_ms,
             valid_until_ms=min(ends, default=None),
+            stated_until_ms=valid_until_ms,
+            superseded_at_ms=superseded_at_ms,
             expires_at_ms=expires_at_ms,
         ),
         traits=traits,

@@ -11,6 +11,7 @@ from governor.retrieval.ranker import Ranker
 from memory_store.search.candidates import close_to, nearest
 from memory_store.search.columns import Mask
 from memory_store.search.held import Held
+from memory_store.search.meanwhile import Unheld, found_meanwhile, nearest_meanwhile
 from memory_store.search.ranking import Candidates, Scored, candidates_of, ranked
 from memory_store.search.rows import Place
 from memory_store.search.shelves import Shelves
@@ -39,23 +40,28 @@ class Best:
 
     scored: Scored
     more: int = 0
+    unheld: tuple[Place, ...] = ()
+    """Namespaces of which no more was found than the database finds by itself."""
 
 
 def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker) -> Best:
     """Return the best by words and meaning, some spare ones behind them."""
     parts, most = question.parts, question.most + question.spare
     found: list[Candidates] = []
-    axes = 0
+    unheld: list[Place] = []
     for place in question.places:
         with shelves.at(place, driver) as held:
-            axes = held.axes
+            if held is None:
+                unheld.append(place)
+                found.append(found_meanwhile(_unheld(place, shelves, question), driver, parts))
+                continue
             allowed = held.columns.mask(question.filters, now_ms=question.now_ms)
             if held.shelf is not None and len(question.places) == 1:
                 scored = held.shelf.search(parts, allowed=allowed, most=most, ranker=ranker)
                 return Best(scored=scored)
             found.append(_candidates(held, driver, question, allowed=allowed, ranker=ranker))
-    scored = ranked(driver, parts, found, axes=axes, most=most, ranker=ranker)
-    return Best(scored=scored, more=sum(one.more for one in found))
+    scored = ranked(driver, parts, found, axes=shelves.axes, most=most, ranker=ranker)
+    return Best(scored=scored, more=sum(one.more for one in found), unheld=tuple(unheld))
 
 
 def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> Best:
@@ -63,8 +69,14 @@ def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> 
     found: Scored = []
     most, vector = question.most + question.spare, question.parts.vector
     assert vector is not None, "the caller looked"
+    unheld: list[Place] = []
     for place in question.places:
         with shelves.at(place, driver) as held:
+            if held is None:
+                unheld.append(place)
+                there = _unheld(place, shelves, question)
+                found += nearest_meanwhile(there, driver, question.parts)
+                continue
             allowed = held.columns.mask(question.filters, now_ms=question.now_ms)
             if held.shelf is not None:
                 found += held.shelf.nearest(vector, allowed=allowed, most=most)
@@ -73,7 +85,11 @@ def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> 
             numbers = held.columns.numbers[near.places]
             found += zip(numbers.tolist(), near.cosines.tolist(), strict=True)
     found.sort(key=lambda pair: -pair[1])
-    return Best(scored=found[:most])
+    return Best(scored=found[:most], unheld=tuple(unheld))
+
+
+def _unheld(place: Place, shelves: Shelves, question: Question) -> Unheld:
+    return Unheld(place=place, axes=shelves.axes, filters=question.filters, now_ms=question.now_ms)
 
 
 def _candidates(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from governor.experience.search import Found, Hit, MemoryTier, Search
 from governor.retrieval.query import QueryParts, query_parts
@@ -18,11 +18,13 @@ from governor.retrieval.vectors import StaticVectors
 from memory_store.engine import driver_of
 from memory_store.errors import SearchTooWideError
 from memory_store.reader import Reader
-from memory_store.search import rows, words
+from memory_store.search import nearness, rows, words
 from memory_store.search.held import SHELVED_MAX
+from memory_store.search.nearness_keeper import NearnessKeeper
 from memory_store.search.rows import Place
 from memory_store.search.scoring import Best, Question, best, nearest_in_meaning
-from memory_store.search.shelves import Shelves
+from memory_store.search.shelves import AWAITED_MAX, Shelves
+from memory_store.search.vector_index import VectorIndex
 from memory_store.statement import Driver
 from memory_store.writer import Writer
 
@@ -34,6 +36,8 @@ HELD_BYTES_MAX = 512 * 1024 * 1024
 # How many readers searches may have at once: the others are for what calls wait for.
 _SEARCHES_AT_ONCE = 2
 NOTHING = Found(hits=(), left_out=0)
+# Of more, sketches take longer to compare than the database's index to be asked.
+SKETCHED_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,37 +46,90 @@ class Finding:
 
     Without `vectors` by words alone. What is held in memory takes about `held_bytes_max`, or as
     much as the one namespace that is being searched. Namespaces of more than `shelved_max`
-    experiences are held as sketches.
+    experiences are held as sketches, or found by the `index` of a database that has pgvector; left
+    to choose, of more than `sketched_max`. Of more than `awaited_max` the first search does not
+    keep others waiting.
     """
 
     vectors: StaticVectors | None = None
     ranker: Ranker = PLAIN_RANKER
     held_bytes_max: int = HELD_BYTES_MAX
     shelved_max: int = SHELVED_MAX
+    index: VectorIndex = VectorIndex.AUTO
+    sketched_max: int = SKETCHED_MAX
+    awaited_max: int = AWAITED_MAX
+
+    @property
+    def indexed_from(self) -> int | None:
+        """Return of how many on the database's index compares vectors; None: never."""
+        if self.index is VectorIndex.SKETCH or self.vectors is None:
+            return None
+        is_chosen = self.index is VectorIndex.PGVECTOR
+        return self.shelved_max if is_chosen else max(self.shelved_max, self.sketched_max)
 
 
 WORDS_ALONE = Finding()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What was found, and the namespaces that would have to be read for all of it."""
+
+    found: Found
+    unheld: tuple[Place, ...] = ()
+
+
 class ExperienceSearch:
     """Finds experiences."""
 
-    def __init__(self, *, reader: Reader, writer: Writer, finding: Finding) -> None:
-        """Take what reads and writes the rows, and what to find them by."""
+    def __init__(
+        self, *, reader: Reader, writer: Writer, finding: Finding, indexing: Engine | None = None
+    ) -> None:
+        """Take what reads and writes the rows, and what to find them by.
+
+        `indexing` writes to a database that has pgvector, for nobody else.
+        """
         self._reader = reader
         self._writer = writer
         self._finding = finding
         self._slots = anyio.CapacityLimiter(_SEARCHES_AT_ONCE)
+        # One namespace at a time is read to be held, beside the searches.
+        self._loading = anyio.Lock()
+        axes = 0 if finding.vectors is None else finding.vectors.axes
+        indexed_from = None if indexing is None else finding.indexed_from
+        self._keeper = (
+            None
+            if indexing is None or indexed_from is None
+            else NearnessKeeper(indexing, axes=axes)
+        )
         self._shelves = Shelves(
-            axes=0 if finding.vectors is None else finding.vectors.axes,
+            axes=axes,
             bytes_max=finding.held_bytes_max,
             shelved_max=finding.shelved_max,
+            indexed_from=indexed_from,
+            awaited_max=finding.awaited_max,
+            keep_index=None if self._keeper is None else self._keeper.keep,
         )
 
     @property
     def held_bytes(self) -> int:
         """Return about how much memory is taken by what is held."""
         return self._shelves.size_bytes
+
+    @property
+    def uses_pgvector(self) -> bool:
+        """Tell whether large namespaces are found by an index of pgvector's."""
+        return self._keeper is not None
+
+    def start(self) -> None:
+        """Start what fills the database's index, if there is one."""
+        if self._keeper is not None:
+            self._keeper.start()
+
+    def close(self) -> None:
+        """Fill no index any more, and return when that is so."""
+        if self._keeper is not None:
+            self._keeper.close()
 
     async def search(self, search: Search) -> Found:
         """Return what was found, the best first; a question without any words finds nothing.
@@ -99,34 +156,50 @@ class ExperienceSearch:
             StoreUnavailableError: the database cannot be written.
         """
         await self._writer.run(words.rebuild)
+        await self._writer.run(partial(nearness.empty, axes=self._shelves.axes))
         self._shelves.clear()
 
-    async def _run(self, search: Search, work: Callable[[Search, Connection], Found]) -> Found:
+    async def _run(self, search: Search, work: Callable[[Search, Connection], _Answer]) -> Found:
         if len(set(search.namespaces)) > NAMESPACES_MAX:
             raise SearchTooWideError(asked=len(search.namespaces), most=NAMESPACES_MAX)
         if not search.namespaces:
             return NOTHING
         bounded = replace(search, most=max(1, min(search.most, MOST_MAX)))
-        async with self._slots:
-            return await self._reader.run(partial(work, bounded))
+        answer = await self._answered(bounded, work)
+        # Whoever comes first waits for what is read; the others have what the database finds.
+        if answer.unheld and not self._loading.locked():
+            async with self._loading:
+                for place in answer.unheld:
+                    await self._reader.run(partial(self._load, place))
+            answer = await self._answered(bounded, work)
+        return answer.found
 
-    def _searched(self, search: Search, connection: Connection) -> Found:
+    async def _answered(
+        self, search: Search, work: Callable[[Search, Connection], _Answer]
+    ) -> _Answer:
+        async with self._slots:
+            return await self._reader.run(partial(work, search))
+
+    def _load(self, place: Place, connection: Connection) -> None:
+        self._shelves.load(place, driver_of(connection))
+
+    def _searched(self, search: Search, connection: Connection) -> _Answer:
         uses_vectors = search.use_vectors and search.tier is not MemoryTier.LOW
         parts = query_parts(search.text, self._finding.vectors if uses_vectors else None)
         if not parts.terms and not _says_something(parts):
-            return NOTHING
+            return _Answer(found=NOTHING)
         driver = driver_of(connection)
         question = _question(search, parts)
         found = best(self._shelves, driver, question, ranker=self._finding.ranker)
-        return _found(driver, search, found)
+        return _Answer(found=_found(driver, search, found), unheld=found.unheld)
 
-    def _nearest(self, search: Search, connection: Connection) -> Found:
+    def _nearest(self, search: Search, connection: Connection) -> _Answer:
         parts = replace(query_parts(search.text, self._finding.vectors), terms=())
         if not _says_something(parts):
-            return NOTHING
+            return _Answer(found=NOTHING)
         driver = driver_of(connection)
         found = nearest_in_meaning(self._shelves, driver, _question(search, parts))
-        return _found(driver, search, found)
+        return _Answer(found=_found(driver, search, found), unheld=found.unheld)
 
 
 def _question(search: Search, parts: QueryParts) -> Question:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from governor.experience.charges import MemoryPrices
 from governor.experience.kinds import ExperienceKind
 from governor.ids import PrincipalId
+from memory_store.search.vector_index import VectorIndex
 from runtime.configuration.compaction import CompactionTable
 from runtime.configuration.memory_keeping import MS_PER_DAY, KeepTable, KeptDaysTable
 from runtime.configuration.memory_learning import CasesTable, PlaybooksTable, SleepTable
@@ -52,6 +53,7 @@ class MemoryTable(Table):
 
     enabled: Flag = True
     record: Recorded = Recorded.OVERSIZE
+    vectors: VectorIndex = VectorIndex.AUTO
     read_microusd_per_ktoken: _Price = 0
     write_microusd_per_mib: _Price = 0
     item_bytes_max: Annotated[int, Field(strict=True, ge=1024, le=256 * _MIB)] = 8 * _MIB

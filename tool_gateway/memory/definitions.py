@@ -101,7 +101,10 @@ _FILTERS: Mapping[str, Mapping[str, Any]] = {
     "this_session": {"type": "boolean", "default": False},
     "true_at_ms": {**_MS, "description": "Only what was true at that time."},
     "learned_from_ms": _MS,
-    "learned_before_ms": _MS,
+    "learned_before_ms": {
+        **_MS,
+        "description": "As it was known before then: what was corrected later counts as it was.",
+    },
 }
 
 _READ_DEFINITION = _tool(

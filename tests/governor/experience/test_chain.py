@@ -55,7 +55,7 @@ EXPERIENCE = Experience(
     signature="sig",
 )
 # What happens to an experience later, and what is derived from it.
-NOT_COVERED = {"standing", "tokens", "superseded_by", "superseded_at_ms"}
+NOT_COVERED = {"standing", "tokens", "superseded_by", "superseded_at_ms", "stated_until_ms"}
 RECEIPT = Receipt(
     experience_id=ExperienceId("exp_a"),
     tenant=TenantId("acme"),

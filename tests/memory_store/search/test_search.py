@@ -98,6 +98,35 @@ async def test_what_does_not_stand_any_more_is_not_found(store: Store) -> None:
         assert text not in [hit.experience.summary for hit in near.hits]
 
 
+@pytest.mark.requirement("memory.search-as-of")
+async def test_what_was_corrected_since_is_found_as_of_when_it_was_true_or_thought_so(
+    store: Store,
+) -> None:
+    one = await space(store)
+    old, new = "The dog lives in Rome", "The dog lives in Oslo"
+    (kept,) = await keep(store, [indexed(old, namespace=one, learned_at_ms=10, valid_from_ms=5)])
+    # Heard at 100: since 50 it is otherwise.
+    moved = {"learned_at_ms": 100, "valid_from_ms": 50, "supersedes": kept}
+    await keep(store, [indexed(new, namespace=one, **moved)])
+
+    async def told(**times: int) -> list[str]:
+        search = asked("Where does the dog live?", one, **times)
+        near = await store.experience_search.nearest(search)
+        found = sorted(await summaries(store, search))
+        assert sorted(hit.experience.summary for hit in near.hits) == found
+        return found
+
+    assert await told() == [new]
+    assert await told(at_ms=60) == [new]
+    assert await told(at_ms=49) == [old], "true then, as is known now"
+    assert await told(at_ms=60, learned_before_ms=100) == [old], "as was thought then"
+    assert await told(learned_before_ms=100) == [old]
+    assert await told(learned_before_ms=101) == [new]
+    assert await told(at_ms=49, learned_before_ms=101) == [old]
+    assert await told(at_ms=4) == []
+    assert await told(learned_before_ms=10) == []
+
+
 async def test_what_is_promoted_out_of_quarantine_is_found(store: Store) -> None:
     one = await space(store)
     draft = indexed(TEXTS[1], namespace=one, standing=Standing.QUARANTINED)

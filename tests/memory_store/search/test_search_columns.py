@@ -30,6 +30,8 @@ TRACED = st.builds(
     learned_at_ms=TIMES,
     valid_from_ms=TIMES,
     valid_until_ms=ENDS,
+    stated_until_ms=ENDS,
+    superseded_at_ms=ENDS,
     expires_at_ms=ENDS,
 )
 FILTERS = st.builds(
@@ -96,6 +98,8 @@ def test_another_tenant_or_namespace_is_none_that_a_search_finds() -> None:
         "learned_at_ms": 1,
         "valid_from_ms": 1,
         "valid_until_ms": None,
+        "stated_until_ms": None,
+        "superseded_at_ms": None,
         "expires_at_ms": None,
     }
     experience = _experience(1, fields)
@@ -121,6 +125,8 @@ def test_neighbours_are_those_of_the_session_in_order() -> None:
         "learned_at_ms": 1,
         "valid_from_ms": 1,
         "valid_until_ms": None,
+        "stated_until_ms": None,
+        "superseded_at_ms": None,
         "expires_at_ms": None,
     }
     columns = Columns()
