@@ -1,13 +1,15 @@
 """What every suite shares: the async backend, a database server, how hypothesis reports."""
 
 import random
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from postgresql_server import PostgresqlServer, running_server
 
-from memory_store.store import migrate_store
+from memory_store.store import DATABASE_NAME, make_private, migrate_store
 
 # A deadline per example would measure the machine; pytest-timeout bounds the whole test.
 settings.register_profile(
@@ -38,6 +40,23 @@ def postgresql_model(
     with postgresql_server.database() as url:
         migrate_store(tmp_path_factory.mktemp("model"), url=url)
         yield postgresql_server.name_in(url)
+
+
+@pytest.fixture(scope="session")
+def sqlite_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database file with the present schema: copied faster than made."""
+    state_dir = tmp_path_factory.mktemp("model") / "state"
+    migrate_store(state_dir)
+    return state_dir / DATABASE_NAME
+
+
+@pytest.fixture
+def begun_state(tmp_path: Path, sqlite_model: Path) -> Path:
+    """Return the state directory `tmp_path / "state"`, its database of the present schema."""
+    state_dir = tmp_path / "state"
+    make_private(state_dir)
+    shutil.copy(sqlite_model, state_dir / DATABASE_NAME)
+    return state_dir
 
 
 @pytest.fixture

@@ -134,12 +134,14 @@ async def worker_stage(store: Store, folder: Path) -> AsyncIterator[WorkerStage]
 @pytest.fixture(
     params=["memory", "sqlite", "worker", pytest.param("postgresql", marks=pytest.mark.slow)]
 )
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    request: pytest.FixtureRequest, tmp_path: Path, begun_state: Path
+) -> AsyncIterator[Stage]:
     if request.param == "memory":
         yield MemoryStage(MemoryLedger())
         return
     url = request.getfixturevalue("database") if request.param == "postgresql" else None
-    async with open_store(tmp_path / "state", url=url, durability=Durability.PROCESS) as store:
+    async with open_store(begun_state, url=url, durability=Durability.PROCESS) as store:
         if request.param != "worker":
             yield SqlStage(store)
             return

@@ -25,8 +25,8 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(state_dir: Path, store_url: str | None) -> AsyncIterator[Store]:
-    async with open_store(state_dir, url=store_url, durability=Durability.PROCESS) as opened:
+async def store(begun_state: Path, store_url: str | None) -> AsyncIterator[Store]:
+    async with open_store(begun_state, url=store_url, durability=Durability.PROCESS) as opened:
         await opened.tenants.create(TENANT, name="Acme", by=ADMIN, now_ms=1)
         await opened.principals.create(
             AGENT, tenant=TENANT, name="Ada", role=Role.AGENT, by=ADMIN, now_ms=1

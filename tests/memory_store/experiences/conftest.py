@@ -12,9 +12,8 @@ from tests.memory_store.experiences.makers import space_of
 
 
 @pytest.fixture
-async def kept(tmp_path: Path, store_url: str | None) -> AsyncIterator[Store]:
-    state_dir = tmp_path / "state"
-    async with open_store(state_dir, url=store_url, durability=Durability.PROCESS) as store:
+async def kept(begun_state: Path, store_url: str | None) -> AsyncIterator[Store]:
+    async with open_store(begun_state, url=store_url, durability=Durability.PROCESS) as store:
         yield store
 
 

@@ -36,9 +36,9 @@ ONE, TWO = ExperienceId("exp_one"), ExperienceId("exp_two")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+async def kept(request: pytest.FixtureRequest, begun_state: Path) -> AsyncIterator[Store]:
     url = request.getfixturevalue("database") if request.param == "postgresql" else None
-    async with open_store(tmp_path / "state", url=url, durability=Durability.PROCESS) as store:
+    async with open_store(begun_state, url=url, durability=Durability.PROCESS) as store:
         yield store
 
 

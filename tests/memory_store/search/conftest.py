@@ -23,9 +23,9 @@ def finding(request: pytest.FixtureRequest) -> Finding:
 
 
 @pytest.fixture
-async def store(state_dir: Path, store_url: str | None, finding: Finding) -> AsyncIterator[Store]:
+async def store(begun_state: Path, store_url: str | None, finding: Finding) -> AsyncIterator[Store]:
     """Yield a store with a tenant and an agent."""
-    opened = open_store(state_dir, url=store_url, durability=Durability.PROCESS, finding=finding)
+    opened = open_store(begun_state, url=store_url, durability=Durability.PROCESS, finding=finding)
     async with opened as store:
         root = Actor(name="root")
         await store.tenants.create(TENANT, name="Acme", by=root, now_ms=1)

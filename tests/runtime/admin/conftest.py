@@ -24,13 +24,13 @@ FOUNDER = Actor(name="first-start")
 
 
 @pytest.fixture
-def open_world(tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[World]]:
+def open_world(begun_state: Path) -> Callable[[], AbstractAsyncContextManager[World]]:
     """Opens the same state directory each time, as a restarted sidecar would."""
     clock = Clock()
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[World]:
-        async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+        async with open_store(begun_state, durability=Durability.PROCESS) as store:
             secrets = await _founded(store, clock)
             commands = Commands()
             parts = parts_for(store, clock, commands)
@@ -45,7 +45,7 @@ def open_world(tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[World
                     commands=commands,
                     admin_secret=secrets[ADMIN],
                     agent_secret=secrets[AGENT],
-                    state_dir=tmp_path / "state",
+                    state_dir=begun_state,
                 )
 
     return opened

@@ -38,9 +38,9 @@ ADMIN = Actor(name="root")
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[tuple[Store, NamespaceId]]:
+async def opened(state_dir: Path) -> AsyncIterator[tuple[Store, NamespaceId]]:
     """Yield a store with one tenant, one agent and its namespace."""
-    async with open_store(folder / "state", durability=Durability.PROCESS) as store:
+    async with open_store(state_dir, durability=Durability.PROCESS) as store:
         await store.tenants.create(TENANT, name="Acme", by=ADMIN, now_ms=1)
         await store.principals.create(
             AGENT, tenant=TENANT, name="Ada", role=Role.AGENT, by=ADMIN, now_ms=1

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[tuple[Store, NamespaceId]]:
-    async with opened(tmp_path) as found:
+async def world(begun_state: Path) -> AsyncIterator[tuple[Store, NamespaceId]]:
+    async with opened(begun_state) as found:
         yield found
 
 

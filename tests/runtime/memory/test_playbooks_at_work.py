@@ -37,8 +37,8 @@ BAD_DATE = [
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[tuple[Store, Place]]:
-    async with opened(tmp_path) as (store, space):
+async def world(begun_state: Path) -> AsyncIterator[tuple[Store, Place]]:
+    async with opened(begun_state) as (store, space):
         yield store, Place(tenant=TENANT, namespace=space, task_class=CLASS)
 
 

@@ -120,8 +120,8 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with opened(tmp_path) as (store, space):
+async def world(begun_state: Path) -> AsyncIterator[World]:
+    async with opened(begun_state) as (store, space):
         yield World(store=store, space=space, clock=FakeClock(at_ms=2_000_000, number=10_000_000))
 
 

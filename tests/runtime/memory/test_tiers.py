@@ -68,8 +68,8 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, store_url: str | None) -> AsyncIterator[Desk]:
-    async with open_store(tmp_path / "s", url=store_url, durability=Durability.PROCESS) as store:
+async def desk(begun_state: Path, store_url: str | None) -> AsyncIterator[Desk]:
+    async with open_store(begun_state, url=store_url, durability=Durability.PROCESS) as store:
         space = (await namespace_of(store, "agent", owner="ada")).namespace
         days = {
             f"day{number}": f"On day {number} the ferry to Lisbon carried {number * 7} passengers."
