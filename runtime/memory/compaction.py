@@ -12,6 +12,7 @@ from runtime.configuration.memory import MemoryTerms, memory_terms_of
 from runtime.ground import Ground
 from runtime.memory.indexing import indexed
 from runtime.memory.keeper import StoreKeeper
+from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.model_gateway.compaction.compacting import Compactor
 from runtime.model_gateway.compaction.terms import CompactionTerms
@@ -39,10 +40,7 @@ def compactor_of(
         return memory_terms_of(ground.config.memory)
 
     def limits() -> WriteLimits:
-        now = terms()
-        return WriteLimits(
-            content_bytes_max=now.item_bytes_max, tenant_bytes_max=now.tenant_bytes_max
-        )
+        return limits_of(terms(), now_ms=ground.clock.now_ms())
 
     namespaces = Namespaces(ground.store.namespaces, clock=ground.clock, terms=terms)
 

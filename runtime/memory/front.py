@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
@@ -50,8 +50,9 @@ _FAULTS = {
     "refused": (HTTPStatus.UNPROCESSABLE_ENTITY, INVALID_PARAMS, "Invalid request"),
 }
 # What numbers a query of a reading may have, by the argument that they become.
-_NUMBERS = ("offset", "max_bytes", "max_tokens", "context_lines", "max_matches")
-_WORDS = ("encoding", "grep")
+_RANGE_NUMBERS = ("offset", "max_bytes", "max_tokens")
+_NUMBERS = (*_RANGE_NUMBERS, "context_lines", "max_matches")
+_WORDS = ("encoding", "grep", "ignore_case")
 
 
 class Listing(Protocol):
@@ -120,7 +121,7 @@ class MemoryFront:
 
     async def _content(self, request: Request) -> Response:
         """Answer with the bytes themselves, all of them where no range is asked for."""
-        arguments = _asked(request)
+        arguments = _asked(request, numbers=_RANGE_NUMBERS, words=())
         if isinstance(arguments, Problem):
             return response_of(arguments, path=request.url.path)
         is_range = "max_bytes" in arguments
@@ -270,21 +271,21 @@ def _said(result: ToolResult) -> dict[str, object]:
     return {name: result.meta[key] for name, key in named.items() if key in result.meta}
 
 
-def _asked(request: Request) -> dict[str, object] | Problem:
+def _asked(
+    request: Request, *, numbers: Sequence[str] = _NUMBERS, words: Sequence[str] = _WORDS
+) -> dict[str, object] | Problem:
     """Return the arguments of a reading in the path and the query, or what is wrong there."""
     asked: dict[str, object] = {"index": request.path_params["index"]}
     for name, value in request.query_params.items():
-        if name in _NUMBERS:
+        if name in numbers:
             number = _number(value)
             if number is None:
                 return _invalid(f"{name}: {value!r:.80} is no number")
             asked[name] = number
-        elif name in _WORDS:
-            asked[name] = value
-        elif name == "ignore_case":
-            asked[name] = value == "true"
+        elif name in words:
+            asked[name] = value == "true" if name == "ignore_case" else value
         else:
-            return _invalid(f"{name!r:.80}: there is no such parameter")
+            return _invalid(f"{name!r:.80}: there is no such parameter here")
     return asked
 
 

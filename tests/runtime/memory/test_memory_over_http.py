@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from governor.scope import ScopeKind
 from governor.window import Lifetime
 from memory_store.sessions import session_id_for
 from runtime.token_files import TENANT
-from tests.runtime.memory.house import BY, House
+from tests.runtime.memory.house import BY, House, a_sidecar, settled_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 KEY = "The deploy key of the billing service is rotated on the first Monday.\n"
@@ -286,11 +287,35 @@ async def test_matching_lines_are_no_more_tokens_than_were_held(
     )
 
     shown = found.json()
-    held = bounds.get("max_tokens", bounds.get("max_bytes", 0) // 2)
+    held = bounds.get("max_tokens", bounds.get("max_bytes", 0))
     assert tokens_of(shown["content"]) + tokens_of(json.dumps(shown["offsets"])) <= held + 1
     assert shown["flyball"]["call"]["usage"]["memory_read_tokens"] <= held
     assert shown["matches"] == 150
     assert len(shown["offsets"]) == shown["content"].count("nobody at all")
+
+
+@pytest.mark.requirement("memory.charged")
+@pytest.mark.parametrize("more", [{}, {"encoding": "base64"}])
+async def test_a_range_of_bytes_is_charged_at_all_the_tokens_that_it_is(
+    house: House, more: dict[str, str]
+) -> None:
+    kept = await house.kept("A1" * 2000)
+
+    read = await house.get(f"experiences/{kept['index']}", max_bytes=4000, **more)
+
+    usage = read.json()["flyball"]["call"]["usage"]
+    assert usage["memory_read_tokens"] == tokens_of(read.json()["content"])
+
+
+@pytest.mark.requirement("memory.refused-clearly")
+@pytest.mark.parametrize("name", ["grep", "ignore_case", "context_lines", "max_matches"])
+async def test_the_bytes_themselves_are_not_searched(house: House, name: str) -> None:
+    kept = await house.kept(KEY)
+
+    answer = await house.get(f"experiences/{kept['index']}/content", **{name: "1"})
+
+    assert answer.status_code == 422
+    assert name in answer.json()["detail"]
 
 
 @pytest.mark.requirement("memory.forget-own")
@@ -413,3 +438,41 @@ async def test_a_session_that_was_shown_strangers_words_writes_as_one_of_them(
 
     assert (strange["lane"], before["lane"], after["lane"]) == ("web", "agent", "web")
     assert (unasked, asked) == (["agent"], ["web"])
+
+
+@pytest.mark.requirement("memory.reloaded")
+async def test_what_the_file_says_of_namespaces_counts_from_the_next_reload_on(
+    tmp_path: Path,
+) -> None:
+    text = "[memory]\n"
+
+    async with a_sidecar(tmp_path, text, reread=lambda: text) as sidecar:
+        house = await settled_in(sidecar, "team")
+        unknown = await house.post("experiences", {"content": "x", "namespace": "team/red"})
+        await house.kept("y" * 500)
+
+        text = (
+            '[memory]\nnamespace_bytes_max = 600\n[[memory.namespace]]\nname = "team/red"\n'
+            'writers = ["ada-team"]\nbytes_max = 100\n'
+        )
+        reloaded = await sidecar.reload(by=BY)
+        await house.kept("x" * 90, namespace="team/red")
+        full = await house.post("experiences", {"content": "x" * 20, "namespace": "team/red"})
+        own_full = await house.post("experiences", {"content": "y" * 200})
+
+        text = text.replace("bytes_max = 100", "bytes_max = 200").replace("= 600", "= 900")
+        await sidecar.reload(by=BY)
+        more = await house.post("experiences", {"content": "x" * 20, "namespace": "team/red"})
+        own_more = await house.post("experiences", {"content": "y" * 200})
+
+        text = "[memory]\nenabled = false\n"
+        off = await sidecar.reload(by=BY)
+        still = await house.found("x")
+
+    assert unknown.status_code == 422
+    assert (reloaded.applied, reloaded.needs_restart) == (("memory",), ())
+    assert [full.status_code, own_full.status_code] == [422, 422]
+    assert "at most 100" in full.json()["detail"]
+    assert [more.status_code, own_more.status_code] == [201, 201]
+    assert "memory.enabled" in off.needs_restart
+    assert "hits" in still
