@@ -103,6 +103,11 @@ class MemoryTerms:
     kept_ms: Mapping[ExperienceKind, int] = field(default_factory=dict)
     teams: Mapping[str, TeamTerms] = field(default_factory=dict)
 
+    def chooses(self, name: str) -> bool:
+        """Tell whether what enters the namespace of that name is chosen by what is of use."""
+        team = self.teams.get(name)
+        return team is not None and team.admission is Admission.LEARNED
+
 
 def memory_terms_of(table: MemoryTable) -> MemoryTerms:
     """Return what a table says, as the memory goes by it."""

@@ -11,6 +11,7 @@ from governor.experience.namespace import OWN, Right
 from governor.experience.promotion import Asker, Stays, withdraw
 from governor.experience.rendering import framed, shown
 from governor.experience.search import MemoryTier, Search
+from governor.experience.sharing import Entry
 from governor.experience.trust import lanes_for
 from governor.ids import ExperienceId
 from governor.retrieval.vectors import StaticVectors
@@ -114,7 +115,10 @@ class ExperienceDesk:
         except StoreError:
             count_failure("memory sharing")
             return replace(kept, shared="not_now")
-        return replace(kept, shared=offered.entry.value, shared_as=offered.found_as)
+        is_copied = offered.entry is Entry.ENTERS and offered.found_as is not None
+        return replace(
+            kept, shared=offered.entry.value, shared_as=offered.found_as, is_copied=is_copied
+        )
 
     async def portion(
         self,

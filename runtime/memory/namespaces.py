@@ -9,7 +9,6 @@ from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
-from runtime.configuration.memory_tiers import Admission
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock
@@ -78,8 +77,7 @@ class Namespaces:
 
     def chooses(self, name: str) -> bool:
         """Tell whether what enters the namespace of that name is chosen by what is of use."""
-        team = self._terms().teams.get(name)
-        return team is not None and team.admission is Admission.LEARNED
+        return self._terms().chooses(name)
 
     async def permits(self, chain: ScopeChain, namespace: NamespaceId, asked: Right) -> bool:
         """Tell whether the caller may do that in the namespace of that id."""

@@ -83,7 +83,7 @@ def memory_of(
     def terms() -> MemoryTerms:
         return memory_terms_of(ground.config.memory)
 
-    charging = MemoryCharging(lambda: terms().prices)
+    charging = MemoryCharging(lambda: terms().prices, is_copied=lambda name: terms().chooses(name))
     if not ground.config.memory.enabled:
         return Memory(tools=MemoryTools(archive=ground.archive), charging=charging)
     store, clock = ground.store, ground.clock
@@ -119,7 +119,7 @@ def memory_of(
     advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(
-        tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
+        tools=MemoryTools(archive=ground.archive, memory=desk, charging=charging),
         charging=charging,
         desk=desk,
         choosing=choosing,
