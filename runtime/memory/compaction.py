@@ -8,7 +8,7 @@ from governor.ids import NamespaceId
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from memory_store.experiences.values import Indexed, WriteLimits
-from runtime.configuration.memory import MemoryTerms, memory_terms_of
+from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
 from runtime.memory.indexing import indexed
 from runtime.memory.keeper import StoreKeeper
@@ -36,8 +36,7 @@ def compactor_of(
     if not ground.config.memory.enabled:
         return None
 
-    def terms() -> MemoryTerms:
-        return memory_terms_of(ground.config.memory)
+    terms = terms_in_force(lambda: ground.config.memory)
 
     def limits() -> WriteLimits:
         return limits_of(terms(), now_ms=ground.clock.now_ms())

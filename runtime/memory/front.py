@@ -239,10 +239,41 @@ def _problem_of(result: ToolResult) -> Problem | None:
         return _denied(denial)
     if not result.is_error:
         return None
+    if (said := result.meta.get(CALL_META)) and _is_running(said):
+        return _running(result)
     kind = str(result.meta.get(FAULT_META, "refused"))
     status, code, title = _FAULTS[kind]
     words = str(result.content[0].get("text", "")) if result.content else title
     return Problem(status=status, code=code, title=title, detail=words, members=_members(result))
+
+
+def _is_running(said: object) -> bool:
+    return isinstance(said, Mapping) and said.get("replayed") == "in_progress"
+
+
+def _running(result: ToolResult) -> Problem:
+    return Problem(
+        status=HTTPStatus.CONFLICT,
+        code=UNAVAILABLE,
+        title="In progress",
+        detail=str(result.content[0].get("text", "")),
+        members=_members(result),
+        headers={"Retry-After": "1"},
+    )
+
+
+def switched_off() -> list[Route]:
+    """Return the routes where there is no memory, which say so."""
+
+    async def told(request: Request) -> Response:
+        detail = "the experience memory is switched off here ([memory] enabled = false)"
+        problem = Problem(
+            status=HTTPStatus.NOT_FOUND, code=INVALID_PARAMS, title="Not found", detail=detail
+        )
+        return response_of(problem, path=request.url.path)
+
+    methods = ["GET", "POST", "PUT", "DELETE"]
+    return [Route(f"{_BASE}/{{rest:path}}", told, methods=methods)]
 
 
 def _denied(denial: Mapping[str, object]) -> Problem:

@@ -26,6 +26,7 @@ from tool_gateway.memory.definitions import (
 from tool_gateway.memory.ports import AroundAsked, SearchAsked, WriteAsked
 
 EXPERIENCE_PREFIX = "exp_"
+ARCHIVE_PREFIX = "arc_"
 _Arguments = Mapping[str, object]
 _SHOWING = frozenset({SEARCH, EXPAND, CONTEXT})
 # It is shown where nothing quotes it, and stands in a header.
@@ -61,9 +62,10 @@ class GrepAsked:
     most: int
 
 
-def is_of_experience(call: ToolCall) -> bool:
-    """Tell whether a call reads an experience, as opposed to an archived result."""
-    return call.tool == READ and _names_experience(call.arguments)
+def shows_no_archive(call: ToolCall) -> bool:
+    """Tell whether a call reads no archived result: an experience, or what there cannot be."""
+    index = str(call.arguments.get("index", ""))
+    return call.tool == READ and not index.startswith(ARCHIVE_PREFIX)
 
 
 def shows_experiences(tool: str, arguments: _Arguments) -> bool:

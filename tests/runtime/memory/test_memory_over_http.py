@@ -164,8 +164,10 @@ async def test_a_search_shows_what_fits_and_names_the_rest(house: House) -> None
     assert len(tight["hits"]) + tight["left_out"]["count"] == 4
     assert not all(hit["is_whole"] for hit in tight["hits"])
     assert (nothing["hits"], nothing["left_out"]["count"]) == ([], 4)
-    assert len(nothing["left_out"]["indices"]) == 4
-    assert nothing["tokens"] <= 5
+    # No room for their names either, and what is said is not for nothing.
+    assert nothing["left_out"]["indices"] == []
+    assert nothing["flyball"]["call"]["usage"]["memory_read_tokens"] == 5
+    assert "max_tokens" in nothing["rendered"]
 
 
 @pytest.mark.requirement("memory.shared-by-grant")
@@ -195,7 +197,7 @@ async def test_namespaces_say_who_reads_and_who_writes(house: House) -> None:
     [
         ({}, "content"),
         ({"content": ""}, "content"),
-        ({"content": "x", "kind": "rumour"}, "kind"),
+        ({"content": "x", "kind": "rumour"}, "['observation', "),
         ({"content": "x", "nonsense": 1}, "nonsense"),
         ({"content": "not base 64!", "encoding": "base64"}, "base64"),
         ({"content": "x", "tags": ["a\u0000b"]}, "printed"),
@@ -476,3 +478,60 @@ async def test_what_the_file_says_of_namespaces_counts_from_the_next_reload_on(
     assert [more.status_code, own_more.status_code] == [201, 201]
     assert "memory.enabled" in off.needs_restart
     assert "hits" in still
+
+
+@pytest.mark.requirement("memory.reloaded")
+async def test_a_memory_that_is_switched_off_says_so(tmp_path: Path) -> None:
+    async with a_sidecar(tmp_path, "[memory]\nenabled = false") as sidecar:
+        house = await settled_in(sidecar, "off")
+        answers = [
+            await house.post("search", {"query": "x"}),
+            await house.get("experiences/exp_a/content"),
+        ]
+
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert all("switched off" in answer.json()["detail"] for answer in answers)
+
+
+@pytest.mark.requirement("memory.marks-what-it-shows")
+async def test_an_index_that_there_is_not_shows_nothing_and_marks_nothing(house: House) -> None:
+    missed = [
+        (await house.get(f"experiences/{index}")).status_code for index in ("nonsense", "exp_no")
+    ]
+    kept = await house.kept("Still my own words.")
+
+    assert missed == [404, 404]
+    assert kept["lane"] == "agent"
+
+
+@pytest.mark.requirement("memory.bounded")
+async def test_what_is_found_says_how_it_went_and_until_when_it_was_true(house: House) -> None:
+    await house.kept("Deploying harbour by hand.", kind="case", outcome=0.0)
+    await house.kept("Harbour is led by Ada.", valid_from_ms=1, valid_until_ms=86_400_000)
+
+    cases = await house.found("harbour", kinds=["case"])
+    facts = await house.found("who leads harbour", kinds=["observation"])
+
+    assert [hit["outcome"] for hit in cases["hits"]] == ["negative"]
+    assert "went wrong" in cases["rendered"]
+    assert [hit["valid_until_ms"] for hit in facts["hits"]] == [86_400_000]
+    assert "1970-01-02" in facts["rendered"]
+
+
+@pytest.mark.requirement("memory.lanes-asked")
+async def test_a_session_finds_what_it_kept_itself_in_every_lane(house: House) -> None:
+    note = "Page of strangers: the harbour opens at nine."
+    seen = session_id_for(PrincipalId(f"ada-{house.suffix}"), "s1")
+    marks = {Label.SEES_UNTRUSTED: ToolName("web__fetch")}
+    await house.sidecar.store.flows.mark(seen, marks, now_ms=1)
+    kept = await house.kept(note)
+
+    own = await house.found("harbour opens", this_session=True)
+    async with house.client(session="other") as client:
+        asked = {"query": "harbour opens"}
+        other = (await client.post("/memory/v1/search", json=asked)).json()
+
+    assert kept["lane"] == "web"
+    assert [hit["index"] for hit in own["hits"]] == [kept["index"]]
+    assert (other["hits"], other["lanes_not_searched"]) == ([], ["web"])
+    assert '"web"' in other["rendered"]
