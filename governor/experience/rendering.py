@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b, sha256
 from typing import Final
+
+import numpy as np
 
 from governor.experience.cases import CaseSign, sign_of
 from governor.experience.experience import Experience
@@ -59,7 +60,6 @@ class Framed:
 
 
 _MARK_BYTES: Final = 6
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # The end of the year 9999, after which no calendar here goes on.
 _MS_MAX: Final = 253_402_300_799_000
 _LABEL_CHARS_MAX: Final = 80
@@ -129,7 +129,7 @@ def _day_of(at_ms: int | None) -> str:
     """Return the moment in UTC, nothing for one that no calendar has."""
     if at_ms is None or at_ms > _MS_MAX:
         return ""
-    return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M} UTC"
+    return f"{str(np.datetime64(at_ms, 'ms'))[:16].replace('T', ' ')} UTC"
 
 
 def rendered(pieces: Sequence[Shown], *, key: bytes) -> Rendered:
