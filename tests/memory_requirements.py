@@ -207,6 +207,10 @@ MEMORY: dict[str, str] = {
         "so; where nothing useful is left it is denied."
     ),
     "memory.bounded": "No reading is longer than its bound, and each names what it leaves out.",
+    "memory.reloaded": (
+        "What the file says of the memory counts from the next reload on; what needs a restart is "
+        "named."
+    ),
     "memory.shared-by-grant": "A namespace is read and written by whom it is granted to.",
     "memory.refused-clearly": (
         "What cannot be kept or asked is refused with what to do, and the house goes on."

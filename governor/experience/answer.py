@@ -4,7 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from governor.experience.cases import sign_of
 from governor.experience.experience import Experience
+from governor.experience.kinds import ExperienceKind
 from governor.experience.reading import Candidate, LeftOut, Reading, fitted
 from governor.experience.rendering import Role, Shown, rendered
 from governor.experience.tokens import tokens_of
@@ -48,9 +50,17 @@ def answered(
 
     `unseen` is how many more there are that are not among them. `key` is the secret that the
     frames around texts are marked with. `none_found` is said where there is nothing to show.
+    What is left out is named where there is room for the names.
     """
     if not findings:
         return _none(unseen, none_found)
+    answer = _fitting(findings, tokens_max=tokens_max, key=key, unseen=unseen)
+    if answer.tokens > tokens_max:
+        answer = _too_little(findings, unseen)
+    return replace(answer, tokens=min(answer.tokens, tokens_max))
+
+
+def _fitting(findings: Sequence[Finding], *, tokens_max: int, key: bytes, unseen: int) -> Answer:
     room = tokens_max
     for _ in range(_TRIES_MAX):
         reading = fitted(_candidates(findings), tokens_max=room, unseen=unseen)
@@ -61,7 +71,21 @@ def answered(
     else:
         nothing = fitted(_candidates(findings), tokens_max=0, unseen=unseen)
         answer = _answer(findings, nothing, key=key)
-    return replace(answer, tokens=min(answer.tokens, tokens_max))
+    return answer
+
+
+def _too_little(findings: Sequence[Finding], unseen: int) -> Answer:
+    """Return the shortest answer there is: how many there are, and how much room one takes."""
+    count = len(findings) + unseen
+    first = _candidates(findings)[0]
+    needed = min(first.brief_tokens, first.whole_tokens) + 2 * _FRAME_TOKENS
+    tokens = sum(one.experience.tokens for one in findings)
+    left_out = LeftOut(count=count, tokens=tokens)
+    return Answer(
+        text=f"[{count} left out. max_tokens {needed} may show the first.]",
+        structured={"hits": [], "left_out": left_out.as_json(), "tokens": 0},
+        tokens=2 * _FRAME_TOKENS,
+    )
 
 
 def _candidates(findings: Sequence[Finding]) -> list[Candidate]:
@@ -105,7 +129,7 @@ def _answer(findings: Sequence[Finding], reading: Reading, *, key: bytes) -> Ans
     note = _note(len(hits), reading, left_out)
     text = "\n".join(filter(None, (rendered(pieces, key=key).text, note)))
     shown = json.dumps(structured, ensure_ascii=False)
-    tokens = max(tokens_of(text), tokens_of(shown)) if hits else 0
+    tokens = max(tokens_of(text), tokens_of(shown))
     return Answer(
         text=text,
         structured={**structured, "tokens": tokens},
@@ -142,10 +166,17 @@ def _hit(one: Finding, piece: Shown, *, is_whole: bool) -> dict[str, object]:
         "is_whole": is_whole,
         "tokens_whole": kept.tokens,
         "standing": None if kept.standing.value == "active" else kept.standing.value,
+        "valid_until_ms": kept.valid_until_ms,
+        "outcome": _outcome_of(kept),
         "relation": one.relation,
         "score": None if one.score is None else round(one.score, _SCORE_DIGITS),
     }
     return {name: value for name, value in hit.items() if value not in (None, "")}
+
+
+def _outcome_of(kept: Experience) -> str | None:
+    """Return how a case went, None of anything else."""
+    return sign_of(kept.outcome).value if kept.kind is ExperienceKind.CASE else None
 
 
 def _note(shown: int, reading: Reading, left_out: LeftOut) -> str:
@@ -154,7 +185,8 @@ def _note(shown: int, reading: Reading, left_out: LeftOut) -> str:
         parts.append(f"{len(reading.brief)} of {shown} in summary")
     if left_out.count:
         names = f": {', '.join(left_out.indices)}" if left_out.indices else ""
-        parts.append(f"{left_out.count} left out (about {left_out.tokens} tokens){names}")
+        size = f" (about {left_out.tokens} tokens)" if left_out.tokens else ""
+        parts.append(f"{left_out.count} left out{size}{names}")
     if not parts:
         return ""
     return f'[{"; ".join(parts)}. memory_read {{"index": …}} shows one whole.]'

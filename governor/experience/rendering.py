@@ -13,8 +13,11 @@ from enum import StrEnum
 from hashlib import blake2b, sha256
 from typing import Final
 
+import numpy as np
+
+from governor.experience.cases import CaseSign, sign_of
 from governor.experience.experience import Experience
-from governor.experience.kinds import Standing, TrustLane
+from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import NamespaceId
 
 
@@ -57,6 +60,8 @@ class Framed:
 
 
 _MARK_BYTES: Final = 6
+# The end of the year 9999, after which no calendar here goes on.
+_MS_MAX: Final = 253_402_300_799_000
 _LABEL_CHARS_MAX: Final = 80
 _INDEX_CHARS_MAX: Final = 100
 _CUT: Final = "…"
@@ -97,6 +102,8 @@ def shown(experience: Experience, text: str, *, own: Collection[NamespaceId]) ->
         ("by", provenance.writer),
         ("via", provenance.upstream or ""),
         ("tags", " ".join(experience.tags)),
+        ("outcome", _outcome_of(experience)),
+        ("true until", _day_of(experience.valid_until_ms)),
     )
     standing = experience.standing
     labels = tuple((name, words) for name, words in said if words)
@@ -109,6 +116,20 @@ def shown(experience: Experience, text: str, *, own: Collection[NamespaceId]) ->
         text=text,
         labels=labels,
     )
+
+
+def _outcome_of(experience: Experience) -> str:
+    """Return how a case went, in a word; nothing of anything else, nor of one that is open."""
+    if experience.kind is not ExperienceKind.CASE or experience.outcome is None:
+        return ""
+    return "went well" if sign_of(experience.outcome) is CaseSign.POSITIVE else "went wrong"
+
+
+def _day_of(at_ms: int | None) -> str:
+    """Return the moment in UTC, nothing for one that no calendar has."""
+    if at_ms is None or at_ms > _MS_MAX:
+        return ""
+    return f"{str(np.datetime64(at_ms, 'ms'))[:16].replace('T', ' ')} UTC"
 
 
 def rendered(pieces: Sequence[Shown], *, key: bytes) -> Rendered:

@@ -96,6 +96,9 @@ def _add_changing(deeds: Any) -> None:
     grant.add_argument("namespace", metavar="ID")
     grant.add_argument("principal", help='"*" is every principal of the tenant')
     grant.add_argument("right", choices=[*(right.value for right in Right), "none"])
+    limit = deeds.add_parser("limit", help="say how many bytes a namespace may keep")
+    limit.add_argument("namespace", metavar="ID")
+    limit.add_argument("--bytes-max", type=int, help="without it there is no bound")
     make = deeds.add_parser("make", help="make a namespace that agents share")
     make.add_argument("name", help="team/NAME")
     make.add_argument("--bytes-max", type=int)
@@ -289,6 +292,13 @@ def _grant(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     return answer, f"{arguments.principal} has {arguments.right} in {answer['name']}.\n"
 
 
+def _limit(client: httpx.Client, arguments: argparse.Namespace) -> Told:
+    body = {"tenant": arguments.tenant, "bytes_max": arguments.bytes_max}
+    answer = asked(client, "POST", f"{_PATH}/namespaces/{arguments.namespace}/limit", json=body)
+    most = answer["bytes_max"]
+    return answer, f"{answer['name']} may keep {'anything' if most is None else f'{most} bytes'}.\n"
+
+
 def _make(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     body = {"tenant": arguments.tenant, "name": arguments.name, "bytes_max": arguments.bytes_max}
     answer = asked(client, "POST", f"{_PATH}/namespaces", json=body)
@@ -308,6 +318,7 @@ _DEEDS: dict[str, Callable[[httpx.Client, argparse.Namespace], Told]] = {
     "revoke": _revoke,
     "forget": _forget,
     "grant": _grant,
+    "limit": _limit,
     "make": _make,
     "import": memory_files.imported,
     "fsck": memory_files.checked,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from runtime.configuration.memory import MemoryTable
 from runtime.configuration.model import Config
 from runtime.configuration.translate import shows_builtins
 from runtime.errors import ConfigError
@@ -19,11 +20,14 @@ _AT_ONCE = frozenset(
         "ladder",
         "router",
         "estimates",
+        "memory",
         "turns",
         "turn_rule",
         "task_class",
     }
 )
+# Parts of the memory that are put together when a sidecar starts.
+_MEMORY_AT_START = ("enabled", "cases", "playbooks", "sleep")
 # Made at the first start; afterwards the admin API owns them, a restart would not change them.
 _MADE_ONCE = frozenset({"budget"})
 
@@ -58,6 +62,11 @@ def change_to(wanted: Config, *, running: Config) -> ConfigChange:
         applied.pop("flow")
         if kept != running.flow:
             applied["flow"] = kept
+    if "memory" in applied:
+        applied["memory"], waiting = _memory_of(wanted.memory, running=running.memory)
+        needs_restart += waiting
+        if applied["memory"] == running.memory:
+            applied.pop("memory")
     effective = running.model_copy(update=applied)
     if shows_builtins(effective) != shows_builtins(running):
         raise ConfigError(
@@ -70,3 +79,16 @@ def change_to(wanted: Config, *, running: Config) -> ConfigChange:
         needs_restart=tuple(needs_restart),
         made_once=tuple(name for name in changed if name in _MADE_ONCE),
     )
+
+
+def _memory_of(wanted: MemoryTable, *, running: MemoryTable) -> tuple[MemoryTable, list[str]]:
+    """Return what is taken over of the memory's table at once, and what of it is not."""
+    stays = {name: getattr(running, name) for name in _MEMORY_AT_START}
+    waiting = [
+        f"memory.{name}" for name in _MEMORY_AT_START if getattr(wanted, name) != stays[name]
+    ]
+    tiers = wanted.tiers
+    if tiers.enabled != running.tiers.enabled:
+        waiting.append("memory.tiers.enabled")
+        tiers = tiers.model_copy(update={"enabled": running.tiers.enabled})
+    return wanted.model_copy(update={**stays, "tiers": tiers}), waiting

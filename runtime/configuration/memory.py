@@ -1,6 +1,6 @@
 """The table of `flyball.toml` about the experience memory, and what it stands for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Self
@@ -104,6 +104,25 @@ class MemoryTerms:
     namespace_bytes_max: int | None
     kept_ms: Mapping[ExperienceKind, int] = field(default_factory=dict)
     teams: Mapping[str, TeamTerms] = field(default_factory=dict)
+
+    def chooses(self, name: str) -> bool:
+        """Tell whether what enters the namespace of that name is chosen by what is of use."""
+        team = self.teams.get(name)
+        return team is not None and team.admission is Admission.LEARNED
+
+
+def terms_in_force(table: Callable[[], MemoryTable]) -> Callable[[], MemoryTerms]:
+    """Return what says the terms in force; they are made anew only when the table is another."""
+    known: tuple[MemoryTable, MemoryTerms] | None = None
+
+    def terms() -> MemoryTerms:
+        nonlocal known
+        now = table()
+        if known is None or known[0] is not now:
+            known = (now, memory_terms_of(now))
+        return known[1]
+
+    return terms
 
 
 def memory_terms_of(table: MemoryTable) -> MemoryTerms:

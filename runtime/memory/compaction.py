@@ -8,10 +8,11 @@ from governor.ids import NamespaceId
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from memory_store.experiences.values import Indexed, WriteLimits
-from runtime.configuration.memory import MemoryTerms, memory_terms_of
+from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
 from runtime.memory.indexing import indexed
 from runtime.memory.keeper import StoreKeeper
+from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.model_gateway.compaction.compacting import Compactor
 from runtime.model_gateway.compaction.terms import CompactionTerms
@@ -35,14 +36,10 @@ def compactor_of(
     if not ground.config.memory.enabled:
         return None
 
-    def terms() -> MemoryTerms:
-        return memory_terms_of(ground.config.memory)
+    terms = terms_in_force(lambda: ground.config.memory)
 
     def limits() -> WriteLimits:
-        now = terms()
-        return WriteLimits(
-            content_bytes_max=now.item_bytes_max, tenant_bytes_max=now.tenant_bytes_max
-        )
+        return limits_of(terms(), now_ms=ground.clock.now_ms())
 
     namespaces = Namespaces(ground.store.namespaces, clock=ground.clock, terms=terms)
 

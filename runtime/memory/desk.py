@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from governor.call import ToolCall
 from governor.experience.answer import Answer, answered
 from governor.experience.experience import Experience
-from governor.experience.kinds import ExperienceKind, Standing, TrustLane
+from governor.experience.kinds import LANES_BY_TRUST, ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import OWN, Right
 from governor.experience.promotion import Asker, Stays, withdraw
 from governor.experience.rendering import framed, shown
 from governor.experience.search import MemoryTier, Search
+from governor.experience.sharing import Entry
 from governor.experience.trust import lanes_for
 from governor.ids import ExperienceId
 from governor.retrieval.vectors import StaticVectors
@@ -41,7 +42,10 @@ from tool_gateway.memory.ports import AroundAsked, Kept, Portion, SearchAsked, W
 from tool_gateway.ports import Clock
 from tool_gateway.telemetry import count_failure
 
-_NOTHING_FOUND = "Nothing in memory fits this. Say it in other words, or ask for other lanes."
+_NOTHING_FOUND = (
+    'Nothing in memory fits this. Say it in other words, or ask for other lanes ("web" is searched '
+    "only where it is asked for)."
+)
 _NOTHING_YET = "This session has kept nothing yet."
 _LISTED_MAX = 50
 # Halves and more count as used.
@@ -114,7 +118,10 @@ class ExperienceDesk:
         except StoreError:
             count_failure("memory sharing")
             return replace(kept, shared="not_now")
-        return replace(kept, shared=offered.entry.value, shared_as=offered.found_as)
+        is_copied = offered.entry is Entry.ENTERS and offered.found_as is not None
+        return replace(
+            kept, shared=offered.entry.value, shared_as=offered.found_as, is_copied=is_copied
+        )
 
     async def portion(
         self,
@@ -156,10 +163,9 @@ class ExperienceDesk:
     async def search(self, call: ToolCall, asked: SearchAsked) -> Answer:
         """Return what is found, as much as there is room for."""
         namespaces = await self._namespaces.to_read(call.chain, asked.namespaces)
-        lanes = lanes_for(
-            asked.filters.lanes,
-            saw_untrusted=await self._showing.has_seen_untrusted(call.chain),
-        )
+        # What its own session kept is nothing that it has not seen.
+        saw = asked.is_of_this_session or await self._showing.has_seen_untrusted(call.chain)
+        lanes = lanes_for(asked.filters.lanes, saw_untrusted=saw)
         filters = replace(asked.filters, lanes=lanes)
         if asked.is_of_this_session:
             filters = replace(filters, session=call.chain.session)
@@ -183,6 +189,12 @@ class ExperienceDesk:
             scores=scores,
             told=recalled.texts,
         )
+        unsearched = [lane.value for lane in LANES_BY_TRUST if lane not in lanes]
+        if unsearched:
+            # For programs: to a model the schema says which lanes are searched unasked.
+            answer = replace(
+                answer, structured={**answer.structured, "lanes_not_searched": unsearched}
+            )
         if self._advisers.tiers is not None:
             self._advisers.tiers.given(call, sorted(answer.indices), tokens=answer.tokens)
         return answer

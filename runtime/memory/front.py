@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
@@ -50,8 +50,9 @@ _FAULTS = {
     "refused": (HTTPStatus.UNPROCESSABLE_ENTITY, INVALID_PARAMS, "Invalid request"),
 }
 # What numbers a query of a reading may have, by the argument that they become.
-_NUMBERS = ("offset", "max_bytes", "max_tokens", "context_lines", "max_matches")
-_WORDS = ("encoding", "grep")
+_RANGE_NUMBERS = ("offset", "max_bytes", "max_tokens")
+_NUMBERS = (*_RANGE_NUMBERS, "context_lines", "max_matches")
+_WORDS = ("encoding", "grep", "ignore_case")
 
 
 class Listing(Protocol):
@@ -120,7 +121,7 @@ class MemoryFront:
 
     async def _content(self, request: Request) -> Response:
         """Answer with the bytes themselves, all of them where no range is asked for."""
-        arguments = _asked(request)
+        arguments = _asked(request, numbers=_RANGE_NUMBERS, words=())
         if isinstance(arguments, Problem):
             return response_of(arguments, path=request.url.path)
         is_range = "max_bytes" in arguments
@@ -238,10 +239,41 @@ def _problem_of(result: ToolResult) -> Problem | None:
         return _denied(denial)
     if not result.is_error:
         return None
+    if (said := result.meta.get(CALL_META)) and _is_running(said):
+        return _running(result)
     kind = str(result.meta.get(FAULT_META, "refused"))
     status, code, title = _FAULTS[kind]
     words = str(result.content[0].get("text", "")) if result.content else title
     return Problem(status=status, code=code, title=title, detail=words, members=_members(result))
+
+
+def _is_running(said: object) -> bool:
+    return isinstance(said, Mapping) and said.get("replayed") == "in_progress"
+
+
+def _running(result: ToolResult) -> Problem:
+    return Problem(
+        status=HTTPStatus.CONFLICT,
+        code=UNAVAILABLE,
+        title="In progress",
+        detail=str(result.content[0].get("text", "")),
+        members=_members(result),
+        headers={"Retry-After": "1"},
+    )
+
+
+def switched_off() -> list[Route]:
+    """Return the routes where there is no memory, which say so."""
+
+    async def told(request: Request) -> Response:
+        detail = "the experience memory is switched off here ([memory] enabled = false)"
+        problem = Problem(
+            status=HTTPStatus.NOT_FOUND, code=INVALID_PARAMS, title="Not found", detail=detail
+        )
+        return response_of(problem, path=request.url.path)
+
+    methods = ["GET", "POST", "PUT", "DELETE"]
+    return [Route(f"{_BASE}/{{rest:path}}", told, methods=methods)]
 
 
 def _denied(denial: Mapping[str, object]) -> Problem:
@@ -270,21 +302,21 @@ def _said(result: ToolResult) -> dict[str, object]:
     return {name: result.meta[key] for name, key in named.items() if key in result.meta}
 
 
-def _asked(request: Request) -> dict[str, object] | Problem:
+def _asked(
+    request: Request, *, numbers: Sequence[str] = _NUMBERS, words: Sequence[str] = _WORDS
+) -> dict[str, object] | Problem:
     """Return the arguments of a reading in the path and the query, or what is wrong there."""
     asked: dict[str, object] = {"index": request.path_params["index"]}
     for name, value in request.query_params.items():
-        if name in _NUMBERS:
+        if name in numbers:
             number = _number(value)
             if number is None:
                 return _invalid(f"{name}: {value!r:.80} is no number")
             asked[name] = number
-        elif name in _WORDS:
-            asked[name] = value
-        elif name == "ignore_case":
-            asked[name] = value == "true"
+        elif name in words:
+            asked[name] = value == "true" if name == "ignore_case" else value
         else:
-            return _invalid(f"{name!r:.80}: there is no such parameter")
+            return _invalid(f"{name!r:.80}: there is no such parameter here")
     return asked
 
 

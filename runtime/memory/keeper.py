@@ -136,6 +136,9 @@ class StoreKeeper:
             return
         # What is there already may have been withdrawn since.
         there = [one.experience_id for one in results if isinstance(one, Written)]
+        if len(there) < len(results):
+            count_failure("compaction")
+            logger.warning("what gives way is left where it is: its writer's lane is full")
         found = await self._book.get(tuple(there), tenant=chain.tenant) if there else ()
         self._note([one for one in found if one.standing not in _UNREADABLE], chain)
 

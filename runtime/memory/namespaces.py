@@ -9,7 +9,6 @@ from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
-from runtime.configuration.memory_tiers import Admission
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock
@@ -36,7 +35,7 @@ class Namespaces:
         """Return the caller's own namespace, made when it is first needed."""
         key = (chain.tenant, chain.agent)
         known = self._own.get(key)
-        if known is None:
+        if known is None or self._is_otherwise(known):
             known = await self._made(chain.tenant, OWN, owner=chain.agent)
             self._own[key] = known
             if len(self._own) > _OWNERS_MAX:
@@ -78,8 +77,7 @@ class Namespaces:
 
     def chooses(self, name: str) -> bool:
         """Tell whether what enters the namespace of that name is chosen by what is of use."""
-        team = self._terms().teams.get(name)
-        return team is not None and team.admission is Admission.LEARNED
+        return self._terms().chooses(name)
 
     async def permits(self, chain: ScopeChain, namespace: NamespaceId, asked: Right) -> bool:
         """Tell whether the caller may do that in the namespace of that id."""
@@ -98,25 +96,37 @@ class Namespaces:
             return await self.own(chain)
         if name == SHARED:
             return self._granted(await self._made(chain.tenant, SHARED))
+        if name in self._terms().teams:
+            return self._granted(await self._made(chain.tenant, name))
         with memory_words():
             one = await self._book.find(name, tenant=chain.tenant)
-        if one is None and name in self._terms().teams:
-            one = await self._made(chain.tenant, name)
         return None if one is None else self._granted(one)
 
     async def _made(
         self, tenant: TenantId, name: str, *, owner: PrincipalId | None = None
     ) -> Namespace:
-        terms = self._terms()
-        team = terms.teams.get(name)
-        bytes_max = terms.namespace_bytes_max if team is None else team.bytes_max
+        """Return a namespace of the house's own making, with the bound that the file says now."""
+        bytes_max = self._bytes_max_of(name)
         with memory_words():
             found = await self._book.find(name, tenant=tenant, owner=owner)
-            if found is not None:
-                return found
-            return await self._book.make(
-                name, tenant=tenant, owner=owner, bytes_max=bytes_max, now_ms=self._clock.now_ms()
-            )
+            if found is None:
+                now_ms = self._clock.now_ms()
+                return await self._book.make(
+                    name, tenant=tenant, owner=owner, bytes_max=bytes_max, now_ms=now_ms
+                )
+            if self._is_otherwise(found):
+                return await self._book.limit(found.namespace, bytes_max, tenant=tenant)
+            return found
+
+    def _bytes_max_of(self, name: str) -> int | None:
+        """Return the bound that the file says; None leaves the one that an administrator set."""
+        terms = self._terms()
+        team = terms.teams.get(name)
+        return terms.namespace_bytes_max if team is None else team.bytes_max
+
+    def _is_otherwise(self, one: Namespace) -> bool:
+        said = self._bytes_max_of(one.name)
+        return said is not None and said != one.bytes_max
 
     def _granted(self, one: Namespace) -> Namespace:
         """Return a namespace with the grants that nobody has to give it."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from starlette.routing import Route
 
 from governor.retrieval.vectors import StaticVectors
-from runtime.configuration.memory import MemoryTerms, memory_terms_of
+from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
 from runtime.memory.administration import MemoryAdministration
 from runtime.memory.advised import AdvisedContext
 from runtime.memory.context import SessionContext
 from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.findings import Showing
-from runtime.memory.front import MemoryFront
+from runtime.memory.front import MemoryFront, switched_off
 from runtime.memory.learning import MemoryLearning
 from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
@@ -50,7 +50,7 @@ class Memory:
 
     def routes(self, gateway: Gateway) -> list[Route]:
         """Return the routes of the memory over HTTP."""
-        return [] if self.desk is None else MemoryFront(gateway, self.desk).routes()
+        return switched_off() if self.desk is None else MemoryFront(gateway, self.desk).routes()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -79,11 +79,8 @@ def memory_of(
     vectors: Callable[[], StaticVectors | None] = vectors_if_any,
 ) -> Memory:
     """Return the memory on an open store; nothing is started."""
-
-    def terms() -> MemoryTerms:
-        return memory_terms_of(ground.config.memory)
-
-    charging = MemoryCharging(lambda: terms().prices)
+    terms = terms_in_force(lambda: ground.config.memory)
+    charging = MemoryCharging(lambda: terms().prices, is_copied=lambda name: terms().chooses(name))
     if not ground.config.memory.enabled:
         return Memory(tools=MemoryTools(archive=ground.archive), charging=charging)
     store, clock = ground.store, ground.clock
@@ -119,7 +116,7 @@ def memory_of(
     advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(
-        tools=MemoryTools(archive=ground.archive, memory=desk, prices=lambda: terms().prices),
+        tools=MemoryTools(archive=ground.archive, memory=desk, charging=charging),
         charging=charging,
         desk=desk,
         choosing=choosing,

@@ -15,9 +15,10 @@ from governor.ids import ExperienceId, TaskClass
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from memory_store.experiences.book import ExperienceBook
-from memory_store.experiences.values import Indexed, WriteLimits, Written
+from memory_store.experiences.values import Indexed, Written
 from runtime.configuration.memory import MemoryTerms
 from runtime.memory.indexing import indexed
+from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.ports import SeenMarks
 from runtime.memory.words import memory_words
@@ -189,11 +190,7 @@ class Writes:
         return now_ms + min(known) if known else None
 
     async def _written(self, ready: Indexed, terms: MemoryTerms) -> Written:
-        limits = WriteLimits(
-            content_bytes_max=terms.item_bytes_max,
-            tenant_bytes_max=terms.tenant_bytes_max,
-            now_ms=self._clock.now_ms(),
-        )
+        limits = limits_of(terms, now_ms=self._clock.now_ms())
         with memory_words():
             (written,) = await self._book.write((ready,), limits=limits)
         if isinstance(written, Exceeded):

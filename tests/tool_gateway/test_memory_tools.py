@@ -29,8 +29,10 @@ def test_what_a_call_asks_for_is_held() -> None:
     assert held(SEARCH, query="x") == {"memory_read_tokens": 2_000}
     assert held(SEARCH, query="x", max_tokens=64) == {"memory_read_tokens": 64}
     assert held(READ, index="exp_1") == {"memory_read_tokens": 2_000}
-    assert held(READ, index="exp_1", max_bytes=10) == {"memory_read_tokens": 5}
-    assert held(READ, index="arc_1") == {"memory_read_tokens": 8_192}
+    assert held(READ, index="exp_1", max_bytes=10) == {"memory_read_tokens": 10}
+    exact = held(READ, index="exp_1", max_bytes=10, encoding="base64")
+    assert exact == {"memory_read_tokens": 16}
+    assert held(READ, index="arc_1") == {"memory_read_tokens": 16_384}
     assert held(WRITE, content="größe") == {"memory_bytes": 7, "memory_writes": 1}
     assert held(WRITE, content="AAEC", encoding="base64")["memory_bytes"] == 3
     assert held(ToolName("memory_feedback"), indices=["exp_1"]) == {}
@@ -57,7 +59,7 @@ def test_an_archived_result_is_read_by_its_bytes_and_an_experience_by_its_tokens
     assert (experience.bytes_max, experience.tokens_max) == (1_048_576, 2_000)
     assert read_bounds({"index": "exp_1", "max_bytes": 9}).tokens_max is None
     assert read_bounds({"index": "arc_1", "max_tokens": 9}).tokens_max == 9
-    assert read_bounds({"index": "exp_1", "grep": "x", "max_bytes": 8}).tokens_held == 4
+    assert read_bounds({"index": "exp_1", "grep": "x", "max_bytes": 8}).tokens_held == 8
 
 
 @pytest.mark.requirement("memory.refused-clearly")

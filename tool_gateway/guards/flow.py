@@ -23,7 +23,7 @@ from tool_gateway.denials import flow_denied, ledger_unavailable
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.guards.facts import facts_of
 from tool_gateway.job import Job
-from tool_gateway.memory.requests import is_of_experience
+from tool_gateway.memory.requests import shows_no_archive
 from tool_gateway.ports import Clock, FlowStore
 from tool_gateway.results import ToolResult
 
@@ -227,7 +227,7 @@ class FlowGuard:
         if self._policy is None and not self._keeps_marks:
             return frozenset()
         kept = TAINTS if self._policy is not None else _UNTRUSTED
-        if job.entry.is_own and is_of_experience(job.call):
+        if job.entry.is_own and shows_no_archive(job.call):
             kept -= _UNTRUSTED
         return self.traits_of(job.entry).labels & kept
 

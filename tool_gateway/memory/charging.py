@@ -18,12 +18,32 @@ _READING = frozenset({SEARCH, EXPAND, CONTEXT})
 _FRAME_TOKENS = 100
 
 
+def _never(_namespace: str) -> bool:
+    return False
+
+
 class MemoryCharging:
     """Narrows rules to what a call of the memory's tools asks for."""
 
-    def __init__(self, prices: Callable[[], MemoryPrices]) -> None:
-        """Take the prices in force."""
+    def __init__(
+        self, prices: Callable[[], MemoryPrices], *, is_copied: Callable[[str], bool] = _never
+    ) -> None:
+        """Take the prices in force; what is written to a namespace that `is_copied` is kept twice.
+
+        It is its writer's own, and its team's where that chooses it.
+        """
         self._prices = prices
+        self._is_copied = is_copied
+
+    def held(self, call: ToolCall) -> Amounts:
+        """Return what a call may take of the memory at the most."""
+        held = held_for(call.tool, call.arguments)
+        is_twice = call.tool == WRITE and self._is_copied(str(call.arguments.get("namespace", "")))
+        return held.plus(held) if is_twice else held
+
+    def price_of(self, used: Amounts) -> int:
+        """Return what it costs to use so much."""
+        return self._prices().of(used)
 
     @property
     def prices(self) -> MemoryPrices:
@@ -34,7 +54,7 @@ class MemoryCharging:
         """Return the rule with what is held for this call; others' are left as they are."""
         if rule.is_free or call.tool not in NAMES:
             return rule
-        held = held_for(call.tool, call.arguments)
+        held = self.held(call)
         shown = max(
             context_tokens(rule.archive_above_bytes),
             held.of(Unit.MEMORY_READ_TOKENS) + _FRAME_TOKENS,
@@ -43,7 +63,7 @@ class MemoryCharging:
             Unit.CONTEXT_TOKENS: shown,
             **rule.estimates.by_unit,
             **held.by_unit,
-            Unit.COST_MICROUSD: rule.cost_microusd + self._prices().of(held),
+            Unit.COST_MICROUSD: rule.cost_microusd + self.price_of(held),
         }
         return replace(rule, estimates=Amounts(estimates))
 

@@ -1,6 +1,6 @@
 """The built-in tools of the experience memory, as the wire describes them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from governor.experience.kinds import ExperienceKind, TrustLane
@@ -55,7 +55,13 @@ _NAMESPACE = {
 
 
 def _listed(words: tuple[str, ...]) -> Mapping[str, Any]:
-    return {"type": "array", "items": {"enum": list(words)}, "minItems": 1, "maxItems": len(words)}
+    items = {"enum": _plain(words)}
+    return {"type": "array", "items": items, "minItems": 1, "maxItems": len(words)}
+
+
+def _plain(words: Iterable[str]) -> list[str]:
+    """Return words as they are told to whoever uses another."""
+    return [str(word) for word in words]
 
 
 def _tool(
@@ -91,7 +97,7 @@ _FILTERS: Mapping[str, Mapping[str, Any]] = {
     },
     "lanes": {
         **_listed(tuple(TrustLane)),
-        "default": list(LANES_ASKED),
+        "default": _plain(LANES_ASKED),
         "description": 'By whom words came in. "web" is what anybody may have written.',
     },
     "kinds": _listed(tuple(ExperienceKind)),
@@ -154,7 +160,7 @@ _DEFINITIONS: tuple[Mapping[str, Any], ...] = (
             "description": "base64: `content` is base64 of the bytes to keep.",
         },
         media_type={**_NAME, "description": "Plain text if it is missing."},
-        kind={"enum": list(ExperienceKind), "default": ExperienceKind.OBSERVATION.value},
+        kind={"enum": _plain(ExperienceKind), "default": ExperienceKind.OBSERVATION.value},
         summary={
             "type": "string",
             "maxLength": 10 * SUMMARY_CHARS_MAX,
@@ -182,7 +188,7 @@ _DEFINITIONS: tuple[Mapping[str, Any], ...] = (
         limit={"type": "integer", "minimum": 1, "maximum": HITS_MAX, "default": HITS_DEFAULT},
         max_tokens=_TOKENS,
         tier={
-            "enum": list(MemoryTier),
+            "enum": _plain(MemoryTier),
             "description": "How much effort the search may take; chosen for you if it is missing.",
         },
         **_FILTERS,

@@ -41,7 +41,7 @@ class Kept:
 
     It is not new where the same call had written the same before. `doubts` say why it waits.
     `shared` is what its team's bank made of it, "" where none was asked, and `shared_as` where the
-    others find it.
+    others find it; it `is_copied` where the bank now keeps it too.
     """
 
     experience: Experience
@@ -50,6 +50,7 @@ class Kept:
     doubts: tuple[str, ...] = ()
     shared: str = ""
     shared_as: ExperienceId | None = None
+    is_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

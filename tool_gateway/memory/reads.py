@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from governor.call import ToolCall
-from governor.experience.tokens import tokens_of
+from governor.experience.tokens import beginning_of, tokens_of
 from governor.ids import ArchiveId, ExperienceId
 from tool_gateway.archiving import cut_to_characters, read_note
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
@@ -31,7 +31,7 @@ SLICE_BYTES = 1024 * 1024
 # What one call looks through; a longer content is looked through from where it ended.
 GREP_BYTES_MAX = 8 * 1024 * 1024
 SEARCHING_MAX = 2
-_CUTS_MAX = 24
+_BASE64_CHARS, _BASE64_BYTES = 4, 3
 # What is said of an experience beside its content, to programs.
 _SAID = ("index", "role", "lane", "standing", "kind", "source", "media_type")
 
@@ -161,14 +161,14 @@ class Reads:
 
 
 def _exact(part: _Part, bounds: ReadBounds) -> _Passage:
-    """Return the range as base64, as much as there are tokens for."""
+    """Return the range as base64, as much as there are tokens for, and a byte at least."""
     content = part.content
     text = base64.b64encode(content).decode()
-    for _ in range(_CUTS_MAX):
-        if bounds.tokens_max is None or tokens_of(text) <= bounds.tokens_max or len(content) <= 1:
-            break
-        content = content[: max(1, len(content) * bounds.tokens_max // (tokens_of(text) + 1))]
-        text = base64.b64encode(content).decode()
+    if bounds.tokens_max is not None:
+        fitting = len(beginning_of(text, bounds.tokens_max)) // _BASE64_CHARS * _BASE64_BYTES
+        if fitting < len(content):
+            content = content[: max(1, fitting)]
+            text = base64.b64encode(content).decode()
     return _Passage(text=text, encoding="base64", size_bytes=len(content))
 
 
@@ -188,18 +188,9 @@ def _legible(part: _Part, offset: int, bounds: ReadBounds) -> _Passage:
             'first byte on; read them with "encoding": "base64", or from another offset'
         )
         raise MemoryRefusedError(message) from error
-    text = fitting(text, bounds.tokens_max)
+    if bounds.tokens_max is not None:
+        text = beginning_of(text, bounds.tokens_max)
     return _Passage(text=text, encoding="utf-8", size_bytes=len(text.encode()))
-
-
-def fitting(text: str, tokens_max: int | None) -> str:
-    """Return the beginning of a text that is no more than so many tokens; None is no bound."""
-    for _ in range(_CUTS_MAX):
-        tokens = tokens_of(text)
-        if tokens_max is None or tokens <= tokens_max or len(text) <= 1:
-            break
-        text = text[: max(1, len(text) * tokens_max // (tokens + 1))]
-    return text
 
 
 def _read(index: str, part: _Part, offset: int, passage: _Passage) -> Read:
@@ -287,7 +278,7 @@ def _fitting_lines(
         tried = (most + above) // 2
     if most or not lines:
         return lines[:most], grep_text(lines[:most])
-    return (), fitting(grep_text(lines[:1]), tokens_max)
+    return (), beginning_of(grep_text(lines[:1]), tokens_max)
 
 
 def _grep_tokens(lines: Sequence[Line], offset: int) -> int:

@@ -26,6 +26,7 @@ from tool_gateway.memory.definitions import (
 from tool_gateway.memory.ports import AroundAsked, SearchAsked, WriteAsked
 
 EXPERIENCE_PREFIX = "exp_"
+ARCHIVE_PREFIX = "arc_"
 _Arguments = Mapping[str, object]
 _SHOWING = frozenset({SEARCH, EXPAND, CONTEXT})
 # It is shown where nothing quotes it, and stands in a header.
@@ -42,11 +43,12 @@ class ReadBounds:
 
     bytes_max: int
     tokens_max: int | None
+    is_exact: bool = False
 
     @property
     def tokens_held(self) -> int:
-        """Return what is held for it: no text has more tokens than half its bytes, nearly."""
-        by_bytes = -(-self.bytes_max // 2)
+        """Return what is held for it: no text has more tokens than characters."""
+        by_bytes = _base64_chars(self.bytes_max) if self.is_exact else self.bytes_max
         return by_bytes if self.tokens_max is None else min(self.tokens_max, by_bytes)
 
 
@@ -60,9 +62,10 @@ class GrepAsked:
     most: int
 
 
-def is_of_experience(call: ToolCall) -> bool:
-    """Tell whether a call reads an experience, as opposed to an archived result."""
-    return call.tool == READ and _names_experience(call.arguments)
+def shows_no_archive(call: ToolCall) -> bool:
+    """Tell whether a call reads no archived result: an experience, or what there cannot be."""
+    index = str(call.arguments.get("index", ""))
+    return call.tool == READ and not index.startswith(ARCHIVE_PREFIX)
 
 
 def shows_experiences(tool: str, arguments: _Arguments) -> bool:
@@ -88,6 +91,7 @@ def read_bounds(asked: _Arguments) -> ReadBounds:
     return ReadBounds(
         bytes_max=integer(asked, "max_bytes", bytes_max),
         tokens_max=tokens if by_tokens else None,
+        is_exact=asked.get("encoding") == "base64" and "grep" not in asked,
     )
 
 
@@ -194,6 +198,10 @@ def share(asked: _Arguments, name: str) -> float | None:
     """Return a number from 0 to 1, None where it is missing."""
     value = asked.get(name)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _base64_chars(size_bytes: int) -> int:
+    return -(-size_bytes // 3) * 4
 
 
 def _names_experience(asked: _Arguments) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from governor.amounts import NOTHING, Amounts
 from governor.call import CallStatus, ToolCall
 from governor.experience.answer import Answer
-from governor.experience.charges import FREE, MemoryPrices, never_above, reading, writing
+from governor.experience.charges import FREE, never_above, reading, writing
 from governor.experience.kinds import Standing
 from governor.ids import ToolName
 from governor.usage import Usage
@@ -20,7 +20,7 @@ from tool_gateway.errors import (
     MemoryUnavailableError,
 )
 from tool_gateway.memory import requests
-from tool_gateway.memory.charging import held_for
+from tool_gateway.memory.charging import MemoryCharging
 from tool_gateway.memory.definitions import (
     CONTEXT,
     EXPAND,
@@ -56,16 +56,16 @@ class MemoryTools:
         *,
         archive: ResultArchive,
         memory: ExperienceMemory | None = None,
-        prices: Callable[[], MemoryPrices] = lambda: FREE,
+        charging: MemoryCharging | None = None,
     ) -> None:
-        """Take what keeps results and experiences, and the prices in force."""
+        """Take what keeps results and experiences, and what is charged for that."""
         self._memory = memory
-        self._prices = prices
+        self._charging = MemoryCharging(lambda: FREE) if charging is None else charging
         self._reads = Reads(archive=archive, memory=memory)
 
     async def run(self, call: ToolCall, meter: Meter) -> Outcome:
         """Answer one call of these tools; what cannot be done is said, and costs nothing."""
-        held = held_for(call.tool, call.arguments)
+        held = self._charging.held(call)
         if call.tool != WRITE:
             # Of a call that is cut off nothing was shown. What one wrote nobody knows then.
             meter.usage = _usage(held, NOTHING)
@@ -79,7 +79,7 @@ class MemoryTools:
             result=result,
             status=CallStatus.TOOL_ERROR if result.is_error else CallStatus.OK,
             usage=meter.usage,
-            price_microusd=self._prices().of(used),
+            price_microusd=self._charging.price_of(used),
         )
 
     async def _answered(self, call: ToolCall) -> tuple[ToolResult, Amounts]:
@@ -93,8 +93,10 @@ class MemoryTools:
 
 async def _write(memory: ExperienceMemory, call: ToolCall) -> tuple[ToolResult, Amounts]:
     kept = await memory.write(call, requests.write_asked(call.arguments))
-    used = writing(size_bytes=kept.experience.size_bytes) if kept.is_new else NOTHING
-    return _written(kept), used
+    if not kept.is_new:
+        return _written(kept), NOTHING
+    used = writing(size_bytes=kept.experience.size_bytes)
+    return _written(kept), used.plus(used) if kept.is_copied else used
 
 
 async def _search(memory: ExperienceMemory, call: ToolCall) -> tuple[ToolResult, Amounts]:

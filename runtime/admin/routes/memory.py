@@ -20,6 +20,7 @@ from runtime.admin.shapes.memory import (
     ExperienceOut,
     FoundOut,
     GrantIn,
+    LimitIn,
     NamespaceNew,
     NamespaceOut,
     OfTenant,
@@ -100,6 +101,30 @@ async def grant(parts: Parts, by: By, namespace: NamespaceId, asked: GrantIn) ->
         target=namespace,
         before=namespace_out(before).model_dump(mode="json"),
         after=namespace_out(after).model_dump(mode="json"),
+    )
+    return namespace_out(after)
+
+
+@ROUTES.post(
+    "/namespaces/{namespace}/limit",
+    summary="Bound a namespace",
+    responses=WITH_BODY | problems(404),
+)
+async def limit(parts: Parts, by: By, namespace: NamespaceId, asked: LimitIn) -> NamespaceOut:
+    """Return the namespace with that bound; what is above it stays, and nothing more is taken.
+
+    A bound that the configuration says comes into force again with the next use.
+    """
+    tenant = TenantId(asked.tenant)
+    before = await parts.memory.namespaces.get(namespace, tenant=tenant)
+    after = await parts.memory.namespaces.limit(namespace, asked.bytes_max, tenant=tenant)
+    await parts.store.audit.note(
+        by=by,
+        now_ms=parts.clock.now_ms(),
+        action="memory.namespace.limited",
+        target=namespace,
+        before={"bytes_max": before.bytes_max},
+        after={"bytes_max": after.bytes_max},
     )
     return namespace_out(after)
 

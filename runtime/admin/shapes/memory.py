@@ -178,6 +178,13 @@ class NamespaceNew(Shape):
     bytes_max: Annotated[int | None, Field(strict=True, gt=0, le=2**62)] = None
 
 
+class LimitIn(Shape):
+    """How many bytes a namespace may keep; `null` is no bound."""
+
+    tenant: Tenant = TENANT
+    bytes_max: Annotated[int | None, Field(strict=True, gt=0, le=2**62)]
+
+
 class GrantIn(Shape):
     """The right that a principal gets; `null` takes away what it had."""
 

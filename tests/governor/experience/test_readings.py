@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from governor.experience.charges import FREE, MemoryPrices, never_above, reading
 from governor.experience.reading import Candidate, fitted
 from governor.experience.rendering import shown
 from governor.experience.summary import SUMMARY_CHARS_MAX, cleaned, summary_of
-from governor.experience.tokens import tokens_of
+from governor.experience.tokens import beginning_of, tokens_of
 from governor.ids import ExperienceId
 from tests.governor.experience.makers import OWN, Said, experience
 
@@ -128,3 +129,26 @@ def test_a_summary_is_one_short_line_of_whatever_there_is(content: bytes) -> Non
     assert 0 < len(summary) <= SUMMARY_CHARS_MAX
     assert summary.isprintable()
     assert cleaned(summary) == summary
+
+
+@pytest.mark.requirement("memory.bounded")
+@pytest.mark.parametrize("padding", [" " * 16_384, "\n" * 70_000, "\x00" * 100_000, "a" * 300_000])
+def test_no_padding_hides_how_much_a_text_is(padding: str) -> None:
+    words = "word " * 9_000
+
+    assert tokens_of(padding + words) >= 9_000
+    assert tokens_of(words + padding) >= 9_000
+
+
+@pytest.mark.requirement("memory.bounded")
+@given(text=st.text(max_size=300), more=st.integers(1, 400), most=st.integers(0, 200))
+def test_the_beginning_of_a_text_is_no_more_than_so_many_tokens(
+    text: str, more: int, most: int
+) -> None:
+    text *= more
+
+    begun = beginning_of(text, most)
+
+    assert text.startswith(begun)
+    assert tokens_of(begun) <= most
+    assert begun == text or tokens_of(begun) == most

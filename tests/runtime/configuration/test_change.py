@@ -39,6 +39,22 @@ def test_what_needs_a_restart_is_named_and_stays_as_it_is() -> None:
     assert change.effective.flow.launchers == ()
 
 
+@pytest.mark.requirement("memory.reloaded")
+def test_what_the_memory_goes_by_is_taken_over_and_what_it_is_made_of_waits() -> None:
+    wanted = read('[memory]\nrecord = "all"\nenabled = false\n[memory.tiers]\nenabled = false\n'
+                  'worth_microusd = 7\n[[memory.namespace]]\nname = "team/a"')  # fmt: skip
+
+    change = change_to(wanted, running=read(""))
+    nothing = change_to(read("[memory]\nenabled = false"), running=read(""))
+
+    assert change.applied == ("memory",)
+    assert set(change.needs_restart) == {"memory.enabled", "memory.tiers.enabled"}
+    memory = change.effective.memory
+    assert (memory.enabled, memory.tiers.enabled, memory.tiers.worth_microusd) == (True, True, 7)
+    assert [one.name for one in memory.namespace] == ["team/a"]
+    assert (nothing.applied, nothing.needs_restart) == ((), ("memory.enabled",))
+
+
 def test_budgets_are_made_once() -> None:
     text = '[[budget]]\nid = "b"\nscope = "tenant"\nlimits = { tool_calls = 1 }'
 

@@ -1,7 +1,7 @@
 """A sidecar in this process whose agents reach their memory over HTTP."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,10 +109,13 @@ class House:
 
 
 @asynccontextmanager
-async def a_sidecar(folder: Path, config: str = CONFIG) -> AsyncIterator[Sidecar]:
-    """Yield a sidecar with a tenant beside the usual one."""
+async def a_sidecar(
+    folder: Path, config: str = CONFIG, *, reread: Callable[[], str] | None = None
+) -> AsyncIterator[Sidecar]:
+    """Yield a sidecar with a tenant beside the usual one; `reread` is what its file says later."""
     parsed = parse_config(config, source="the test")
-    async with open_sidecar(parsed, state_dir=folder / "state") as sidecar:
+    again = None if reread is None else lambda: parse_config(reread(), source="the test")
+    async with open_sidecar(parsed, state_dir=folder / "state", reread=again) as sidecar:
         await sidecar.store.tenants.create(RIVAL, name="rival", by=BY, now_ms=1)
         yield sidecar
 

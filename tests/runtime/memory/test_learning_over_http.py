@@ -23,6 +23,10 @@ async def test_a_team_finds_what_one_of_it_shared_and_the_same_only_once(house: 
     assert [hit["index"] for hit in found["hits"]] == [kept["shared_as"]]
     assert found["hits"][0]["text"] == FACT
     assert outside.json().get("hits", []) == []
+    # What is kept twice is charged twice, and what was in the bank already once.
+    charged = [one["flyball"]["call"]["usage"] for one in (kept, again)]
+    assert [one["memory_bytes"] for one in charged] == [2 * len(FACT), len(FACT)]
+    assert [one["memory_writes"] for one in charged] == [2, 1]
 
 
 @pytest.mark.requirement("memory.tier-forced")
