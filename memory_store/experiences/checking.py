@@ -5,7 +5,9 @@ be newer than the entries read so far, so what seems wrong with a standing, or m
 again at the end, when the log has been read to where it then ended.
 """
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +19,7 @@ from governor.experience.kinds import Standing
 from governor.experience.signing import claim_of, holds
 from governor.ids import ExperienceId, TenantId
 from memory_store.engine import driver_of
-from memory_store.errors import ArchiveCorruptError, ExperienceCorruptError
+from memory_store.errors import ArchiveCorruptError, ExperienceCorruptError, StoreUnavailableError
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.browsing import intact, log_since
 from memory_store.experiences.heads import Head, read_head
@@ -30,6 +32,7 @@ from memory_store.experiences.tables import (
     experience_withdrawals,
     experiences,
 )
+from memory_store.experiences.ties import untied
 from memory_store.experiences.values import Looked, Problem
 from memory_store.reader import Reader
 
@@ -77,6 +80,8 @@ class _State:
         entries, found = page.entries, page.found
         for experience_id in page.unreadable:
             self.add("its row cannot be read", experience_id)
+        for experience_id in page.untied:
+            self.add("it is not tied to what it names, so it does not go with it", experience_id)
         for what in breaks_in(entries, after_number=self.number, after_hash=self.hash):
             self.add(what)
         self.number, self.hash = entries[-1].number, entries[-1].hash
@@ -144,7 +149,7 @@ class ExperienceCheck:
             return
         try:
             await self._blobs.read(experience.tenant, one.blob, address=experience.address)
-        except ArchiveCorruptError:
+        except (ArchiveCorruptError, StoreUnavailableError):
             # It may have been erased since the page was read.
             query = select(_rows.number).where(_rows.number == experience.number)
             if await self._reader.run(lambda connection: connection.scalar(query)) is not None:
@@ -159,9 +164,29 @@ class _Page:
     entries: tuple[LogEntry, ...]
     found: Mapping[int, _Found]
     unreadable: tuple[ExperienceId, ...]
+    untied: tuple[ExperienceId, ...]
 
 
 def _page(connection: Connection, *, tenant: TenantId, number: int) -> _Page:
+    with _reading_all(connection):
+        return _page_of(connection, tenant=tenant, number=number)
+
+
+@contextmanager
+def _reading_all(connection: Connection) -> Iterator[None]:
+    """Have text that is none read as far as it goes: it is then not what was logged."""
+    driver = driver_of(connection)
+    if not isinstance(driver, sqlite3.Connection):
+        yield
+        return
+    driver.text_factory = lambda read: read.decode("utf-8", "replace")
+    try:
+        yield
+    finally:
+        driver.text_factory = str
+
+
+def _page_of(connection: Connection, *, tenant: TenantId, number: int) -> _Page:
     driver = driver_of(connection)
     entries = log_since(driver, tenant, number=number, most=ENTRIES_AT_ONCE)
     numbers = {one.experience_number for one in entries if one.event is not LogEvent.MARKED}
@@ -191,6 +216,7 @@ def _page(connection: Connection, *, tenant: TenantId, number: int) -> _Page:
         entries=entries,
         found=found,
         unreadable=tuple(unreadable),
+        untied=untied(connection, [one.kept.experience for one in found.values()], tenant),
     )
 
 

@@ -19,6 +19,7 @@ from memory_store.experiences.tables import experience_keys, experience_log
 from memory_store.statement import Driver, Statement, Value
 
 _SECRET_BYTES = 32
+_STANDINGS = frozenset(Standing)
 _keys = experience_keys.c
 _MAKE = Statement(
     upsert(experience_keys)
@@ -142,6 +143,7 @@ def _entry_of(row: Sequence[Any]) -> LogEntry:
         **{
             **named,
             "event": LogEvent(named["event"]),
-            "standing": None if standing is None else Standing(standing),
+            # What nobody wrote there is told of by the hash, which it does not have.
+            "standing": Standing(standing) if standing in _STANDINGS else None,
         }
     )

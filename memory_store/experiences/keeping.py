@@ -44,7 +44,7 @@ class ExperienceRetention:
         if count:
             await self._withdrawal.scrubbing.scrub()
         count += await self._withdrawal.go_on()
-        await self._withdrawal.scrubbing.cut()
+        await self._withdrawal.scrubbing.catch_up()
         return Expired(experiences=count, orphans=await self._sweep(orphans_before_ms))
 
     async def _expire(self, chosen: ColumnElement[bool], why: str, now_ms: int) -> int:

@@ -66,6 +66,9 @@ def _experience_of(row: Sequence[Any]) -> Experience:
         cost_microusd, outcome, supersedes, superseded_by, superseded_at_ms, superseded_from_ms,
         expires_at_ms, signature, _salt, _entry_number, _entry_hash, summary, *_rest,
     ) = row  # fmt: skip
+    if not (type(summary) is type(media_type) is type(source) is type(actor) is str):
+        message = "bytes stand where text is meant"
+        raise TypeError(message)
     return Experience(
         experience_id=experience_id,
         number=number,

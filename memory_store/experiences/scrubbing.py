@@ -43,15 +43,18 @@ class Scrubbing:
         self.is_due = True
         await self.writer.run(work)
         for _ in range(TRIES):
-            await self.cut()
+            await self._cut()
             if not self.is_due:
                 return
             await anyio.sleep(TRY_EVERY_SECONDS)
 
-    async def cut(self) -> None:
-        """Cut the log if that is due and nobody reads an older state."""
-        if not self.is_due:
-            return
+    async def catch_up(self) -> None:
+        """Scrub if that is due; a crash may have come before."""
+        if self.is_due:
+            await self.scrub()
+
+    async def _cut(self) -> None:
+        """Cut the log if nobody reads an older state."""
         drivers: list[Driver] = []
 
         def work(connection: Connection) -> None:

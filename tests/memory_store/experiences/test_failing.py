@@ -17,6 +17,7 @@ from governor.ids import ExperienceId, NamespaceId, TenantId
 from memory_store.engine import Durability
 from memory_store.errors import ExperienceNotFoundError, StoreUnavailableError
 from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.scrubbing import Scrubbing
 from memory_store.store import Store, open_store
 from tests.memory_store.experiences.makers import ACME, NOW, draft, ids, one, space_of, wrote
 
@@ -176,6 +177,45 @@ async def test_a_blob_that_finds_no_room_leaves_neither_row_nor_file(
         await one(file_store, "small")
     await wrote(file_store, draft("small", space), draft("big", space, content=BLOB))
     assert (await file_store.upkeep.check.look(ACME)).problems == ()
+
+
+@pytest.mark.requirement("memory.erase")
+async def test_what_a_crash_left_of_the_words_is_overwritten_after_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "correcthorsebatterystaple"
+
+    async def killed(_scrubbing: Scrubbing) -> None:
+        raise StoreUnavailableError
+
+    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+        space = await space_of(store)
+        await wrote(store, draft("a", space, summary=secret, terms=secret), draft("b", space))
+        with monkeypatch.context() as patched:
+            patched.setattr(Scrubbing, "scrub", killed)
+            with pytest.raises(StoreUnavailableError):
+                await store.experiences.erase(
+                    ids=ids("a"), tenant=ACME, by="root", why="asked", now_ms=NOW
+                )
+    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+        await store.retention.purge(before_ms=0, now_ms=NOW)
+        files = [path for path in (tmp_path / "state").iterdir() if path.is_file()]
+        assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.requirement("memory.corruption")
+async def test_a_blob_that_cannot_be_read_is_said_to_be_missing(
+    file_store: Store, tmp_path: Path
+) -> None:
+    space = await space_of(file_store)
+    await wrote(file_store, draft("big", space, content=BLOB), draft("small", space))
+    (blob,) = (tmp_path / "state" / "experiences").rglob("exb_*")
+    blob.unlink()
+    blob.mkdir()
+
+    looked = await file_store.upkeep.check.look(ACME)
+
+    assert [problem.experience_id for problem in looked.problems] == list(ids("big"))
 
 
 @pytest.mark.requirement("memory.purge-and-read")

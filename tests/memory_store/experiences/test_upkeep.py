@@ -148,7 +148,7 @@ async def three(store: Store) -> None:
     """Write a small one, a large one and one that waits in quarantine."""
     space = await space_of(store)
     await wrote(store, draft("a", space), draft("big", space, content=BLOB))
-    await wrote(store, draft("q", space, standing=Standing.QUARANTINED))
+    await wrote(store, draft("q", space, standing=Standing.QUARANTINED, made_of=("big",)))
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +182,14 @@ def file_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
          [("it is active, which nobody logged", "exp_q")]),
         ("DELETE FROM experiences WHERE experience_id = 'exp_a'",
          [("it was written as number 1 and is not there", "exp_a")]),
+        ("UPDATE experiences SET summary = x'00' WHERE experience_id = 'exp_a'",
+         [("its row cannot be read", "exp_a")]),
+        ("UPDATE experiences SET summary = CAST(x'FF' AS TEXT) WHERE experience_id = 'exp_a'",
+         [("it is not what was logged", "exp_a"),
+          ("its signature does not hold, so its lane is not proven", "exp_a")]),
+        ("UPDATE experience_log SET standing = 'odd' WHERE number = 2", None),
+        ("DELETE FROM experience_links",
+         [("it is not tied to what it names, so it does not go with it", "exp_q")]),
         ("UPDATE experience_log SET why = 'x' WHERE number = 2",
          [("entry 2 is not what was logged", None)]),
         ("DELETE FROM experience_log WHERE number = 3", None),
