@@ -66,7 +66,6 @@ async def _filled(store: Store, namespace: NamespaceId, tenant: TenantId = TENAN
             held = store.experience_search._shelves._held[place]
             if held.sketches is None and not await _tail(store, held):
                 return
-            await anyio.sleep(0.01)
 
 
 async def _tail(store: Store, held: Held) -> int:
