@@ -149,4 +149,5 @@ def memory_administration_of(ground: Ground) -> MemoryAdministration:
         searching=store.experience_search,
         clock=ground.clock,
         vectors=vectors_if_any,
+        terms=lambda: memory_terms_of(ground.config.memory),
     )

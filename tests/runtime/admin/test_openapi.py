@@ -92,7 +92,7 @@ async def test_the_description_lists_every_route_and_no_other(world: World) -> N
 
     assert {path: set(methods) for path, methods in paths.items()} == ROUTES
     served = {
-        route.path
+        route.path.replace(":path}", "}")
         for route in iter_route_contexts(create_admin_app(world.parts).routes)
         if isinstance(route.original_route, APIRoute)
     }
