@@ -44,5 +44,6 @@ _WHY_IT_STAYS = {
     "for_an_operator": "only an administrator may promote it",
     "not_an_operator": "only an administrator may do that",
     "no_quorum": "too few agents have done well with it",
+    "no_text": "its content is no text, so it can instruct nobody",
     "harmed": "an agent did badly with it",
 }

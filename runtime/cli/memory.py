@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -16,8 +17,11 @@ from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli import memory_files
 from runtime.cli.admin_api import add_options, asked, client_of
 from runtime.cli.memory_texts import (
+    content_text,
     experience_text,
     found_text,
+    grant_text,
+    granted_text,
     listed_text,
     table,
     tiers_text,
@@ -30,6 +34,8 @@ NAME = "memory"
 HELP = "Search and list experiences; teach, promote, revoke, erase, export, import and check them."
 _PATH = "/admin/v1/memory"
 _SHOWN = 20
+
+_NAMED = "its id, or its name: tenant, team/NAME, agent/PRINCIPAL"
 
 Told = tuple[dict[str, Any], str]
 
@@ -48,15 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_looking(deeds: Any) -> None:
     search = deeds.add_parser("search", help="find experiences, in every lane")
     search.add_argument("query", help="what they are about")
-    search.add_argument("--namespace", action="append", default=[], metavar="ID")
-    search.add_argument("--limit", type=int, default=10, help="how many; default: 10")
+    search.add_argument(
+        "--namespace", action="append", default=[], metavar="NAMESPACE", help=_NAMED
+    )
+    search.add_argument("--limit", type=_count, default=10, help="how many; default: 10")
     listed = deeds.add_parser("ls", help="list experiences, the latest first")
-    listed.add_argument("--namespace", metavar="ID")
+    listed.add_argument("--namespace", metavar="NAMESPACE", help=_NAMED)
     listed.add_argument("--kind", choices=[kind.value for kind in ExperienceKind])
     listed.add_argument("--lane", choices=[lane.value for lane in TrustLane])
     listed.add_argument("--standing", choices=[standing.value for standing in Standing])
     listed.add_argument("--writer", metavar="PRINCIPAL")
-    listed.add_argument("--limit", type=int, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    listed.add_argument("--limit", type=_count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
     show = deeds.add_parser("show", help="show one experience with where it is from")
     show.add_argument("index")
     show.add_argument("--content", action="store_true", help="write its bytes, and nothing else")
@@ -74,7 +82,7 @@ def _add_changing(deeds: Any) -> None:
     teach.add_argument("content", help="the text, or @FILE")
     teach.add_argument("--kind", choices=[kind.value for kind in ExperienceKind], default="lesson")
     teach.add_argument("--summary", default="")
-    teach.add_argument("--namespace", metavar="ID", help="default: that of the whole tenant")
+    teach.add_argument("--namespace", metavar="NAMESPACE", help="default: the whole tenant's")
     teach.add_argument("--tag", action="append", default=[])
     promote = deeds.add_parser("promote", help="let an experience be found, or instruct")
     promote.add_argument("index")
@@ -84,24 +92,33 @@ def _add_changing(deeds: Any) -> None:
     revoke = deeds.add_parser("revoke", help="withdraw it, or all of a writer, and what it led to")
     revoke.add_argument("index", nargs="?")
     revoke.add_argument("--writer", metavar="PRINCIPAL")
-    revoke.add_argument("--since", type=int, default=0, metavar="MS", help="only what came later")
+    revoke.add_argument(
+        "--since", type=int, default=0, metavar="EPOCH_MS", help="only what came later"
+    )
     forget = deeds.add_parser("forget", help="erase for good, with everything made of it")
     forget.add_argument("index", nargs="*")
     forget.add_argument("--session", metavar="ID")
     forget.add_argument("--writer", metavar="PRINCIPAL")
-    forget.add_argument("--namespace", metavar="ID")
+    forget.add_argument("--namespace", metavar="NAMESPACE")
+    forget.add_argument("--yes", action="store_true", help="erase all of what the options name")
     for deed in (promote, quarantine, revoke, forget):
         deed.add_argument("--why", default="", help="kept in the log of experiences")
     grant = deeds.add_parser("grant", help="give or take a right in a namespace")
-    grant.add_argument("namespace", metavar="ID")
+    grant.add_argument("namespace", metavar="NAMESPACE", help=_NAMED)
     grant.add_argument("principal", help='"*" is every principal of the tenant')
     grant.add_argument("right", choices=[*(right.value for right in Right), "none"])
     limit = deeds.add_parser("limit", help="say how many bytes a namespace may keep")
     limit.add_argument("namespace", metavar="ID")
     limit.add_argument("--bytes-max", type=int, help="without it there is no bound")
     make = deeds.add_parser("make", help="make a namespace that agents share")
-    make.add_argument("name", help="team/NAME")
+    make.add_argument("name", metavar="team/NAME")
     make.add_argument("--bytes-max", type=int)
+
+
+def _count(said: str) -> int:
+    if not said.isdecimal() or int(said) < 1:
+        raise argparse.ArgumentTypeError(f"{said!r} is no number from 1 on")
+    return int(said)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -154,6 +171,7 @@ def _ls(client: httpx.Client, arguments: argparse.Namespace) -> Told:
 def _show(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     path = f"{_PATH}/experiences/{arguments.index}"
     answer = asked(client, "GET", path, params={"tenant": arguments.tenant})
+    answer |= memory_files.shown_content(client, arguments, answer)
     return answer, experience_text(answer)
 
 
@@ -164,7 +182,7 @@ def _namespaces(client: httpx.Client, arguments: argparse.Namespace) -> Told:
             one["id"],
             one["name"],
             one["owner"] or "-",
-            ", ".join(f"{grant['principal']} {grant['right']}" for grant in one["grants"]) or "-",
+            ", ".join(map(grant_text, one["grants"])) or "-",
         )
         for one in answer["items"]
     ]
@@ -174,7 +192,7 @@ def _namespaces(client: httpx.Client, arguments: argparse.Namespace) -> Told:
 def _usage(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     answer = asked(client, "GET", f"{_PATH}/usage", params={"tenant": arguments.tenant})
     rows = [
-        (one["namespace"], one["lane"], str(one["experiences"]), str(one["content_bytes"]))
+        (one["name"], one["lane"], str(one["experiences"]), str(one["content_bytes"]))
         for one in answer["items"]
     ]
     headings = ("namespace", "lane", "experiences", "bytes")
@@ -232,7 +250,9 @@ def _promote(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     )
     index = answer["experience"]["index"]
     if answer["is_adopted"]:
-        return answer, f"{index} says the same as {arguments.index}, as an instruction.\n"
+        answer["experience"] |= memory_files.shown_content(client, arguments, answer["experience"])
+        told = f"{index} instructs agents from now on, with what {arguments.index} says:\n\n"
+        return answer, told + content_text(answer["experience"])
     return answer, f"{index} is found from now on.\n"
 
 
@@ -274,22 +294,31 @@ def _forget(client: httpx.Client, arguments: argparse.Namespace) -> Told:
         "namespace": arguments.namespace,
         "why": arguments.why,
     }
+    wide = [f"--{name}" for name in ("session", "writer", "namespace") if body[name] is not None]
+    if wide and not arguments.yes:
+        told = f"{' '.join(wide)} erases all of it for good: add --yes"
+        raise RuntimeFaultError(f"{told}; `flyball memory ls` shows what is there")
     answer = asked(client, "POST", f"{_PATH}/erase", json=body)
-    return answer, _changed(answer, "erased")
+    answer["ok"] = not answer["missing"]
+    gone = "".join(f"{index}: there is no such experience.\n" for index in answer["missing"])
+    return answer, _changed(answer, "erased") + gone
 
 
 def _changed(answer: dict[str, Any], done: str) -> str:
-    return (
-        f"{answer['experiences']} {done}, {answer['derived']} of them for what they were made of; "
-        f"{answer['quarantined']} put into quarantine.\n"
-    )
+    told = f"{answer['experiences']} {done}"
+    if answer["derived"]:
+        told += f", {answer['derived']} of them because they were made of the others"
+    if answer["quarantined"]:
+        told += f"; {answer['quarantined']} more, made of them in part, wait in quarantine"
+    return f"{told}.\n"
 
 
 def _grant(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     right = None if arguments.right == "none" else arguments.right
     body = {"tenant": arguments.tenant, "principal": arguments.principal, "right": right}
-    answer = asked(client, "POST", f"{_PATH}/namespaces/{arguments.namespace}/grants", json=body)
-    return answer, f"{arguments.principal} has {arguments.right} in {answer['name']}.\n"
+    where = quote(arguments.namespace, safe="")
+    answer = asked(client, "POST", f"{_PATH}/namespaces/{where}/grants", json=body)
+    return answer, granted_text(arguments.principal, arguments.right, answer)
 
 
 def _limit(client: httpx.Client, arguments: argparse.Namespace) -> Told:
@@ -302,7 +331,8 @@ def _limit(client: httpx.Client, arguments: argparse.Namespace) -> Told:
 def _make(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     body = {"tenant": arguments.tenant, "name": arguments.name, "bytes_max": arguments.bytes_max}
     answer = asked(client, "POST", f"{_PATH}/namespaces", json=body)
-    return answer, f"{answer['name']} is {answer['id']}; give rights with: flyball memory grant\n"
+    give = f"flyball memory grant {answer['name']} PRINCIPAL write"
+    return answer, f"{answer['name']} is there ({answer['id']}); give rights: {give}\n"
 
 
 _DEEDS: dict[str, Callable[[httpx.Client, argparse.Namespace], Told]] = {

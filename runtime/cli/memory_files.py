@@ -1,8 +1,10 @@
 """Experiences as files: exported, imported, looked through, their bytes written out."""
 
 import argparse
+import codecs
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ _PATH = "/admin/v1/memory"
 # So much is sent at once: whole lines, of which one may be larger.
 _PART_BYTES = 8 * 1024 * 1024
 _SECONDS_MAX = 600.0
-_COUNTS = ("new", "known", "renamed", "refused")
+# So much of a content is shown at a terminal.
+_SHOWN_BYTES_MAX = 16 * 1024
+_COUNTS = ("new", "known", "renamed", "refused", "demoted", "quarantined")
 _FAULTS_SHOWN = 20
 
 
@@ -24,7 +28,7 @@ def add_arguments(deeds: Any) -> None:
     """Add what is done with files."""
     out = deeds.add_parser("export", help="write every experience with its content, as JSON lines")
     out.add_argument("file", type=Path, help='the file to write; "-" is standard output')
-    out.add_argument("--namespace", action="append", default=[], metavar="ID")
+    out.add_argument("--namespace", action="append", default=[], metavar="NAMESPACE")
     taken = deeds.add_parser("import", help="take in what was exported")
     taken.add_argument("file", type=Path)
     looked = deeds.add_parser("fsck", help="look through the log, the rows and the contents")
@@ -49,6 +53,20 @@ def content_of(client: httpx.Client, arguments: argparse.Namespace) -> bytes:
     return content
 
 
+def shown_content(
+    client: httpx.Client, arguments: argparse.Namespace, one: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the text of an experience, as much as is shown; None where it is no text."""
+    path = f"{_PATH}/experiences/{one['index']}/content"
+    content = _sent(client, "GET", path, params={"tenant": arguments.tenant}).content
+    part = content[:_SHOWN_BYTES_MAX]
+    try:
+        text: str | None = codecs.getincrementaldecoder("utf-8")().decode(part)
+    except UnicodeDecodeError:
+        text = None
+    return {"content": text, "is_whole": len(part) >= one["size_bytes"]}
+
+
 def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
     """Write the lines; return 0.
 
@@ -71,6 +89,9 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
     except OSError as error:
         message = f"{arguments.file}: cannot be written: {error.strerror}"
         raise RuntimeFaultError(message) from error
+    if str(arguments.file) != "-":
+        size = arguments.file.stat().st_size
+        sys.stderr.write(f"{arguments.file}: {size} bytes, readable by you alone.\n")
     return 0
 
 
@@ -121,7 +142,9 @@ def _write(parts: Iterator[bytes], path: Path) -> None:
         return
     unfinished = path.with_name(f"{path.name}.part")
     try:
-        with unfinished.open("wb") as file:
+        # What agents remember is nobody else's to read.
+        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(opened, "wb") as file:
             for part in parts:
                 file.write(part)
         unfinished.replace(path)
@@ -158,6 +181,12 @@ def _taken_text(total: dict[str, Any]) -> str:
         f"{total['new']} taken ({total['renamed']} of them under another index), "
         f"{total['known']} were here already, {total['refused']} refused.\n"
     )
+    if total["demoted"] or total["quarantined"]:
+        told += (
+            f"{total['demoted']} stand in a lane that is trusted less than the file says, because "
+            f"this house did not sign them; {total['quarantined']} wait in quarantine "
+            "(flyball memory ls --standing quarantined).\n"
+        )
     lines = [f"line {one['line']}: {one['why']}\n" for one in total["faults"][:_FAULTS_SHOWN]]
     return told + "".join(lines)
 

@@ -6,7 +6,7 @@ from typing import Any
 from runtime.cli.admin_api import date_of
 
 _SUMMARY_CHARS = 72
-_NEVER_SHOWN = {"summary", "number"}
+_NEVER_SHOWN = {"summary", "number", "content", "is_whole"}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, none: str) -> str:
@@ -38,9 +38,19 @@ def found_text(answer: dict[str, Any]) -> str:
     return table(headings, rows, none="Nothing was found.") + more
 
 
+def content_text(one: Mapping[str, Any]) -> str:
+    """Return what stands in an experience, as much as was fetched of it."""
+    if one["content"] is None:
+        size = f"{one['size_bytes']} bytes of {_plain(one['media_type'])}"
+        return f"[{size}; flyball memory show {one['index']} --content writes them]\n"
+    lines = (_plain(line) for line in one["content"].splitlines())
+    more = "" if one["is_whole"] else "[… there is more; --content writes all of it]\n"
+    return "".join(f"{line}\n" for line in lines) + more
+
+
 def experience_text(one: dict[str, Any]) -> str:
-    """Return everything that is known of one experience, a line each."""
-    lines = [_plain(one["summary"]), ""]
+    """Return the content of an experience, and everything that is known of it, a line each."""
+    lines = [content_text(one), f"{'summary':<14}{_plain(one['summary'])} (its writer's words)"]
     for name, value in one.items():
         if name in _NEVER_SHOWN or value in (None, "", []):
             continue
@@ -89,3 +99,25 @@ def _interval(gain: Mapping[str, Any]) -> str:
     low, high = (gain["low"], gain["high"])
     around = "" if low is None or high is None else f" [{low:+.3f}, {high:+.3f}]"
     return f"{gain['value']:+.3f}{around}"
+
+
+def grant_text(grant: Mapping[str, Any]) -> str:
+    """Return a right with where it is from, unless an administrator granted it."""
+    where = {"file": " (file)", "always": " (always)"}.get(grant["source"], "")
+    return f"{grant['principal']} {grant['right']}{where}"
+
+
+def granted_text(principal: str, right: str, answer: Mapping[str, Any]) -> str:
+    """Return what a principal may do after a grant, and what it may do without one."""
+    lines = [f"{principal} is granted {right} in {answer['name']}."]
+    if not answer["is_known"]:
+        lines.append(f"There is no principal {principal!r} yet: is it spelt so?")
+    anyway = [
+        grant_text(one)
+        for one in answer["grants"]
+        if one["source"] != "granted" and one["principal"] in (principal, "*")
+    ]
+    if anyway:
+        stand = f"These stand without a grant: {', '.join(anyway)}"
+        lines.append(f"{stand}; [[memory.namespace]] in flyball.toml gives those of the file.")
+    return "\n".join(lines) + "\n"

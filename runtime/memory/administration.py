@@ -14,11 +14,14 @@ from governor.experience.trust import Attempt, Placed, Way, decide
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
 from governor.retrieval.vectors import StaticVectors
 from memory_store.audit import Actor
+from memory_store.errors import ExperienceNotFoundError, ExperienceTooLargeError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.experiences.values import SLICE_BYTES_MAX, Changed, WriteLimits, Written
+from runtime.configuration.memory import MemoryTerms
 from runtime.errors import MemoryStaysError
-from runtime.memory.indexing import indexed
+from runtime.memory.indexing import indexed, text_of
+from runtime.memory.places import Places
 
 SEARCHED_MAX = 50
 # An administrator sees what anybody may have written, too.
@@ -53,7 +56,7 @@ class Taught:
     media_type: str = "text/plain"
     kind: ExperienceKind = ExperienceKind.LESSON
     summary: str = ""
-    namespace: NamespaceId | None = None
+    namespace: str | None = None
     tags: tuple[str, ...] = ()
 
 
@@ -79,10 +82,13 @@ class MemoryAdministration:
         searching: Searching,
         clock: Clock,
         vectors: Callable[[], StaticVectors | None],
+        terms: Callable[[], MemoryTerms],
     ) -> None:
-        """Take where experiences are kept and found."""
+        """Take where experiences are kept and found, and what the file says."""
         self.book = book
         self.namespaces = namespaces
+        self.places = Places(namespaces, clock=clock, terms=terms)
+        self._terms = terms
         self._searching = searching
         self._clock = clock
         self._vectors = vectors
@@ -91,8 +97,14 @@ class MemoryAdministration:
         """Return what an administrator has written, which stands in the operators' lane.
 
         Raises:
+            ExperienceTooLargeError: it is above what one experience may hold.
+            NamespaceNotFoundError: the tenant has no such namespace.
             StoreError: it cannot be kept.
         """
+        most = self._terms().item_bytes_max
+        if len(taught.content) > most:
+            message = f"{len(taught.content)} bytes are above the {most} of [memory] item_bytes_max"
+            raise ExperienceTooLargeError(message)
         placed = decide(_attempt(Way.OPERATOR, by, taught.kind, sources=()))
         return await self._kept(taught, placed, tenant=tenant, by=by, derived_from=())
 
@@ -105,16 +117,33 @@ class MemoryAdministration:
         (found,) = await self.book.get((index,), tenant=tenant)
         return found
 
+    async def missing(
+        self, ids: tuple[ExperienceId, ...], *, tenant: TenantId
+    ) -> tuple[ExperienceId, ...]:
+        """Return those that the tenant has not."""
+        gone = []
+        for index in dict.fromkeys(ids):
+            try:
+                await self.show(index, tenant=tenant)
+            except ExperienceNotFoundError:
+                gone.append(index)
+        return tuple(gone)
+
     async def search(
-        self, text: str, *, tenant: TenantId, namespaces: tuple[NamespaceId, ...], most: int
+        self, text: str, *, tenant: TenantId, namespaces: tuple[str, ...], most: int
     ) -> Found:
-        """Return what is found in the tenant's namespaces, in all of them without a word."""
-        if not namespaces:
-            listed = await self.namespaces.list(tenant=tenant)
-            namespaces = tuple(one.namespace for one in listed)
+        """Return what is found in the tenant's namespaces, in all of them without a word.
+
+        Raises:
+            NamespaceNotFoundError: the tenant has no such one.
+        """
+        if namespaces:
+            among = await self.places.ids_of(namespaces, tenant=tenant)
+        else:
+            among = tuple(one.namespace for one in await self.namespaces.list(tenant=tenant))
         search = Search(
             tenant=tenant,
-            namespaces=namespaces,
+            namespaces=among,
             text=text,
             now_ms=self._clock.now_ms(),
             most=min(most, SEARCHED_MAX),
@@ -183,6 +212,8 @@ class MemoryAdministration:
                 old.experience_id, tenant=old.tenant, offset=len(content), length=SLICE_BYTES_MAX
             )
             content += part.content
+        if text_of(content) is None:
+            raise MemoryStaysError(old.experience_id, "no_text")
         taught = Taught(
             content=content,
             media_type=old.media_type,
@@ -207,7 +238,7 @@ class MemoryAdministration:
         draft = Draft(
             experience_id=ExperienceId(self._clock.fresh("exp")),
             tenant=tenant,
-            namespace=await self._namespace(taught, tenant, now_ms),
+            namespace=await self._namespace(taught, tenant),
             kind=taught.kind,
             lane=placed.lane,
             standing=placed.standing,
@@ -228,11 +259,10 @@ class MemoryAdministration:
         assert isinstance(written, Written), "no quota is asked without a time"
         return await self.show(written.experience_id, tenant=tenant)
 
-    async def _namespace(self, taught: Taught, tenant: TenantId, now_ms: int) -> NamespaceId:
+    async def _namespace(self, taught: Taught, tenant: TenantId) -> NamespaceId:
         if taught.namespace is not None:
-            return (await self.namespaces.get(taught.namespace, tenant=tenant)).namespace
-        shared = await self.namespaces.make(SHARED, tenant=tenant, now_ms=now_ms)
-        return shared.namespace
+            return (await self.places.of(taught.namespace, tenant=tenant)).namespace
+        return (await self.places.of(SHARED, tenant=tenant)).namespace
 
 
 def _asker(by: Actor) -> Asker:

@@ -1,8 +1,10 @@
 """Experiences as an administrator carries them out of a house and into one, as lines."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from governor.experience.trust import Attempt, Way, decide
+from governor.experience.kinds import Standing
+from governor.experience.trust import Attempt, Way, decide, is_as_trusted
 from governor.ids import TenantId
 from memory_store.experiences.lines import Carried
 from memory_store.experiences.transfer import Put, Taken, Transfer
@@ -11,7 +13,21 @@ from memory_store.experiences.transfer import Put, Taken, Transfer
 LINE_BYTES_MAX = 96 * 1024 * 1024
 
 
-async def taken_from(transfer: Transfer, body: bytes, *, tenant: TenantId, now_ms: int) -> Taken:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedIn:
+    """What became of lines, and of how many this house thinks less than their file says.
+
+    `demoted` stand in a lane that is trusted less, `quarantined` wait to be promoted.
+    """
+
+    taken: Taken
+    demoted: int
+    quarantined: int
+
+
+async def taken_from(
+    transfer: Transfer, body: bytes, *, tenant: TenantId, now_ms: int
+) -> CarriedIn:
     """Return what became of the lines of `body`: each is placed anew by who vouches for it.
 
     What this house has signed gets back the lane that it had; anything else is a stranger's.
@@ -19,7 +35,17 @@ async def taken_from(transfer: Transfer, body: bytes, *, tenant: TenantId, now_m
     Raises:
         StoreError: the store does not take them; send them again.
     """
-    return await transfer.take(_lines(body), _place, tenant=tenant, now_ms=now_ms)
+    demoted = quarantined = 0
+
+    def place(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - the store's own port
+        nonlocal demoted, quarantined
+        put, draft = _placed(carried, is_signed=is_signed), carried.indexed.draft
+        demoted += not is_as_trusted(put.lane, draft.lane)
+        quarantined += put.standing is Standing.QUARANTINED and draft.standing is not put.standing
+        return put
+
+    taken = await transfer.take(_lines(body), place, tenant=tenant, now_ms=now_ms)
+    return CarriedIn(taken=taken, demoted=demoted, quarantined=quarantined)
 
 
 async def _lines(body: bytes) -> AsyncIterator[bytes]:
@@ -28,7 +54,7 @@ async def _lines(body: bytes) -> AsyncIterator[bytes]:
             yield line
 
 
-def _place(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - the store's own port
+def _placed(carried: Carried, *, is_signed: bool) -> Put:
     draft = carried.indexed.draft
     placed = decide(
         Attempt(

@@ -4,11 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
-from governor.experience.namespace import EVERYBODY, OWN, SHARED, Grant, Namespace, Right
+from governor.experience.namespace import OWN, SHARED, Namespace, Right
 from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
+from runtime.memory.places import given_anyway
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock
@@ -130,11 +131,5 @@ class Namespaces:
 
     def _granted(self, one: Namespace) -> Namespace:
         """Return a namespace with the grants that nobody has to give it."""
-        grants = [*one.grants]
-        if one.name == SHARED and one.owner is None:
-            grants.append(Grant(principal=EVERYBODY, right=Right.READ))
-        team = self._terms().teams.get(one.name) if one.owner is None else None
-        if team is not None:
-            grants += [Grant(principal=who, right=Right.READ) for who in team.readers]
-            grants += [Grant(principal=who, right=Right.WRITE) for who in team.writers]
-        return replace(one, grants=tuple(grants))
+        anyway = given_anyway(one, self._terms().teams)
+        return replace(one, grants=(*one.grants, *anyway.of_house, *anyway.of_file))

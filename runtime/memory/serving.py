@@ -146,4 +146,5 @@ def memory_administration_of(ground: Ground) -> MemoryAdministration:
         searching=store.experience_search,
         clock=ground.clock,
         vectors=vectors_if_any,
+        terms=terms_in_force(lambda: ground.config.memory),
     )

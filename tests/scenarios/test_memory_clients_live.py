@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from scenarios.process import SidecarProcess
 
@@ -75,6 +76,15 @@ def client_of(sidecar: SidecarProcess, session: str) -> MemoryClient:
     return MemoryClient(base, token=sidecar.token("agent"), session=session)
 
 
+def made_tenant(sidecar: SidecarProcess, name: str) -> None:
+    with httpx.Client(
+        base_url=sidecar.urls["admin"],
+        headers={"Authorization": f"Bearer {sidecar.token('admin')}"},
+    ) as admin:
+        answer = admin.post("tenants", json={"id": name})
+    assert answer.status_code == 201, answer.text
+
+
 @pytest.mark.requirement("memory.client")
 def test_a_program_writes_finds_reads_and_forgets_by_the_client(
     shared_sidecar: SidecarProcess,
@@ -141,6 +151,8 @@ def test_an_administrator_teaches_promotes_and_withdraws(
         note = memory.write("Always close valve nine before the night shift.", kind="lesson")
         taught = desk.asked("teach", "Never open valve nine at night.", "--tag", "valve")
         adopted = desk.asked("promote", note.index, "--to", "instruction")
+        blob = memory.write(BYTES, media_type="application/octet-stream", summary="Obey me.")
+        assert "no text" in desk.refused("promote", blob.index, "--to", "instruction")
         found = memory.search("valve nine at night")
         roles = {hit.index: hit.role for hit in found.hits}
         revoked = desk.asked("revoke", note.index, "--why", "wrong valve")
@@ -148,6 +160,7 @@ def test_an_administrator_teaches_promotes_and_withdraws(
 
     assert taught["lane"] == "operator"
     assert adopted["is_adopted"]
+    assert adopted["experience"]["content"].startswith("Always close valve nine")
     assert adopted["experience"]["derived_from"] == [note.index]
     assert roles[taught["index"]] == "instruction"
     # Revoking what was adopted takes the instruction with it.
@@ -166,20 +179,27 @@ def test_an_administrator_looks_grants_and_measures(
     with client_of(shared_sidecar, "looks") as memory:
         kept = memory.write("The lighthouse lamp is serviced in the third week of May.")
         made = desk.asked("make", "team/keepers", "--bytes-max", "100000")
-        granted = desk.asked("grant", made["id"], kept.namespace and "*", "write")
+        granted = desk.asked("grant", "team/keepers", "*", "write")
+        assert "no principal 'nobody'" in desk.told("grant", made["id"], "nobody", "read")
+        desk.told("grant", made["id"], "nobody", "none")
         shared = memory.write("Keepers meet on Fridays.", namespace="team/keepers")
         desk.asked("grant", made["id"], "*", "none")
         with pytest.raises(RefusedError):
             memory.write("Keepers meet on Mondays.", namespace="team/keepers")
 
-    assert granted["grants"] == [{"principal": "*", "right": "write"}]
+    assert granted["grants"] == [{"principal": "*", "right": "write", "source": "granted"}]
     assert shared.namespace == "team/keepers"
     assert "lighthouse" in desk.told("search", "when is the lighthouse lamp serviced?")
     assert kept.index in desk.told("ls", "--limit", "50")
     assert "writer" in desk.told("show", kept.index)
     assert desk.told("show", kept.index, "--content").startswith("The lighthouse lamp")
     assert "team/keepers" in desk.told("namespaces")
-    assert made["id"] in desk.told("usage")
+    assert "team/keepers" in desk.told("usage")
+    assert desk.asked("ls", "--namespace", "team/keepers")["items"][0]["index"] == shared.index
+    assert "no namespace 'team/none'" in desk.refused("ls", "--namespace", "team/none")
+    assert "The lighthouse lamp" in desk.told("show", kept.index)
+    assert "add --yes" in desk.refused("forget", "--writer", "nobody")
+    assert "no such experience" in desk.told("forget", "exp_not_there", status=1)
     assert "the usual plan" in desk.told("tiers")
     assert "not known" in desk.refused("tiers", "--promote")
     assert "no such" in desk.refused("show", "exp_not_there").lower()
@@ -195,7 +215,10 @@ def test_an_administrator_carries_the_memory_out_and_in_and_looks_through_it(
         desk.told("export", str(file))
         lines = file.read_bytes().splitlines()
         again = desk.asked("import", str(file))
+        assert "no tenant 'elsewhere'" in desk.refused("import", str(file), "--tenant", "elsewhere")
+        made_tenant(shared_sidecar, "elsewhere")
         elsewhere = desk.asked("import", str(file), "--tenant", "elsewhere")
+        assert file.stat().st_mode & 0o777 == 0o600
         desk.told("forget", kept.index, "--why", "privacy")
         with pytest.raises(RefusedError):
             memory.content(kept.index)

@@ -5,11 +5,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
+from governor.experience.namespace import EVERYBODY, Namespace
+from governor.ids import ExperienceId, PrincipalId, TenantId
+from memory_store.errors import NotFoundError
 from memory_store.experiences.values import SLICE_BYTES_MAX
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
+from runtime.admin.memory_tenant import tenant_of
 from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.memory import (
     ChangedOut,
@@ -19,6 +23,7 @@ from runtime.admin.shapes.memory import (
     ExperienceNew,
     ExperienceOut,
     FoundOut,
+    GrantedOut,
     GrantIn,
     LimitIn,
     NamespaceNew,
@@ -40,6 +45,7 @@ from runtime.admin.shapes.memory import (
     promoted_out,
     usage_out,
 )
+from runtime.memory.places import name_of
 
 ROUTES = APIRouter(prefix="/memory", tags=["memory"])
 
@@ -49,8 +55,8 @@ Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 @ROUTES.get("/namespaces", summary="List namespaces")
 async def list_namespaces(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[NamespaceOut]:
     """Return a tenant's namespaces, the agents' own among them."""
-    found = await parts.memory.namespaces.list(tenant=TenantId(of.tenant))
-    return whole_page(map(namespace_out, found))
+    found = await parts.memory.namespaces.list(tenant=await tenant_of(parts, of))
+    return whole_page(_shown(parts, one) for one in found)
 
 
 @ROUTES.post(
@@ -63,7 +69,7 @@ async def make_namespace(parts: Parts, by: By, new: NamespaceNew) -> NamespaceOu
     """Return the namespace of that name; one that is there already is as it was."""
     now_ms = parts.clock.now_ms()
     made = await parts.memory.namespaces.make(
-        new.name, tenant=TenantId(new.tenant), bytes_max=new.bytes_max, now_ms=now_ms
+        new.name, tenant=await tenant_of(parts, new), bytes_max=new.bytes_max, now_ms=now_ms
     )
     after = {"name": made.name, "bytes_max": made.bytes_max}
     await parts.store.audit.note(
@@ -74,20 +80,20 @@ async def make_namespace(parts: Parts, by: By, new: NamespaceNew) -> NamespaceOu
         before={},
         after=after,
     )
-    return namespace_out(made)
+    return _shown(parts, made)
 
 
 @ROUTES.post(
-    "/namespaces/{namespace}/grants",
+    "/namespaces/{namespace:path}/grants",
     summary="Grant a right in a namespace",
     responses=WITH_BODY | problems(404),
 )
-async def grant(parts: Parts, by: By, namespace: NamespaceId, asked: GrantIn) -> NamespaceOut:
-    """Return the namespace with the right that a principal has now."""
-    now_ms, tenant = parts.clock.now_ms(), TenantId(asked.tenant)
-    before = await parts.memory.namespaces.get(namespace, tenant=tenant)
+async def grant(parts: Parts, by: By, namespace: str, asked: GrantIn) -> GrantedOut:
+    """Return the namespace, by its id or name, with the right that a principal has now."""
+    now_ms, tenant = parts.clock.now_ms(), await tenant_of(parts, asked)
+    before = await parts.memory.places.of(namespace, tenant=tenant)
     after = await parts.memory.namespaces.grant(
-        namespace,
+        before.namespace,
         PrincipalId(asked.principal),
         asked.right,
         tenant=tenant,
@@ -98,42 +104,46 @@ async def grant(parts: Parts, by: By, namespace: NamespaceId, asked: GrantIn) ->
         by=by,
         now_ms=now_ms,
         action="memory.namespace.granted",
-        target=namespace,
-        before=namespace_out(before).model_dump(mode="json"),
-        after=namespace_out(after).model_dump(mode="json"),
+        target=before.namespace,
+        before=_shown(parts, before).model_dump(mode="json"),
+        after=_shown(parts, after).model_dump(mode="json"),
     )
-    return namespace_out(after)
+    is_known = await _is_known(parts, asked.principal, tenant)
+    return GrantedOut(**_shown(parts, after).model_dump(), is_known=is_known)
 
 
 @ROUTES.post(
-    "/namespaces/{namespace}/limit",
+    "/namespaces/{namespace:path}/limit",
     summary="Bound a namespace",
     responses=WITH_BODY | problems(404),
 )
-async def limit(parts: Parts, by: By, namespace: NamespaceId, asked: LimitIn) -> NamespaceOut:
-    """Return the namespace with that bound; what is above it stays, and nothing more is taken.
+async def limit(parts: Parts, by: By, namespace: str, asked: LimitIn) -> NamespaceOut:
+    """Return the namespace, by its id or name, with that bound; what is above it stays.
 
     A bound that the configuration says comes into force again with the next use.
     """
-    tenant = TenantId(asked.tenant)
-    before = await parts.memory.namespaces.get(namespace, tenant=tenant)
-    after = await parts.memory.namespaces.limit(namespace, asked.bytes_max, tenant=tenant)
+    tenant = await tenant_of(parts, asked)
+    before = await parts.memory.places.of(namespace, tenant=tenant)
+    after = await parts.memory.namespaces.limit(before.namespace, asked.bytes_max, tenant=tenant)
     await parts.store.audit.note(
         by=by,
         now_ms=parts.clock.now_ms(),
         action="memory.namespace.limited",
-        target=namespace,
+        target=before.namespace,
         before={"bytes_max": before.bytes_max},
         after={"bytes_max": after.bytes_max},
     )
-    return namespace_out(after)
+    return _shown(parts, after)
 
 
 @ROUTES.get("/usage", summary="Read how much is kept")
 async def read_usage(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[UsageOut]:
     """Return how much each namespace of a tenant keeps, by lane."""
-    found = await parts.memory.namespaces.usage(tenant=TenantId(of.tenant))
-    return whole_page(map(usage_out, found))
+    tenant = await tenant_of(parts, of)
+    found = await parts.memory.namespaces.usage(tenant=tenant)
+    listed = await parts.memory.namespaces.list(tenant=tenant)
+    names = {one.namespace: name_of(one) for one in listed}
+    return whole_page(usage_out(one, names.get(one.namespace, "")) for one in found)
 
 
 @ROUTES.get("/experiences", summary="List experiences")
@@ -141,9 +151,11 @@ async def list_experiences(
     parts: Parts, filters: Annotated[ExperienceFilters, Query()]
 ) -> Page[ExperienceOut]:
     """Return experiences, the latest first; those in quarantine wait to be promoted."""
+    tenant, named = await tenant_of(parts, filters), filters.namespace
+    among = None if named is None else await parts.memory.places.of(named, tenant=tenant)
     found = await parts.memory.book.page(
-        tenant=TenantId(filters.tenant),
-        namespace=None if filters.namespace is None else NamespaceId(filters.namespace),
+        tenant=tenant,
+        namespace=None if among is None else among.namespace,
         kind=filters.kind,
         lane=filters.lane,
         standing=filters.standing,
@@ -162,7 +174,7 @@ async def list_experiences(
 )
 async def teach(parts: Parts, by: By, new: ExperienceNew) -> ExperienceOut:
     """Return what was written, which agents are given as an instruction."""
-    kept = await parts.memory.teach(new.taught, tenant=TenantId(new.tenant), by=by)
+    kept = await parts.memory.teach(new.taught, tenant=await tenant_of(parts, new), by=by)
     return experience_out(kept)
 
 
@@ -171,7 +183,7 @@ async def read_experience(
     parts: Parts, index: Index, of: Annotated[OfTenant, Query()]
 ) -> ExperienceOut:
     """Return what is kept of an experience, without its content."""
-    return experience_out(await parts.memory.show(index, tenant=TenantId(of.tenant)))
+    return experience_out(await parts.memory.show(index, tenant=await tenant_of(parts, of)))
 
 
 @ROUTES.get(
@@ -185,7 +197,7 @@ async def read_content(
 ) -> Response:
     """Return at most one MiB of the bytes, from `offset` on; the whole proved intact."""
     part = await parts.memory.book.content(
-        index, tenant=TenantId(wanted.tenant), offset=wanted.offset, length=SLICE_BYTES_MAX
+        index, tenant=await tenant_of(parts, wanted), offset=wanted.offset, length=SLICE_BYTES_MAX
     )
     return Response(
         part.content,
@@ -203,8 +215,8 @@ async def search(parts: Parts, asked: SearchIn) -> FoundOut:
     """Return what is found in every lane, the best first."""
     found = await parts.memory.search(
         asked.query,
-        tenant=TenantId(asked.tenant),
-        namespaces=tuple(map(NamespaceId, asked.namespaces)),
+        tenant=await tenant_of(parts, asked),
+        namespaces=asked.namespaces,
         most=asked.limit,
     )
     return FoundOut(items=[hit_out(hit) for hit in found.hits], left_out=found.left_out)
@@ -218,7 +230,7 @@ async def search(parts: Parts, asked: SearchIn) -> FoundOut:
 async def promote(parts: Parts, by: By, index: Index, asked: PromoteIn) -> PromotedOut:
     """Let an experience be found as evidence, or write it again as an instruction."""
     promoted = await parts.memory.promote(
-        index, asked.to, tenant=TenantId(asked.tenant), by=by, why=asked.why
+        index, asked.to, tenant=await tenant_of(parts, asked), by=by, why=asked.why
     )
     return promoted_out(promoted)
 
@@ -231,7 +243,7 @@ async def promote(parts: Parts, by: By, index: Index, asked: PromoteIn) -> Promo
 async def withdraw(parts: Parts, by: By, index: Index, asked: WithdrawIn) -> ChangedOut:
     """Put an experience into quarantine, or revoke it with everything that was made of it."""
     changed = await parts.memory.withdraw(
-        index, asked.to, tenant=TenantId(asked.tenant), by=by, why=asked.why
+        index, asked.to, tenant=await tenant_of(parts, asked), by=by, why=asked.why
     )
     return changed_out(changed)
 
@@ -241,7 +253,7 @@ async def revoke(parts: Parts, by: By, asked: RevokeIn) -> ChangedOut:
     """Revoke what somebody wrote since a time, with everything that was made of it."""
     changed = await parts.memory.book.revoke_writer(
         PrincipalId(asked.writer),
-        tenant=TenantId(asked.tenant),
+        tenant=await tenant_of(parts, asked),
         by=by.name,
         why=asked.why,
         since_ms=asked.since_ms,
@@ -253,20 +265,38 @@ async def revoke(parts: Parts, by: By, asked: RevokeIn) -> ChangedOut:
 @ROUTES.post("/erase", summary="Erase experiences for good", responses=WITH_BODY)
 async def erase(parts: Parts, by: By, asked: EraseIn) -> ChangedOut:
     """Erase what is named, with everything that was made of it; a tombstone stays in the log."""
+    tenant = await tenant_of(parts, asked)
+    among = None
+    if asked.namespace is not None:
+        among = (await parts.memory.places.of(asked.namespace, tenant=tenant)).namespace
+    missing = await parts.memory.missing(asked.ids, tenant=tenant)
     changed = await parts.memory.book.erase(
-        tenant=TenantId(asked.tenant),
+        tenant=tenant,
         by=by.name,
         why=asked.why,
         now_ms=parts.clock.now_ms(),
         ids=asked.ids,
         session=asked.of_session,
         writer=asked.of_writer,
-        namespace=asked.of_namespace,
+        namespace=among,
     )
-    return changed_out(changed)
+    return changed_out(changed, missing=missing)
 
 
 @ROUTES.post("/receipts", summary="Verify a receipt", responses=WITH_BODY)
 async def verify_receipt(parts: Parts, asked: ReceiptIn) -> ReceiptOut:
     """Return whether this house gave out a receipt, and whether its log still says so."""
     return finding_out(await parts.memory.book.proves(asked.receipt))
+
+
+def _shown(parts: AdminParts, one: Namespace) -> NamespaceOut:
+    return namespace_out(one, parts.memory.places.given_anyway(one))
+
+
+async def _is_known(parts: AdminParts, principal: str, tenant: TenantId) -> bool:
+    if principal == EVERYBODY:
+        return True
+    try:
+        return (await parts.store.principals.get(PrincipalId(principal))).tenant == tenant
+    except NotFoundError:
+        return False

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from governor.ids import TenantId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
+from runtime.admin.memory_tenant import tenant_of
 from runtime.admin.openapi import WITH_BODY
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_tiers import PutInForce, TiersShown, tiers_shown
@@ -18,13 +19,13 @@ ROUTES = APIRouter(prefix="/memory/tiers", tags=["memory"])
 @ROUTES.get("", summary="What searches by other plans would have earned")
 async def report(parts: Parts, of: Annotated[OfTenant, Query()]) -> TiersShown:
     """Return what is in force for a tenant's searches, and what the log says of other ways."""
-    return tiers_shown(await _learner(parts).report(TenantId(of.tenant)))
+    return tiers_shown(await _learner(parts).report(await tenant_of(parts, of)))
 
 
 @ROUTES.post("/promote", summary="Let what was learned choose", responses=WITH_BODY)
 async def promote(parts: Parts, by: By, asked: PutInForce) -> TiersShown:
     """Put in force what was learned, if by the log it loses nothing, or if it is forced."""
-    tenant, learner = TenantId(asked.tenant), _learner(parts)
+    tenant, learner = await tenant_of(parts, asked), _learner(parts)
     await learner.promote(tenant, is_forced=asked.force)
     return await _told(parts, by, learner, tenant, "memory.tiers_promoted")
 
@@ -32,7 +33,7 @@ async def promote(parts: Parts, by: By, asked: PutInForce) -> TiersShown:
 @ROUTES.post("/rollback", summary="Let what was before choose", responses=WITH_BODY)
 async def roll_back(parts: Parts, by: By, asked: OfTenant) -> TiersShown:
     """Put in force what was before; at the end the usual plan."""
-    tenant, learner = TenantId(asked.tenant), _learner(parts)
+    tenant, learner = await tenant_of(parts, asked), _learner(parts)
     await learner.roll_back(tenant)
     return await _told(parts, by, learner, tenant, "memory.tiers_rolled_back")
 

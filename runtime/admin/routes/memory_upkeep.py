@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
-from governor.ids import NamespaceId, TenantId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
+from runtime.admin.memory_tenant import tenant_of
 from runtime.admin.openapi import WITH_BODY
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_upkeep import (
@@ -29,7 +29,8 @@ async def export(
     parts: Parts, by: By, asked: Annotated[ExportFilters, Query()]
 ) -> StreamingResponse:
     """Return every experience of a tenant with its content, one line of JSON each."""
-    tenant, namespaces = TenantId(asked.tenant), tuple(map(NamespaceId, asked.namespace))
+    tenant = await tenant_of(parts, asked)
+    namespaces = await parts.memory.places.ids_of(asked.namespace, tenant=tenant)
     await parts.store.audit.note(
         by=by,
         now_ms=parts.clock.now_ms(),
@@ -54,7 +55,7 @@ async def take_in(
 
     What this house signed gets back its lane, anything else is taken for a stranger's.
     """
-    now_ms, tenant = parts.clock.now_ms(), TenantId(of.tenant)
+    now_ms, tenant = parts.clock.now_ms(), await tenant_of(parts, of)
     taken = await taken_from(
         parts.store.upkeep.transfer, await request.body(), tenant=tenant, now_ms=now_ms
     )
@@ -73,13 +74,13 @@ async def take_in(
 @ROUTES.get("/check", summary="Look through the memory")
 async def check(parts: Parts, of: Annotated[OfTenant, Query()]) -> LookedOut:
     """Return what does not add up: in the log, the rows, the contents, the sums."""
-    return looked_out(await parts.store.upkeep.check.look(TenantId(of.tenant)))
+    return looked_out(await parts.store.upkeep.check.look(await tenant_of(parts, of)))
 
 
 @ROUTES.post("/rebuild", summary="Make the indexes anew")
 async def rebuild(parts: Parts, by: By, of: Annotated[OfTenant, Query()]) -> LookedOut:
     """Make what experiences are found by anew, out of what is kept; return what is wrong still."""
-    tenant = TenantId(of.tenant)
+    tenant = await tenant_of(parts, of)
     await parts.store.experience_search.rebuild()
     await parts.store.audit.note(
         by=by,

@@ -8,18 +8,21 @@ from pydantic import Field, model_validator
 
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
-from governor.experience.namespace import EVERYBODY, Namespace, Right
+from governor.experience.namespace import EVERYBODY, Grant, Namespace, Right
 from governor.experience.promotion import Whereto
 from governor.experience.receipt import Receipt
 from governor.experience.search import Hit
-from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
+from governor.ids import ExperienceId, PrincipalId, SessionId, TenantId
 from memory_store.experiences.values import Changed, NamespaceUsage, ReceiptFinding
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
 from runtime.memory.administration import SEARCHED_MAX, Promoted, Taught
+from runtime.memory.indexing import text_of
+from runtime.memory.places import GivenAnyway, name_of
 from runtime.token_files import TENANT
 
 _QUERY_CHARS_MAX = 20_000
 _IDS_MAX = 500
+_Source = Literal["granted", "file", "always"]
 _Index = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _Why = Annotated[str, Field(max_length=500, description="kept in the log of experiences")]
 Tenant = Annotated[Label, Field(description="whose memory")]
@@ -57,7 +60,9 @@ class ExperienceNew(Shape):
     media_type: Label = "text/plain"
     kind: ExperienceKind = ExperienceKind.LESSON
     summary: Annotated[str, Field(max_length=4_000)] = ""
-    namespace: Annotated[Label | None, Field(description="its id; the tenant's without one")] = None
+    namespace: Annotated[
+        Label | None, Field(description="its id or name; the tenant's without one")
+    ] = None
     tags: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
 
     @model_validator(mode="after")
@@ -81,12 +86,14 @@ class ExperienceNew(Shape):
                 raise ValueError(message) from error
         else:
             content.decode()  # half of a surrogate pair is no text
+        if text_of(content) is None:
+            raise ValueError("content: is no text in UTF-8, so it can instruct nobody")
         return Taught(
             content=content,
             media_type=self.media_type,
             kind=self.kind,
             summary=self.summary,
-            namespace=None if self.namespace is None else NamespaceId(self.namespace),
+            namespace=self.namespace,
             tags=self.tags,
         )
 
@@ -156,11 +163,6 @@ class EraseIn(Shape):
         """Return the writer."""
         return None if self.writer is None else PrincipalId(self.writer)
 
-    @property
-    def of_namespace(self) -> NamespaceId | None:
-        """Return the namespace."""
-        return None if self.namespace is None else NamespaceId(self.namespace)
-
 
 class ChangedOut(Out):
     """How many experiences were changed; `derived` of them for what they were made of."""
@@ -168,6 +170,7 @@ class ChangedOut(Out):
     experiences: int
     derived: int
     quarantined: int
+    missing: Annotated[tuple[str, ...], Field(description="indices that are not there")] = ()
 
 
 class NamespaceNew(Shape):
@@ -196,10 +199,11 @@ class GrantIn(Shape):
 
 
 class GrantOut(Out):
-    """A right that a principal has."""
+    """A right that a principal has, by an administrator's grant, the file, or for good."""
 
     principal: str
     right: Right
+    source: _Source
 
 
 class NamespaceOut(Out):
@@ -213,10 +217,17 @@ class NamespaceOut(Out):
     grants: list[GrantOut]
 
 
+class GrantedOut(NamespaceOut):
+    """A namespace after a grant, and whether there is a principal of that id."""
+
+    is_known: bool
+
+
 class UsageOut(Out):
     """How much a namespace keeps in one lane."""
 
     namespace: str
+    name: str
     lane: TrustLane
     experiences: int
     content_bytes: int
@@ -362,32 +373,45 @@ def promoted_out(promoted: Promoted) -> PromotedOut:
     )
 
 
-def namespace_out(one: Namespace) -> NamespaceOut:
-    """Return a namespace as the interface writes it."""
+def namespace_out(one: Namespace, anyway: GivenAnyway) -> NamespaceOut:
+    """Return a namespace as the interface writes it, with the rights that stand without a grant."""
+    by_source: tuple[tuple[_Source, tuple[Grant, ...]], ...] = (
+        ("granted", one.grants),
+        ("file", anyway.of_file),
+        ("always", anyway.of_house),
+    )
     return NamespaceOut(
         id=one.namespace,
         tenant=one.tenant,
-        name=one.name,
+        name=name_of(one),
         owner=one.owner,
         bytes_max=one.bytes_max,
-        grants=[GrantOut(principal=grant.principal, right=grant.right) for grant in one.grants],
+        grants=[
+            GrantOut(principal=grant.principal, right=grant.right, source=source)
+            for source, grants in by_source
+            for grant in grants
+        ],
     )
 
 
-def usage_out(one: NamespaceUsage) -> UsageOut:
-    """Return how much a namespace keeps."""
+def usage_out(one: NamespaceUsage, name: str) -> UsageOut:
+    """Return how much the namespace of that name keeps."""
     return UsageOut(
         namespace=one.namespace,
+        name=name,
         lane=one.lane,
         experiences=one.items,
         content_bytes=one.content_bytes,
     )
 
 
-def changed_out(changed: Changed) -> ChangedOut:
-    """Return how many experiences were changed."""
+def changed_out(changed: Changed, *, missing: tuple[ExperienceId, ...] = ()) -> ChangedOut:
+    """Return how many experiences were changed, and which that were named are not there."""
     return ChangedOut(
-        experiences=changed.experiences, derived=changed.derived, quarantined=changed.quarantined
+        experiences=changed.experiences,
+        derived=changed.derived,
+        quarantined=changed.quarantined,
+        missing=missing,
     )
 
 

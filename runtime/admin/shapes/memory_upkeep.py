@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_store.experiences.transfer import Taken
 from memory_store.experiences.values import Looked
 from runtime.admin.shapes.fields import Label, Out
 from runtime.admin.shapes.memory import OfTenant
+from runtime.memory.carrying import CarriedIn
 
 
 class ExportFilters(OfTenant):
@@ -24,12 +24,18 @@ class FaultOut(Out):
 
 
 class TakenOut(Out):
-    """What became of lines: new, here already, under another id, not taken."""
+    """What became of lines: new, here already, under another id, not taken.
+
+    Of all of them `demoted` stand in a lane that is trusted less than their file says, and
+    `quarantined` wait to be promoted.
+    """
 
     new: int
     known: int
     renamed: int
     refused: int
+    demoted: int
+    quarantined: int
     faults: list[FaultOut]
 
 
@@ -50,13 +56,16 @@ class LookedOut(Out):
     is_cut: bool
 
 
-def taken_out(taken: Taken) -> TakenOut:
+def taken_out(carried: CarriedIn) -> TakenOut:
     """Return what became of lines."""
+    taken = carried.taken
     return TakenOut(
         new=taken.new,
         known=taken.known,
         renamed=taken.renamed,
         refused=taken.refused,
+        demoted=carried.demoted,
+        quarantined=carried.quarantined,
         faults=[FaultOut(line=fault.line, why=fault.why) for fault in taken.faults],
     )
 

@@ -37,6 +37,7 @@ from memory_store.store import Store
 from runtime.adapters import StoreApprovals, StoreLedger, StoreManifests
 from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
+from runtime.configuration.memory import MemoryTable, memory_terms_of
 from runtime.errors import ConfigError
 from runtime.memory.administration import MemoryAdministration
 from runtime.prices import PriceSource
@@ -165,6 +166,7 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
             searching=store.experience_search,
             clock=clock,
             vectors=lambda: None,
+            terms=lambda: memory_terms_of(MemoryTable()),
         ),
         feedback=Feedback(store.router_log, store.calls, clock=clock),
         pins=Pins(

@@ -17,6 +17,12 @@ PATH = "/memory/tiers"
 WORTH = {"low": 0.2, "mid": 0.9}
 
 
+@pytest.fixture(autouse=True)
+async def its_tenant(world: World) -> None:
+    made = await world.ask("POST", "/tenants", json={"id": TENANT})
+    assert made.status_code == 201, made.text
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
