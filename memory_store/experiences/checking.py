@@ -27,6 +27,7 @@ from memory_store.experiences.rows import HEAD, Kept, bytes_of, kept_of
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_log,
+    experience_namespaces,
     experience_terms,
     experience_totals,
     experience_withdrawals,
@@ -265,6 +266,7 @@ def _finish(connection: Connection, *, state: _State) -> None:
     _sums(connection, state)
     _blobs(connection, state)
     _leftovers(connection, state)
+    _misplaced(connection, state)
 
 
 def _missing(connection: Connection, state: _State) -> None:
@@ -355,6 +357,27 @@ def _leftovers(connection: Connection, state: _State) -> None:
     )
     for experience_id in connection.scalars(query):
         state.add("what it was made of is withdrawn; the next purge goes on with it", experience_id)
+
+
+def _misplaced(connection: Connection, state: _State) -> None:
+    spaces, terms = experience_namespaces.c, experience_terms.c
+    is_here = (spaces.namespace == _rows.namespace) & (spaces.tenant == _rows.tenant)
+    by_nobody = (_rows.standing == Standing.SUPERSEDED.value) & _rows.superseded_by.is_(None)
+    told = (
+        ("nothing says what superseded it", by_nobody),
+        ("its namespace is not there", spaces.namespace.is_(None)),
+        ("its words stand in another namespace", terms.namespace != _rows.namespace),
+    )
+    for what, clause in told:
+        query = (
+            select(_rows.experience_id)
+            .outerjoin_from(experiences, experience_namespaces, is_here)
+            .outerjoin(experience_terms, terms.number == _rows.number)
+            .where(_rows.tenant == state.tenant, clause)
+            .limit(PROBLEMS_MAX)
+        )
+        for experience_id in connection.scalars(query):
+            state.add(what, experience_id)
 
 
 def _id(one: _Found) -> ExperienceId:
