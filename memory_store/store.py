@@ -53,7 +53,8 @@ from memory_store.router_log import RouterLog
 from memory_store.router_models import RouterShelf
 from memory_store.schema import Migrated
 from memory_store.search import nearness, words
-from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding
+from memory_store.search.nearness_keeper import NearnessKeeper
+from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding, keeper_of
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.turn_book import TurnBook
@@ -182,6 +183,7 @@ async def open_store(
         live = LiveBudgets()
         bookkeeping = Bookkeeping(live)
         writer = Writer(ground.writing, book=bookkeeping, durability=durability)
+        keeper = keeper_of(ground.indexing, finding)
         store = _books_on(
             ground,
             writer=writer,
@@ -189,9 +191,11 @@ async def open_store(
             live=live,
             archive_bytes_max_per_tenant=archive_bytes_max_per_tenant,
             finding=finding,
+            keeper=keeper,
         )
         writer.start()
-        store.experience_search.start()
+        if keeper is not None:
+            keeper.start()
         try:
             yield store
         finally:
@@ -199,7 +203,8 @@ async def open_store(
             # What was accepted is stored, however this ends; no thread may be left with a
             # connection that is about to be closed.
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(store.experience_search.close)
+                if keeper is not None:
+                    await anyio.to_thread.run_sync(keeper.close)
                 await anyio.to_thread.run_sync(writer.join)
                 await store.reader.close()
 
@@ -212,6 +217,7 @@ def _books_on(
     live: LiveBudgets,
     archive_bytes_max_per_tenant: int,
     finding: Finding,
+    keeper: NearnessKeeper | None,
 ) -> Store:
     """Return the books of a store that stands on `ground`."""
     identities = Identities(remembered_ms=SHARED_PROOF_MS if ground.is_shared else None)
@@ -261,7 +267,7 @@ def _books_on(
         ended=EndedSessions(reader=reader),
         links=LinkBook(writer=writer, reader=reader),
         experience_search=ExperienceSearch(
-            reader=reader, writer=writer, finding=finding, indexing=ground.indexing
+            reader=reader, writer=writer, finding=finding, keeper=keeper
         ),
         upkeep=upkeep,
         choices=ChoiceLog(writer=writer, reader=reader),

@@ -79,16 +79,25 @@ class _Answer:
     unheld: tuple[Place, ...] = ()
 
 
+def keeper_of(indexing: Engine | None, finding: Finding) -> NearnessKeeper | None:
+    """Return what fills an index of vectors, if one is asked for and `indexing` can."""
+    if indexing is None or finding.vectors is None or finding.indexed_from is None:
+        return None
+    return NearnessKeeper(indexing, axes=finding.vectors.axes)
+
+
 class ExperienceSearch:
     """Finds experiences."""
 
     def __init__(
-        self, *, reader: Reader, writer: Writer, finding: Finding, indexing: Engine | None = None
+        self,
+        *,
+        reader: Reader,
+        writer: Writer,
+        finding: Finding,
+        keeper: NearnessKeeper | None = None,
     ) -> None:
-        """Take what reads and writes the rows, and what to find them by.
-
-        `indexing` writes to a database that has pgvector, for nobody else.
-        """
+        """Take what reads and writes the rows, what to find them by, and what fills an index."""
         self._reader = reader
         self._writer = writer
         self._finding = finding
@@ -96,19 +105,14 @@ class ExperienceSearch:
         # One namespace at a time is read to be held, beside the searches.
         self._loading = anyio.Lock()
         axes = 0 if finding.vectors is None else finding.vectors.axes
-        indexed_from = None if indexing is None else finding.indexed_from
-        self._keeper = (
-            None
-            if indexing is None or indexed_from is None
-            else NearnessKeeper(indexing, axes=axes)
-        )
+        self._keeper = keeper
         self._shelves = Shelves(
             axes=axes,
             bytes_max=finding.held_bytes_max,
             shelved_max=finding.shelved_max,
-            indexed_from=indexed_from,
+            indexed_from=None if keeper is None else finding.indexed_from,
             awaited_max=finding.awaited_max,
-            keep_index=None if self._keeper is None else self._keeper.keep,
+            keep_index=None if keeper is None else keeper.keep,
         )
 
     @property
@@ -120,16 +124,6 @@ class ExperienceSearch:
     def uses_pgvector(self) -> bool:
         """Tell whether large namespaces are found by an index of pgvector's."""
         return self._keeper is not None
-
-    def start(self) -> None:
-        """Start what fills the database's index, if there is one."""
-        if self._keeper is not None:
-            self._keeper.start()
-
-    def close(self) -> None:
-        """Fill no index any more, and return when that is so."""
-        if self._keeper is not None:
-            self._keeper.close()
 
     async def search(self, search: Search) -> Found:
         """Return what was found, the best first; a question without any words finds nothing.

@@ -68,6 +68,12 @@ async def _filled(store: Store, namespace: NamespaceId, tenant: TenantId = TENAN
                 return
 
 
+def _stop_filling(store: Store) -> None:
+    keeper = store.experience_search._keeper
+    assert keeper is not None
+    keeper.close()
+
+
 async def _tail(store: Store, held: Held) -> int:
     last = int(held.columns.numbers[-1])
     return last - (await _upto(store, held.place.namespace) or 0)
@@ -115,7 +121,7 @@ async def test_the_index_finds_what_a_comparison_of_all_finds(
 async def test_what_was_written_is_found_before_the_index_has_it(store: Store) -> None:
     one = await space(store)
     await _many(store, one)
-    store.experience_search.close()
+    _stop_filling(store)
 
     await keep(store, [indexed("The kitten napped on a rug", namespace=one)])
 
@@ -203,7 +209,7 @@ async def test_an_extension_that_is_dropped_costs_nothing_but_its_index(
     await _many(store, one)
 
     with psycopg.connect(database, autocommit=True) as connection:
-        store.experience_search.close()
+        _stop_filling(store)
         connection.execute("DROP EXTENSION vector CASCADE")
 
     assert (await _nearest(store, "the whale sang", one))[0] == "The whale sang by the river"
