@@ -27,7 +27,7 @@ _AT_ONCE = frozenset(
     }
 )
 # Parts of the memory that are put together when a sidecar starts.
-_MEMORY_AT_START = ("enabled", "cases", "playbooks", "sleep")
+_MEMORY_AT_START = ("enabled", "vectors", "cases", "playbooks", "sleep")
 # Made at the first start; afterwards the admin API owns them, a restart would not change them.
 _MADE_ONCE = frozenset({"budget"})
 

@@ -101,9 +101,8 @@ class Showing:
             for one in found
             if one.tokens <= tokens_max and one.size_bytes <= min(bytes_max, SLICE_BYTES_MAX)
         ]
-        if not fitting:
-            return {}
-        texts: dict[ExperienceId, str] = {}
+        texts = await self._small(call, fitting)
+        fitting = [index for index in fitting if index not in texts]
 
         async def take(index: ExperienceId) -> None:
             try:
@@ -119,6 +118,28 @@ class Showing:
             for index in fitting:
                 tasks.start_soon(take, index)
         return texts
+
+    async def _small(
+        self, call: ToolCall, fitting: Sequence[ExperienceId]
+    ) -> dict[ExperienceId, str]:
+        """Return the small contents of some experiences, which are read together.
+
+        Where one of them is gone or damaged none is returned: each is then read by itself.
+        """
+        if not fitting:
+            return {}
+        try:
+            with memory_words():
+                contents = await self._book.contents(
+                    tuple(fitting), tenant=call.chain.tenant, bytes_max=SLICE_BYTES_MAX
+                )
+        except (ExperienceMissError, ExperienceDamagedError):
+            return {}
+        texts = (
+            (index, None if content is None else text_of(content))
+            for index, content in zip(fitting, contents, strict=True)
+        )
+        return {index: text for index, text in texts if text is not None}
 
 
 def _finding(
