@@ -102,7 +102,7 @@ def guided_by(
 
 def _by_record(record: TaskRecord, terms: GuidanceTerms) -> tuple[Guidance, str]:
     if record.ended < terms.runs_min:
-        return Guidance.PLAYBOOK, f"only {record.ended:.0f} tasks of this class have ended"
+        return Guidance.PLAYBOOK, f"ended tasks of this class: {record.ended:.0f}, too few to tell"
     bounds = bounds_of(record.solved, record.ended)
     why = (
         f"{record.solved:.0f} of {record.ended:.0f} tasks of this class went well: "

@@ -54,6 +54,25 @@ class Doubt(StrEnum):
     REPLACES = "replaces"
 
 
+DOUBTS_TOLD: Final[Mapping[Doubt, str]] = MappingProxyType(
+    {
+        Doubt.CLAIMS: "it says of itself that it may instruct, and this house did not sign it",
+        Doubt.TEACHES: "it teaches what to do, from where anybody may have written it",
+        Doubt.REPLACES: "it corrects what somebody else wrote, or what is trusted more",
+    }
+)
+
+
+def doubts_of(lane: TrustLane, kind: ExperienceKind, *, corrects: bool) -> tuple[Doubt, ...]:
+    """Return why an experience waits that was put into quarantine when it was written."""
+    doubts = []
+    if lane is TrustLane.WEB and kind in _TEACHING:
+        doubts.append(Doubt.TEACHES)
+    if corrects:
+        doubts.append(Doubt.REPLACES)
+    return tuple(doubts) or (Doubt.CLAIMS,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
     """What a write would take the place of."""

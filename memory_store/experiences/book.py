@@ -365,6 +365,17 @@ class ExperienceBook:
         )
         return page_of(rows, limit=limit, item=lambda one: one, key=lambda one: (one.number,))
 
+    async def history(
+        self, experience_id: ExperienceId, *, tenant: TenantId, most: int = 50
+    ) -> tuple[LogEntry, ...]:
+        """Return what was logged of one experience, the latest first."""
+        count = min(max(1, most), browsing.LISTED_MAX)
+        return await self._reader.run(
+            lambda connection: browsing.history(
+                driver_of(connection), tenant, experience_id, most=count
+            )
+        )
+
     async def log_since(
         self, tenant: TenantId, *, number: int, most: int = 1_000
     ) -> tuple[LogEntry, ...]:

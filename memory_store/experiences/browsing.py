@@ -86,6 +86,13 @@ _AFTER = Statement(
     .limit(bindparam("most", type_=Integer))
     .offset(_NONE)
 )
+_HISTORY = Statement(
+    select(experience_log)
+    .where(_log.tenant == bindparam("tenant"), _log.experience_id == bindparam("experience_id"))
+    .order_by(_log.number.desc())
+    .limit(bindparam("most", type_=Integer))
+    .offset(_NONE)
+)
 _LOG_SINCE = Statement(
     select(experience_log)
     .where(_log.tenant == bindparam("tenant"), _log.number > bindparam("number"))
@@ -268,6 +275,14 @@ def log_since(driver: Driver, tenant: TenantId, *, number: int, most: int) -> tu
     """Return what was logged after that number, in order."""
     asked: dict[str, Value] = {"tenant": tenant, "number": number, "most": most}
     return entries_of(_LOG_SINCE.rows(driver, asked))
+
+
+def history(
+    driver: Driver, tenant: TenantId, experience_id: ExperienceId, *, most: int
+) -> tuple[LogEntry, ...]:
+    """Return what was logged of one experience, the latest first; it looks through all the log."""
+    asked: dict[str, Value] = {"tenant": tenant, "experience_id": experience_id, "most": most}
+    return entries_of(_HISTORY.rows(driver, asked))
 
 
 def is_gone(experience: Experience, now_ms: int | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from runtime.cli.admin_api import date_of
 
 _SUMMARY_CHARS = 72
-_NEVER_SHOWN = {"summary", "number", "content", "is_whole"}
+_NEVER_SHOWN = {"summary", "number", "content", "is_whole", "history"}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, none: str) -> str:
@@ -57,7 +57,15 @@ def experience_text(one: dict[str, Any]) -> str:
         shown = date_of(value) if name.endswith("_ms") else value
         shown = ", ".join(shown) if isinstance(shown, list) else shown
         lines.append(f"{name.removesuffix('_ms'):<14}{_plain(str(shown))}")
+    lines += ["", *map(_entry_text, one.get("history", ()))]
     return "\n".join(lines) + "\n"
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    parts = (date_of(entry["at_ms"]), entry["event"], entry["standing"] or "")
+    by = f"by {entry['by']}" if entry["by"] else ""
+    why = f"({entry['why']})" if entry["why"] else ""
+    return _plain("  ".join(part for part in (*parts, by, why) if part))
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:

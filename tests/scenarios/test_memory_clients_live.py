@@ -167,7 +167,7 @@ def test_an_administrator_teaches_promotes_and_withdraws(
     assert revoked["experiences"] == 2
     assert note.index not in after
     assert taught["index"] in after
-    assert "wrong valve" not in desk.told("show", note.index)
+    assert "(wrong valve)" in desk.told("show", note.index)
     assert "revoked" in desk.told("ls", "--standing", "revoked")
     assert "stays where it is" in desk.refused("promote", note.index)
 

@@ -22,6 +22,7 @@ from runtime.admin.shapes.memory import (
     ExperienceFilters,
     ExperienceNew,
     ExperienceOut,
+    ExperienceShown,
     FoundOut,
     GrantedOut,
     GrantIn,
@@ -44,6 +45,7 @@ from runtime.admin.shapes.memory import (
     namespace_out,
     promoted_out,
     usage_out,
+    with_history,
 )
 from runtime.memory.places import name_of
 
@@ -181,9 +183,11 @@ async def teach(parts: Parts, by: By, new: ExperienceNew) -> ExperienceOut:
 @ROUTES.get("/experiences/{index}", summary="Read an experience", responses=problems(404))
 async def read_experience(
     parts: Parts, index: Index, of: Annotated[OfTenant, Query()]
-) -> ExperienceOut:
-    """Return what is kept of an experience, without its content."""
-    return experience_out(await parts.memory.show(index, tenant=await tenant_of(parts, of)))
+) -> ExperienceShown:
+    """Return what is kept of an experience without its content, and what was done to it."""
+    tenant = await tenant_of(parts, of)
+    one = await parts.memory.show(index, tenant=tenant)
+    return with_history(one, await parts.memory.book.history(index, tenant=tenant))
 
 
 @ROUTES.get(

@@ -6,12 +6,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from governor.experience.chain import LogEntry, LogEvent
 from governor.experience.experience import Experience
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import EVERYBODY, Grant, Namespace, Right
 from governor.experience.promotion import Whereto
 from governor.experience.receipt import Receipt
 from governor.experience.search import Hit
+from governor.experience.trust import DOUBTS_TOLD, doubts_of
 from governor.ids import ExperienceId, PrincipalId, SessionId, TenantId
 from memory_store.experiences.values import Changed, NamespaceUsage, ReceiptFinding
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
@@ -267,6 +269,23 @@ class ExperienceOut(Out):
     outcome: float | None
 
 
+class EntryOut(Out):
+    """What was done to an experience, by whom and why."""
+
+    at_ms: int
+    event: str
+    standing: Standing | None
+    by: str
+    why: str
+
+
+class ExperienceShown(ExperienceOut):
+    """An experience with its history, the latest first, and why it waits if it does."""
+
+    waits_because: list[str]
+    history: list[EntryOut]
+
+
 class HitOut(Out):
     """An experience that was found; the score orders those of one search."""
 
@@ -358,6 +377,32 @@ def experience_out(one: Experience) -> ExperienceOut:
         expires_at_ms=one.expires_at_ms,
         cost_microusd=one.cost_microusd,
         outcome=one.outcome,
+    )
+
+
+def with_history(one: Experience, entries: tuple[LogEntry, ...]) -> ExperienceShown:
+    """Return an experience with what was done to it."""
+    waits_because: list[str] = []
+    if one.standing is Standing.QUARANTINED:
+        put = entries[0] if entries and entries[0].event is LogEvent.MARKED else None
+        if put is None:
+            doubts = doubts_of(one.lane, one.kind, corrects=one.supersedes is not None)
+            waits_because = [DOUBTS_TOLD[doubt] for doubt in doubts]
+        else:
+            waits_because = [f"{put.by} put it there" + (f": {put.why}" if put.why else "")]
+    return ExperienceShown(
+        **experience_out(one).model_dump(),
+        waits_because=waits_because,
+        history=[
+            EntryOut(
+                at_ms=entry.at_ms,
+                event=entry.event.value,
+                standing=entry.standing,
+                by=entry.by,
+                why=entry.why,
+            )
+            for entry in entries
+        ],
     )
 
 

@@ -75,6 +75,21 @@ async def test_a_tenant_that_is_not_there_is_an_error(
     assert "no tenant 'nobody'" in answer.json()["detail"]
 
 
+async def test_what_waits_in_quarantine_says_why_and_what_was_done_to_it(house: House) -> None:
+    with anyio.fail_after(60):
+        first = await house.kept("The pump is blue.")
+        put = await house.kept("The pump is red.")
+        path = f"{_PATH}/experiences/{put['index']}"
+        async with the_admin(house) as admin:
+            await admin.post(f"{path}/withdraw", json={"to": "quarantined", "why": "looks odd"})
+            shown = await admin.get(path)
+            active = await admin.get(f"{_PATH}/experiences/{first['index']}")
+
+    assert shown.json()["waits_because"] == ["admin put it there: looks odd"]
+    assert [one["event"] for one in shown.json()["history"]] == ["marked", "written"]
+    assert active.json()["waits_because"] == []
+
+
 async def test_what_is_named_and_not_there_is_told_when_it_is_erased(house: House) -> None:
     with anyio.fail_after(60):
         kept = await house.kept("The pump is blue.")
