@@ -21,9 +21,10 @@ from governor.ids import PrincipalId, TaskClass
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from memory_store.errors import StoreError
-from memory_store.experiences.values import WriteLimits, Written
+from memory_store.experiences.values import Written
 from memory_store.lessons.ended import EndedSession
 from memory_store.lessons.quiet_turn import QuietTurn
+from runtime.configuration.memory import memory_terms_of
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
 from runtime.memory.advised import Advice
@@ -31,6 +32,7 @@ from runtime.memory.allowance import Allowance
 from runtime.memory.cases import CaseDesk
 from runtime.memory.house_model import HouseModel
 from runtime.memory.indexing import indexed
+from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.ports import Searching
@@ -237,7 +239,8 @@ class Lessons:
         ready = await indexed(draft, self._vectors())
         if not is_found:
             ready = replace(ready, terms="", vector=None)
-        limits = WriteLimits(now_ms=self._ground.clock.now_ms())
+        terms = memory_terms_of(self._ground.config.memory)
+        limits = limits_of(terms, now_ms=self._ground.clock.now_ms())
         (written,) = await self._ground.store.experiences.write((ready,), limits=limits)
         return isinstance(written, Written) and written.is_new
 
