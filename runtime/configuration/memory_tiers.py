@@ -8,7 +8,7 @@ from pydantic import Field
 from governor.experience.tier_choice import TierTerms
 from runtime.configuration.table import Flag, Name, Table
 
-_Share = Annotated[float, Field(ge=0.0, le=0.5)]
+_Share = Annotated[float, Field(strict=True, ge=0, le=0.5)]
 _Price = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
 
 
