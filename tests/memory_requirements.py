@@ -243,6 +243,18 @@ MEMORY: dict[str, str] = {
         "A tenant's memory is exported and imported byte for byte; what cannot be taken is named, "
         "and what does not add up is found."
     ),
+    "memory.summaries": (
+        "The best searches tell of long experiences in the words of a model, on the house's "
+        "budget, bounded, marked as such and never of what instructs; else in their own."
+    ),
+    "memory.playbooks-administered": (
+        "Administrators read playbooks, go back to a version of one, and take a bullet over as "
+        "their own word; each change says who made it."
+    ),
+    "memory.figures": (
+        "What is kept by lane and kind, what quiet work cost and saved, how tasks of each class "
+        "went, and how searches were chosen is told."
+    ),
     "memory.tiers-rolled-back": (
         "What was learned of searches is put in force by a word, and taken back by another."
     ),

@@ -83,7 +83,8 @@ class TierTerms:
 
     `worth_microusd` is what a right answer is worth to whoever asks; a thousand tokens and a
     second cost as much as is said here. `explored` is the share of the searches that is tried
-    out. `fallback` is the plan while nothing that was learned is in force.
+    out. `fallback` is the plan while nothing that was learned is in force. `cost_max_microusd` is
+    what a search may pay to others; None is no bound.
     """
 
     worth_microusd: float = 2_000.0
@@ -91,6 +92,7 @@ class TierTerms:
     second_microusd: float = 100.0
     explored: float = 0.05
     fallback: str = MemoryTier.MID.value
+    cost_max_microusd: int | None = None
 
     def costs(self, price: Price, *, tokens: float) -> float:
         """Return in micro-dollars what a plan takes that shows so many tokens."""

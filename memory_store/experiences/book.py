@@ -398,12 +398,20 @@ class ExperienceBook:
         return await self._writer.run(partial(uses.note, notes=notes, tenant=tenant))
 
     async def uses_of(
-        self, ids: tuple[ExperienceId, ...], *, tenant: TenantId, most: int = 1_000
+        self,
+        ids: tuple[ExperienceId, ...],
+        *,
+        tenant: TenantId,
+        most: int = 1_000,
+        only_rated: bool = False,
     ) -> tuple[UseNote, ...]:
-        """Return who was given those experiences and what came of it, the latest first."""
+        """Return who was given those experiences and what came of it, the latest first.
+
+        Of those that somebody has rated alone, the worst come first.
+        """
         count = min(max(1, most), browsing.LISTED_MAX)
         return await self._reader.run(
-            partial(uses.uses_of, ids=within(ids), tenant=tenant, most=count)
+            partial(uses.uses_of, ids=within(ids), tenant=tenant, most=count, only_rated=only_rated)
         )
 
     async def _missing(self, tenant: TenantId, drafts: tuple[Prepared, ...]) -> frozenset[str]:

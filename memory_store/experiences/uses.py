@@ -76,9 +76,18 @@ def note(connection: Connection, *, notes: Sequence[UseNote], tenant: TenantId) 
 
 
 def uses_of(
-    connection: Connection, *, ids: Sequence[ExperienceId], tenant: TenantId, most: int
+    connection: Connection,
+    *,
+    ids: Sequence[ExperienceId],
+    tenant: TenantId,
+    most: int,
+    only_rated: bool = False,
 ) -> tuple[UseNote, ...]:
-    """Return who was given those experiences and what came of it, the latest first."""
+    """Return who was given those experiences and what came of it, the latest first.
+
+    Of those that somebody has rated, the worst come first: no number of others hides them.
+    """
+    order = (_uses.score, _uses.id.desc()) if only_rated else (_uses.id.desc(),)
     query = (
         select(
             _rows.experience_id,
@@ -91,9 +100,11 @@ def uses_of(
         )
         .join_from(experience_uses, experiences, _rows.number == _uses.number)
         .where(_rows.tenant == tenant, _rows.experience_id.in_(ids))
-        .order_by(_uses.id.desc())
+        .order_by(*order)
         .limit(most)
     )
+    if only_rated:
+        query = query.where(_uses.score.is_not(None))
     return tuple(
         UseNote(
             experience_id=ExperienceId(experience_id),

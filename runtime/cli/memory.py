@@ -14,7 +14,7 @@ import httpx
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import Right
 from memory_store.paging import PAGE_LIMIT_MAX
-from runtime.cli import memory_files
+from runtime.cli import memory_files, memory_lessons
 from runtime.cli.admin_api import add_options, asked, client_of
 from runtime.cli.memory_texts import (
     content_text,
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deeds = parser.add_subparsers(title="what to do", metavar="DEED", dest="deed", required=True)
     _add_looking(deeds)
     _add_changing(deeds)
+    memory_lessons.add_arguments(deeds)
     memory_files.add_arguments(deeds)
     for deed in deeds.choices.values():
         deed.add_argument("--tenant", default=TENANT, help=f"whose memory; default: {TENANT}")
@@ -350,6 +351,8 @@ _DEEDS: dict[str, Callable[[httpx.Client, argparse.Namespace], Told]] = {
     "grant": _grant,
     "limit": _limit,
     "make": _make,
+    "playbook": memory_lessons.playbook,
+    "stats": memory_lessons.stats,
     "import": memory_files.imported,
     "fsck": memory_files.checked,
 }

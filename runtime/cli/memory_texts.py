@@ -41,22 +41,22 @@ def found_text(answer: dict[str, Any]) -> str:
 def content_text(one: Mapping[str, Any]) -> str:
     """Return what stands in an experience, as much as was fetched of it."""
     if one["content"] is None:
-        size = f"{one['size_bytes']} bytes of {_plain(one['media_type'])}"
+        size = f"{one['size_bytes']} bytes of {plain(one['media_type'])}"
         return f"[{size}; flyball memory show {one['index']} --content writes them]\n"
-    lines = (_plain(line) for line in one["content"].splitlines())
+    lines = (plain(line) for line in one["content"].splitlines())
     more = "" if one["is_whole"] else "[… there is more; --content writes all of it]\n"
     return "".join(f"{line}\n" for line in lines) + more
 
 
 def experience_text(one: dict[str, Any]) -> str:
     """Return the content of an experience, and everything that is known of it, a line each."""
-    lines = [content_text(one), f"{'summary':<14}{_plain(one['summary'])} (its writer's words)"]
+    lines = [content_text(one), f"{'summary':<14}{plain(one['summary'])} (its writer's words)"]
     for name, value in one.items():
         if name in _NEVER_SHOWN or value in (None, "", []):
             continue
         shown = date_of(value) if name.endswith("_ms") else value
         shown = ", ".join(shown) if isinstance(shown, list) else shown
-        lines.append(f"{name.removesuffix('_ms'):<14}{_plain(str(shown))}")
+        lines.append(f"{name.removesuffix('_ms'):<14}{plain(str(shown))}")
     lines += ["", *map(_entry_text, one.get("history", ()))]
     return "\n".join(lines) + "\n"
 
@@ -65,11 +65,11 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
     parts = (date_of(entry["at_ms"]), entry["event"], entry["standing"] or "")
     by = f"by {entry['by']}" if entry["by"] else ""
     why = f"({entry['why']})" if entry["why"] else ""
-    return _plain("  ".join(part for part in (*parts, by, why) if part))
+    return plain("  ".join(part for part in (*parts, by, why) if part))
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
-    summary = _plain(item["summary"])
+    summary = plain(item["summary"])
     if len(summary) > _SUMMARY_CHARS:
         summary = f"{summary[:_SUMMARY_CHARS]}…"
     return (
@@ -82,7 +82,7 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text that strangers wrote as one line which a terminal only shows."""
     return "".join(char if char.isprintable() else " " for char in text)
 

@@ -1,6 +1,6 @@
 """The table of `flyball.toml` about the experience memory, and what it stands for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Self
@@ -73,6 +73,12 @@ class MemoryTable(Table):
         if self.compaction and not self.enabled:
             raise ValueError("compaction: nothing gives way without a memory; set enabled = true")
         return self
+
+    def tiers_named(self) -> Iterator[tuple[str, str]]:
+        """Yield each model tier that the memory is to ask, with where the file says so."""
+        for where, tier in (("playbooks", self.playbooks.tier), ("tiers", self.tiers.tier)):
+            if tier is not None:
+                yield f"memory.{where}.tier", tier
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

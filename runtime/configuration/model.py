@@ -451,6 +451,7 @@ class Config(Table):
             yield f"tier_rule[{number}]", rule.tier
         if self.strategy.cascade.judge is not None:
             yield "strategy.cascade.judge", self.strategy.cascade.judge
+        yield from self.memory.tiers_named()
 
 
 def known_targets(config: Config) -> KnownTargets:

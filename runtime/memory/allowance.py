@@ -107,7 +107,7 @@ class Allowance:
         Raises:
             StoreError: it could not be done; what it had held is charged.
         """
-        await self._budget(tenant)
+        await self.ready(tenant)
         began_ms = self._clock.now_ms()
         request = self._request(tenant, read_tokens=read_tokens, now_ms=began_ms)
         decision = await self._books.admit(request)
@@ -116,10 +116,10 @@ class Allowance:
             return None
         spent, status = Spent(read_tokens=read_tokens), CallStatus.TOOL_ERROR
         try:
-            paid = await self._paid(tenant)
+            paid = await self.paid(tenant)
             spent = await do()
             # What a model was asked is in the ledger as calls of its own.
-            spent = replace(spent, cost_microusd=max(0, await self._paid(tenant) - paid))
+            spent = replace(spent, cost_microusd=max(0, await self.paid(tenant) - paid))
             status = CallStatus.OK
         finally:
             ended_ms = self._clock.now_ms()
@@ -140,11 +140,17 @@ class Allowance:
         """Return what the house calls its session for a tenant."""
         return f"{SESSION}/{tenant}"
 
-    async def _paid(self, tenant: TenantId) -> int:
+    async def paid(self, tenant: TenantId) -> int:
+        """Return what the house was charged so far for a tenant, in micro-dollars."""
         charged = await self._books.charged_to(self.chain(tenant))
         return 0 if charged is None else charged.of(Unit.COST_MICROUSD)
 
-    async def _budget(self, tenant: TenantId) -> None:
+    async def ready(self, tenant: TenantId) -> None:
+        """Return when the house has a budget for a tenant.
+
+        Raises:
+            StoreError: it could not be made.
+        """
         if tenant in self._budgeted:
             return
         budget = Budget(

@@ -8,9 +8,11 @@ import anyio
 
 from governor.retrieval.vectors import StaticVectors
 from memory_store.errors import StoreError
+from runtime.configuration.memory import memory_terms_of
 from runtime.configuration.memory_tiers import tier_terms_of
 from runtime.ground import Ground
 from runtime.memory.choice_notes import ChoiceNotes
+from runtime.memory.limits import limits_of
 from runtime.memory.ports import Searching
 from runtime.memory.sharing import SharedBanks
 from runtime.memory.tier_learning import TierCredit, TierLearner
@@ -53,6 +55,7 @@ class MemoryLearning:
             marks=ground.flow,
             clock=clock,
             vectors=vectors,
+            limits=lambda: limits_of(memory_terms_of(ground.config.memory), now_ms=clock.now_ms()),
         )
 
     async def learn(self) -> int:

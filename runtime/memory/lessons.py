@@ -21,9 +21,10 @@ from governor.ids import PrincipalId, TaskClass
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
 from memory_store.errors import StoreError
-from memory_store.experiences.values import WriteLimits, Written
+from memory_store.experiences.values import Written
 from memory_store.lessons.ended import EndedSession
 from memory_store.lessons.quiet_turn import QuietTurn
+from runtime.configuration.memory import memory_terms_of
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
 from runtime.memory.advised import Advice
@@ -31,11 +32,14 @@ from runtime.memory.allowance import Allowance
 from runtime.memory.cases import CaseDesk
 from runtime.memory.house_model import HouseModel
 from runtime.memory.indexing import indexed
+from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.ports import Searching
 from runtime.memory.prepared import PreparedSearching
 from runtime.memory.sleeping import Sleeper
+from runtime.memory.summaries import TOKENS_MAX as SUMMARY_TOKENS_MAX
+from runtime.memory.summaries import Summaries
 from runtime.model_gateway.front import Models
 from tool_gateway import telemetry
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
@@ -148,18 +152,6 @@ class Lessons:
         """Return who works in quiet hours; `models` answer where a tier is configured."""
         ground, table = self._ground, self._table
         terms = sleep_terms_of(table.sleep)
-        allowance = Allowance(
-            ground.books,
-            ground.store.budgets,
-            ground.store.questions,
-            clock=ground.clock,
-            limits=Amounts(
-                {
-                    Unit.COST_MICROUSD: terms.cost_microusd_per_day,
-                    Unit.MEMORY_READ_TOKENS: terms.read_tokens_per_day,
-                }
-            ),
-        )
         tier = table.playbooks.tier
         model = None
         if tier is not None and models is not None:
@@ -173,7 +165,7 @@ class Lessons:
             ground.store,
             ground.store.experience_search,
             self.playbooks,
-            allowance,
+            self._allowance(),
             keep=self._keep,
             place_of=self._place_of,
             is_idle=_Idleness(ground, idle_ms=terms.idle_ms).is_idle,
@@ -181,6 +173,35 @@ class Lessons:
             terms=lambda: terms,
             turn=QuietTurn(reader=ground.store.reader).taken,
             model=model,
+        )
+
+    def summaries(self, models: Models) -> Summaries | None:
+        """Return who sums up what a search shows; None where no tier is named for that.
+
+        Nor is there one in a worker process, which makes no budgets.
+        """
+        tier, seat = self._table.tiers.tier, self._ground.seat
+        if tier is None or seat.worker is not None:
+            return None
+        model = HouseModel(
+            models, tier=tier, output_tokens=SUMMARY_TOKENS_MAX, clock=self._ground.clock
+        )
+        return Summaries(model, self._allowance(), key=secrets.token_bytes(_KEY_BYTES))
+
+    def _allowance(self) -> Allowance:
+        """Return what the house may use for each tenant, whatever it does with it."""
+        ground, terms = self._ground, sleep_terms_of(self._table.sleep)
+        return Allowance(
+            ground.books,
+            ground.store.budgets,
+            ground.store.questions,
+            clock=ground.clock,
+            limits=Amounts(
+                {
+                    Unit.COST_MICROUSD: terms.cost_microusd_per_day,
+                    Unit.MEMORY_READ_TOKENS: terms.read_tokens_per_day,
+                }
+            ),
         )
 
     def _class_of(self, agent: PrincipalId, asked: TaskClass | None) -> TaskClass:
@@ -218,7 +239,8 @@ class Lessons:
         ready = await indexed(draft, self._vectors())
         if not is_found:
             ready = replace(ready, terms="", vector=None)
-        limits = WriteLimits(now_ms=self._ground.clock.now_ms())
+        terms = memory_terms_of(self._ground.config.memory)
+        limits = limits_of(terms, now_ms=self._ground.clock.now_ms())
         (written,) = await self._ground.store.experiences.write((ready,), limits=limits)
         return isinstance(written, Written) and written.is_new
 

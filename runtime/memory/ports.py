@@ -104,6 +104,14 @@ class TieredSearching(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a model said, None where that is of no use, and what was paid for it."""
+
+    text: str | None
+    cost_microusd: int
+
+
 class TeamBanks(Protocol):
     """Decides what of an agent's the others of its team find."""
 

@@ -59,7 +59,9 @@ class Quorum:
 
     async def _judge(self, call: ToolCall, waiting: Experience) -> None:
         chain, index = call.chain, waiting.experience_id
-        notes = await self._book.uses_of((index,), tenant=chain.tenant, most=_NOTES_MAX)
+        notes = await self._book.uses_of(
+            (index,), tenant=chain.tenant, most=_NOTES_MAX, only_rated=True
+        )
         asker = Asker(principal=chain.agent)
         votes = await self._votes(call, notes)
         if isinstance(promote(waiting, Whereto.EVIDENCE, asker=asker, votes=votes), Stands):

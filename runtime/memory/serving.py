@@ -68,8 +68,15 @@ class Memory:
         if self.lessons is None:
             yield
             return
-        async with self.lessons.running(models):
-            yield
+        tiers = None if self.choosing is None else self.choosing.tiers
+        if tiers is not None:
+            tiers.summariser = self.lessons.summaries(models)
+        try:
+            async with self.lessons.running(models):
+                yield
+        finally:
+            if tiers is not None:
+                tiers.summariser = None
 
 
 def memory_of(

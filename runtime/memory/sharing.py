@@ -31,7 +31,7 @@ from governor.retrieval.analysis import index_terms
 from governor.retrieval.vectors import StaticVectors
 from memory_store.errors import ExperienceNotFoundError, StoreError, VersionConflictError
 from memory_store.experiences.book import ExperienceBook
-from memory_store.experiences.values import SLICE_BYTES_MAX
+from memory_store.experiences.values import SLICE_BYTES_MAX, WriteLimits
 from memory_store.lessons.links import LinkBook
 from memory_store.memory_choices import ChoiceLog, ChoiceMade, MemoryChoice, What
 from runtime.memory import bank_file
@@ -68,8 +68,13 @@ class SharedBanks:
         clock: Clock,
         terms: Callable[[], SharingTerms] = SharingTerms,
         vectors: Callable[[], StaticVectors | None] = lambda: None,
+        limits: Callable[[], WriteLimits] = WriteLimits,
     ) -> None:
-        """Take where experiences, choices and ties are kept, and what sessions have seen."""
+        """Take where experiences, choices and ties are kept, and what sessions have seen.
+
+        `limits` are those of a write now: a copy takes as much room as any other.
+        """
+        self._limits = limits
         self._links = links
         self._book, self._searching, self._log = book, searching, log
         self._marks, self._clock = marks, clock
@@ -279,7 +284,8 @@ class SharedBanks:
             tags=one.tags,
             expires_at_ms=one.expires_at_ms,
         )
-        (written,) = await self._book.write((await indexed(draft, self._vectors()),))
+        ready = await indexed(draft, self._vectors())
+        (written,) = await self._book.write((ready,), limits=self._limits())
         return None if isinstance(written, Exceeded) else written.experience_id
 
     async def _redone(self, call: ToolCall, one: Experience, bank: Namespace) -> None:

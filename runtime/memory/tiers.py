@@ -34,7 +34,6 @@ from governor.experience.stages import (
 )
 from governor.experience.tier_choice import (
     NOT_PROBED,
-    UNBOUNDED,
     Question,
     Remaining,
     TierChoice,
@@ -51,10 +50,13 @@ from memory_store.experiences.values import Dereferenced
 from memory_store.memory_choices import MemoryChoice, What
 from runtime.memory.choice_notes import ChoiceNotes, numbers_bytes, options_text
 from runtime.memory.indexing import text_of
-from runtime.memory.ports import Recalled, Searching
+from runtime.memory.ports import Recalled, Said, Searching
 from tool_gateway.ports import Clock
 
 POOL_MAX = 120
+_BY_MODEL = "[in a model's words] "
+# Of the best so many a model is asked; of the rest the text's own sentences are shown.
+_SUMMARIES_MAX = 3
 # What is shown of one experience where a plan takes its sentences.
 SENTENCE_TOKENS = 96
 # A longer content is not cut into sentences: its stored summary stands for it.
@@ -85,8 +87,8 @@ class InForce(Protocol):
         ...
 
 
-Summariser = Callable[[ToolCall, str, str], Awaitable[str | None]]
-"""Returns, through a model, what a text says to a question; None where it says nothing."""
+Summariser = Callable[[ToolCall, str, str], Awaitable[Said | None]]
+"""Returns, through a model, what a text says to a question; None where nobody was asked."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class TieredSearch:
         """Take where experiences are found; without a `summariser` no plan asks a model."""
         self._searching, self._book, self._notes = searching, book, notes
         self._in_force, self._clock, self._terms = in_force, clock, terms
-        self._summariser = summariser
+        self.summariser = summariser
         self._dice = random.Random() if dice is None else dice  # noqa: S311 - what to try out
         self._normals = np.random.default_rng(self._dice.getrandbits(64))
         self._open: OrderedDict[str, MemoryChoice] = OrderedDict()
@@ -135,9 +137,14 @@ class TieredSearch:
         *,
         asked: MemoryTier | None,
         tokens_max: int,
-        remaining: Remaining = UNBOUNDED,
+        remaining: Remaining | None = None,
     ) -> Recalled:
-        """Return what a plan finds; the choice is kept once `given` says what was shown."""
+        """Return what a plan finds; the choice is kept once `given` says what was shown.
+
+        Without `remaining` the hurry of the call and the terms are its bounds.
+        """
+        if remaining is None:
+            remaining = self._remaining(call, tokens_max=tokens_max)
         began = time.perf_counter_ns()
         pool = _Pool()
         words = query_terms(search.text)
@@ -179,6 +186,16 @@ class TieredSearch:
         cost = round(self._terms().costs(paid, tokens=tokens))
         self._notes.note(replace(choice, shown=tuple(indices), tokens=tokens, cost_microusd=cost))
 
+    def _remaining(self, call: ToolCall, *, tokens_max: int) -> Remaining:
+        """Return what a search may take; its tokens were cut to what budgets have left before."""
+        # Whoever waits no longer than this for its start is in that much of a hurry.
+        hurry_ms = call.urgency.deadline_ms
+        return Remaining(
+            tokens=tokens_max,
+            latency_us=None if hurry_ms is None else hurry_ms * 1_000,
+            cost_microusd=self._terms().cost_max_microusd,
+        )
+
     def _chosen(
         self,
         question: Question,
@@ -196,7 +213,7 @@ class TieredSearch:
             terms=self._terms(),
             dice=self._dice.random(),
             normals=self._normals.standard_normal((_DRAWS, len(PLANS))),
-            has_model=self._summariser is not None,
+            has_model=self.summariser is not None,
         )
 
     async def _found(
@@ -263,28 +280,28 @@ class TieredSearch:
         """Return what to show of the longer ones, in the words that they have themselves."""
         if plan.summarise is MemoryTier.LOW:
             return {}
-        began = time.perf_counter_ns()
+        began, cost = time.perf_counter_ns(), 0
         told: dict[ExperienceId, str] = {}
+        left = _SUMMARIES_MAX if plan.summarise is MemoryTier.HIGH else 0
         for one in found:
             if not one.tokens > SENTENCE_TOKENS or one.size_bytes > _SENTENCES_BYTES_MAX:
                 continue
             text = await self._text(search.tenant, one.experience_id)
-            if text is not None:
-                told[one.experience_id] = await self._said(call, search.text, plan, text)
-        self._measured(Stage.SUMMARISE, plan, began)
-        return told
-
-    async def _said(self, call: ToolCall, question: str, plan: Plan, text: str) -> str:
-        if plan.summarise is MemoryTier.HIGH and self._summariser is not None:
-            said = await self._summariser(call, question, text)
+            if text is None:
+                continue
+            told[one.experience_id] = _sentences(search.text, text)
+            # A model's words are nobody's instruction: what instructs is told in its own.
+            if not left or self.summariser is None or one.lane.instructs:
+                continue
+            said = await self.summariser(call, search.text, text)
+            # Where nobody answers, the rest is not waited for either.
+            left = 0 if said is None else left - 1
             if said is not None:
-                return said
-        return sentences_for(
-            text,
-            query_terms(question),
-            lambda part: tuple(index_terms(part).split()),
-            tokens_max=SENTENCE_TOKENS,
-        )
+                cost += said.cost_microusd
+                if said.text is not None:
+                    told[one.experience_id] = f"{_BY_MODEL}{said.text}"
+        self._measured(Stage.SUMMARISE, plan, began, cost_microusd=cost)
+        return told
 
     async def _text(self, tenant: TenantId, index: ExperienceId) -> str | None:
         try:
@@ -294,10 +311,17 @@ class TieredSearch:
         return text_of(found.content)
 
     def _measured(
-        self, stage: Stage, plan: Plan, began: int, *, token_share: float | None = None
+        self,
+        stage: Stage,
+        plan: Plan,
+        began: int,
+        *,
+        token_share: float | None = None,
+        cost_microusd: int = 0,
     ) -> None:
         tier = plan.tier_of(stage)
-        price = Price(latency_us=(time.perf_counter_ns() - began) / 1_000)
+        latency_us = (time.perf_counter_ns() - began) / 1_000
+        price = Price(latency_us=latency_us, cost_microusd=float(cost_microusd))
         if token_share is not None:
             price = replace(price, token_share=token_share)
         self.prices = self.prices.noted(stage, tier, price)
@@ -334,6 +358,15 @@ class TieredSearch:
         )
         while len(self._open) > _OPEN_MAX:
             self._open.popitem(last=False)
+
+
+def _sentences(question: str, text: str) -> str:
+    return sentences_for(
+        text,
+        query_terms(question),
+        lambda part: tuple(index_terms(part).split()),
+        tokens_max=SENTENCE_TOKENS,
+    )
 
 
 def _question(

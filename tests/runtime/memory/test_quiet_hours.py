@@ -17,7 +17,7 @@ from governor.experience.search import Filters, Found
 from governor.ids import BudgetId, ExperienceId, NamespaceId
 from governor.scope import ScopeChain
 from memory_store.engine import Durability
-from memory_store.errors import StoreUnavailableError
+from memory_store.errors import ExperienceNotFoundError, StoreUnavailableError
 from memory_store.experiences.values import Written
 from memory_store.lessons.quiet_turn import QuietTurn
 from memory_store.store import Store, open_store
@@ -28,6 +28,7 @@ from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.prepared import PreparedSearching
 from runtime.memory.sleeping import Night, Sleeper
 from tests.runtime.memory.lesson_makers import (
+    AGENT,
     CLASS,
     TENANT,
     ended,
@@ -399,3 +400,20 @@ async def test_what_a_model_cost_is_held_against_what_was_saved(world: World) ->
 
     figures = await store.questions.figures(TENANT)
     assert (figures.cost_microusd, figures.tokens, figures.made) == (1_200, 3, 1)
+
+
+@pytest.mark.requirement("quiet.answers-hold")
+async def test_what_its_writer_forgets_goes_with_what_the_house_made_of_it(world: World) -> None:
+    index = await prepared(world)
+
+    await world.store.experiences.erase(
+        tenant=TENANT,
+        by=AGENT,
+        why="its writer asked for it",
+        now_ms=2_000_001,
+        ids=(ExperienceId("exp_fact"),),
+        only_of=AGENT,
+    )
+
+    with pytest.raises(ExperienceNotFoundError):
+        await world.store.experiences.get((index,), tenant=TENANT)

@@ -9,8 +9,8 @@ import pytest
 from governor.experience.experience import Draft, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import SHARED
-from governor.ids import ExperienceId, PrincipalId
-from memory_store.experiences.values import Indexed
+from governor.ids import ExperienceId, PrincipalId, SessionId
+from memory_store.experiences.values import Indexed, UseNote
 from memory_store.identities import Role
 from memory_store.store import Store
 from runtime.token_files import TENANT
@@ -19,6 +19,7 @@ from tests.runtime.memory.house import BY, House, a_sidecar
 
 pytestmark = pytest.mark.anyio
 READERS = ("bob", "cid", "dan")
+OTHERS = ("fay",)
 CONFIG = """
 [[budget]]
 id = "all"
@@ -38,7 +39,7 @@ async def sidecar(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sid
 async def house(sidecar: Sidecar) -> House:
     """A house with a writer and three readers whom nobody has met before."""
     suffix, tokens = f"{next(_NUMBERS)}", {}
-    for name in ("eve", *READERS):
+    for name in ("eve", *READERS, *OTHERS):
         agent = PrincipalId(f"{name}-{suffix}")
         principals = sidecar.store.principals
         await principals.create(agent, tenant=TENANT, name=agent, role=Role.AGENT, by=BY, now_ms=1)
@@ -121,6 +122,21 @@ async def test_neither_its_writer_nor_a_majority_lets_out_what_waits(
         }
         for name, helpful in votes[against]:
             await vote(house, index, name, helpful)
+
+        assert await standing_of(house, index) is Standing.QUARANTINED
+
+
+@pytest.mark.requirement("memory.quarantine")
+async def test_no_number_of_readings_hides_that_it_harmed_somebody(house: House) -> None:
+    with anyio.fail_after(60):
+        index = await kept(house)
+        await vote(house, index, "bob", 0.0)
+        reading = UseNote(
+            experience_id=index, reader=PrincipalId("eve"), at_ms=1, session=SessionId("s")
+        )
+        await house.sidecar.store.experiences.note_use((reading,) * 150, tenant=TENANT)
+        for name in ("cid", "dan", "fay"):
+            await vote(house, index, name, 1.0)
 
         assert await standing_of(house, index) is Standing.QUARANTINED
 

@@ -10,9 +10,11 @@ import pytest
 
 from governor.experience.experience import Experience
 from governor.experience.kinds import Standing, TrustLane
+from governor.experience.quota import LaneLimit, LaneQuotas
 from governor.experience.sharing import Entry, SharingTerms
 from governor.ids import ExperienceId
 from memory_store.engine import Durability
+from memory_store.experiences.values import WriteLimits
 from memory_store.memory_choices import What
 from memory_store.store import Store, open_store
 from runtime.memory.ports import Offered
@@ -217,3 +219,27 @@ async def test_readers_that_speak_at_once_are_all_heard(team: Team) -> None:
     (made,) = await team.store.choices.about(ACME, (index,))
     assert made.outcome is not None
     assert made.outcome.count("reader") == 24  # each by its name, and in its session's
+
+
+@pytest.mark.requirement("memory.sharing-learned")
+async def test_a_copy_takes_room_like_any_other_write(team: Team) -> None:
+    """Where its writer has none left in that lane today, what it offers stays with it."""
+    day = LaneQuotas(limits={TrustLane.AGENT: LaneLimit(writes_max=1)})
+    banks = SharedBanks(
+        team.store.experiences,
+        team.store.experience_search,
+        team.store.choices,
+        team.store.links,
+        marks=team.marks,
+        clock=CLOCK,
+        terms=lambda: SharingTerms(explored=0.0),
+        limits=lambda: WriteLimits(lanes=day, now_ms=CLOCK.now_ms()),
+    )
+    bank = await namespace_of(team.store, "team/red")
+    own = await namespace_of(team.store, "agent", owner="ada")
+    entries = []
+    for name in ("one", "two"):
+        note = await kept(team.store, own.namespace, name, f"Fact {name} of the pier.", agent="ada")
+        entries.append((await banks.offered(call_of("ada"), note, bank)).entry)
+
+    assert entries == [Entry.ENTERS, Entry.STAYS]

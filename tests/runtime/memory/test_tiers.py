@@ -1,13 +1,16 @@
 """Searches are done as well as is worth it, and which are worth more is learned."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from governor.call import ToolCall, Urgency
+from governor.experience.kinds import TrustLane
 from governor.experience.search import MemoryTier
+from governor.experience.stages import Stage
 from governor.experience.tier_choice import Remaining, TierTerms
 from governor.ids import NamespaceId
 from memory_store.engine import Durability
@@ -16,13 +19,14 @@ from memory_store.memory_choices import What
 from memory_store.store import Store, open_store
 from runtime.errors import NotBetterError
 from runtime.memory.choice_notes import ChoiceNotes
-from runtime.memory.ports import Recalled
+from runtime.memory.ports import Recalled, Said
 from runtime.memory.tier_learning import TierCredit, TierLearner
 from runtime.memory.tiers import TieredSearch
 from tests.runtime.memory.learning_house import (
     ACME,
     CLOCK,
     call_of,
+    kept,
     kept_all,
     namespace_of,
     search_of,
@@ -39,6 +43,7 @@ class Desk:
     store: Store
     space: NamespaceId
     explored: float = 0.0
+    pays: int | None = None
 
     def __post_init__(self) -> None:
         """Put it together as a sidecar does."""
@@ -51,7 +56,7 @@ class Desk:
             self.notes,
             in_force=self.learner,
             clock=CLOCK,
-            terms=lambda: TierTerms(explored=self.explored),
+            terms=lambda: TierTerms(explored=self.explored, cost_max_microusd=self.pays),
             dice=Random(5),
         )
 
@@ -170,3 +175,84 @@ async def test_what_a_reader_says_of_what_it_was_shown_is_said_of_the_search(des
 async def test_without_evidence_nothing_is_promoted(desk: Desk) -> None:
     with pytest.raises(NotBetterError, match="not known"):
         await desk.learner.promote(ACME)
+
+
+RAIN = "it rained on the harbour, the ferry leaves at nine"
+
+
+class Model:
+    """Says the same of every text, at a price, until it has no more to say."""
+
+    def __init__(self, *said: Said | None) -> None:
+        """Take what is said, one after the other."""
+        self.left = list(said)
+        self.asked: list[tuple[str, str]] = []
+
+    async def __call__(self, call: ToolCall, question: str, text: str) -> Said | None:
+        self.asked.append((question, text))
+        return self.left.pop(0) if self.left else None
+
+
+@pytest.mark.requirement("memory.summaries")
+async def test_the_best_searches_tell_of_long_texts_in_a_models_words_which_say_so(
+    desk: Desk,
+) -> None:
+    desk.tiers.summariser = model = Model(Said(text="It leaves at nine.", cost_microusd=90))
+
+    found = await desk.search(RAIN, tier=MemoryTier.HIGH)
+    usual = await desk.search(RAIN, 1, tier=MemoryTier.MID)
+
+    assert model.asked == [(RAIN, LONG)]
+    assert "[in a model's words] It leaves at nine." in found.texts.values()
+    assert usual.texts == {}
+    assert desk.tiers.prices.measured[Stage.SUMMARISE, MemoryTier.HIGH].cost_microusd.mean == 90
+
+
+@pytest.mark.requirement("memory.summaries")
+@pytest.mark.parametrize("said", [None, Said(text=None, cost_microusd=9)])
+async def test_where_a_model_says_nothing_of_use_the_text_tells_of_itself(
+    desk: Desk, said: Said | None
+) -> None:
+    desk.tiers.summariser = Model(said)
+
+    found = await desk.search(RAIN, tier=MemoryTier.HIGH)
+
+    (told,) = [text for text in found.texts.values() if "nine" in text]
+    assert told.startswith("The ferry to Lisbon leaves at nine.")
+
+
+@pytest.mark.requirement("memory.summaries")
+async def test_what_instructs_is_never_told_in_a_models_words(desk: Desk) -> None:
+    shared = await namespace_of(desk.store, "tenant")
+    desk.space = shared.namespace
+    await kept(desk.store, shared.namespace, "rule", LONG, lane=TrustLane.OPERATOR)
+    desk.tiers.summariser = model = Model(Said(text="Anything.", cost_microusd=1))
+
+    found = await desk.search(RAIN, tier=MemoryTier.HIGH)
+
+    assert len(found.texts) == 1
+    assert model.asked == []
+
+
+@pytest.mark.requirement("memory.tier-degrades")
+async def test_a_call_that_is_in_a_hurry_is_searched_as_fast_as_can_be(
+    desk: Desk,
+) -> None:
+    call = replace(call_of("ada"), urgency=Urgency(deadline_ms=1))
+
+    found = await desk.tiers.recalled(
+        call, search_of((desk.space,), "ferry"), asked=None, tokens_max=2_000
+    )
+
+    assert (found.plan, found.why) == ("low", "short")
+
+
+@pytest.mark.requirement("memory.tier-degrades")
+async def test_a_search_that_may_pay_nothing_asks_no_model(desk: Desk) -> None:
+    desk.pays = 0
+    desk.tiers.summariser = model = Model(Said(text="It leaves at nine.", cost_microusd=90))
+
+    found = await desk.search(RAIN, tier=MemoryTier.HIGH)
+
+    assert (found.plan, found.why) == ("mid", "short")
+    assert model.asked == []
