@@ -109,7 +109,7 @@ def _add_changing(deeds: Any) -> None:
     grant.add_argument("principal", help='"*" is every principal of the tenant')
     grant.add_argument("right", choices=[*(right.value for right in Right), "none"])
     limit = deeds.add_parser("limit", help="say how many bytes a namespace may keep")
-    limit.add_argument("namespace", metavar="ID")
+    limit.add_argument("namespace", metavar="NAMESPACE", help=_NAMED)
     limit.add_argument("--bytes-max", type=int, help="without it there is no bound")
     make = deeds.add_parser("make", help="make a namespace that agents share")
     make.add_argument("name", metavar="team/NAME")
@@ -324,7 +324,8 @@ def _grant(client: httpx.Client, arguments: argparse.Namespace) -> Told:
 
 def _limit(client: httpx.Client, arguments: argparse.Namespace) -> Told:
     body = {"tenant": arguments.tenant, "bytes_max": arguments.bytes_max}
-    answer = asked(client, "POST", f"{_PATH}/namespaces/{arguments.namespace}/limit", json=body)
+    where = quote(arguments.namespace, safe="")
+    answer = asked(client, "POST", f"{_PATH}/namespaces/{where}/limit", json=body)
     most = answer["bytes_max"]
     return answer, f"{answer['name']} may keep {'anything' if most is None else f'{most} bytes'}.\n"
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.cli.admin_api import date_of
+from runtime.clock import SystemClock
 
 _SUMMARY_CHARS = 72
 _NEVER_SHOWN = {"summary", "number", "content", "is_whole", "history"}
@@ -77,9 +78,15 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
         date_of(item["learned_at_ms"]),
         item["kind"],
         item["lane"],
-        item["standing"],
+        "expired" if _is_over(item) else item["standing"],
         summary,
     )
+
+
+def _is_over(item: Mapping[str, Any]) -> bool:
+    """Tell whether an experience has run out and waits for the next purge."""
+    expires = item["expires_at_ms"]
+    return expires is not None and expires <= SystemClock().now_ms()
 
 
 def plain(text: str) -> str:

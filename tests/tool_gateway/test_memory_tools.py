@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 
 from governor.amounts import Amounts, Unit
 from governor.experience.charges import MemoryPrices
+from governor.experience.kinds import Standing, TrustLane
+from governor.experience.trust import DOUBTS_TOLD, Doubt
 from governor.ids import ToolName
+from tests.governor.experience.makers import Said, experience
 from tests.tool_gateway.makers import RULE, a_call
 from tool_gateway.errors import MemoryRefusedError
 from tool_gateway.memory.charging import MemoryCharging, held_for
 from tool_gateway.memory.definitions import READ, SEARCH, WRITE
 from tool_gateway.memory.grepping import LinePattern, grep_text, grepped
+from tool_gateway.memory.ports import Kept
 from tool_gateway.memory.requests import read_bounds, write_asked
+from tool_gateway.memory.tools import told_of
 
 LINES = st.lists(st.text(alphabet="abx é", max_size=12), max_size=30)
 
@@ -60,6 +65,19 @@ def test_an_archived_result_is_read_by_its_bytes_and_an_experience_by_its_tokens
     assert read_bounds({"index": "exp_1", "max_bytes": 9}).tokens_max is None
     assert read_bounds({"index": "arc_1", "max_tokens": 9}).tokens_max == 9
     assert read_bounds({"index": "exp_1", "grep": "x", "max_bytes": 8}).tokens_held == 8
+
+
+def test_a_write_that_is_not_found_like_others_says_why_and_who_can_change_that() -> None:
+    one = experience(Said(lane=TrustLane.WEB))
+    waiting = replace(one, standing=Standing.QUARANTINED)
+
+    web = told_of(Kept(experience=one, namespace="agent", is_new=True))
+    waits = told_of(Kept(experience=waiting, namespace="agent", is_new=True, doubts=("teaches",)))
+
+    assert 'lanes = ["web"]' in web
+    assert "anybody may have written it" in waits
+    assert "promoted, as a rule by an administrator" in waits
+    assert set(Doubt) == set(DOUBTS_TOLD)
 
 
 @pytest.mark.requirement("memory.refused-clearly")

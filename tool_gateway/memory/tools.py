@@ -7,7 +7,8 @@ from governor.amounts import NOTHING, Amounts
 from governor.call import CallStatus, ToolCall
 from governor.experience.answer import Answer
 from governor.experience.charges import FREE, never_above, reading, writing
-from governor.experience.kinds import Standing
+from governor.experience.kinds import Standing, TrustLane
+from governor.experience.trust import DOUBTS_TOLD, Doubt
 from governor.ids import ToolName
 from governor.usage import Usage
 from tool_gateway.errors import (
@@ -146,6 +147,24 @@ _ANSWERING: Mapping[ToolName, _Answering] = {
 }
 
 
+def told_of(kept: Kept) -> str:
+    """Return what a model is told of a write, and why it is not found like others."""
+    one = kept.experience
+    told = f"Kept as {one.experience_id}."
+    if one.standing is Standing.QUARANTINED:
+        why = "; ".join(DOUBTS_TOLD[Doubt(doubt)] for doubt in kept.doubts)
+        told += (
+            f" It waits in quarantine{f' ({why})' if why else ''}: its index reads it, no search "
+            "finds it until it is promoted, as a rule by an administrator."
+        )
+    elif one.lane is TrustLane.WEB:
+        told += (
+            " It stands in lane web, because this session has seen what anybody may have written "
+            'or what it is made of has: searches find it by lanes = ["web"].'
+        )
+    return told
+
+
 def _written(kept: Kept) -> ToolResult:
     one = kept.experience
     shape: dict[str, object] = {
@@ -167,13 +186,7 @@ def _written(kept: Kept) -> ToolResult:
         shape["shared"] = kept.shared
         if kept.shared_as is not None:
             shape["shared_as"] = kept.shared_as
-    told = f"Kept as {one.experience_id}."
-    if one.standing is Standing.QUARANTINED:
-        told += (
-            " It is in quarantine and found by nobody until it is promoted "
-            f"({', '.join(kept.doubts) or 'an administrator decides'})."
-        )
-    result = _said(shape, told)
+    result = _said(shape, told_of(kept))
     return result.with_meta(**{EXPERIENCE_META: {"index": one.experience_id}})
 
 
