@@ -137,7 +137,7 @@ def _experience_of(row: Sequence[Any]) -> Experience:
             call_id=None if call_id is None else CallId(call_id),
             upstream=upstream,
             source=source,
-            derived_from=tuple(ExperienceId(one) for one in _texts(derived_from)),
+            derived_from=tuple(ExperienceId(one) for one in texts_of(derived_from)),
         ),
         learned_at_ms=learned_at_ms,
         valid_from_ms=valid_from_ms,
@@ -145,7 +145,7 @@ def _experience_of(row: Sequence[Any]) -> Experience:
         actor=actor,
         session=session,
         task_class=task_class,
-        tags=_texts(tags),
+        tags=texts_of(tags),
         cost_microusd=cost_microusd,
         outcome=outcome,
         supersedes=supersedes,
@@ -270,7 +270,12 @@ _LANES = {lane.value: lane for lane in TrustLane}
 _STANDINGS = {standing.value: standing for standing in Standing}
 
 
-def _texts(listed: str) -> tuple[str, ...]:
+def texts_of(listed: str) -> tuple[str, ...]:
+    """Return the texts in a column that lists some.
+
+    Raises:
+        ValueError: it lists something else.
+    """
     if listed == _NONE:
         return ()
     texts = json.loads(listed)

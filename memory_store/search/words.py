@@ -93,12 +93,12 @@ def holders(driver: Driver, place: Place, term: str, *, most: int) -> Numbers:
         rows: Sequence[tuple[int]] = driver.execute(
             "SELECT rowid FROM experience_words WHERE experience_words MATCH ? "
             "ORDER BY rowid DESC LIMIT ?",
-            (_quoted(word, '"'), most),
+            (quoted(word, '"'), most),
         ).fetchall()
     else:
         rows = driver.execute(
             "SELECT number FROM experience_words WHERE words @@ %s::tsquery LIMIT %s",
-            (_quoted(word.replace("\\", "\\\\"), "'"), most),
+            (quoted(word.replace("\\", "\\\\"), "'"), most),
         ).fetchall()
     return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
 
@@ -128,6 +128,7 @@ def rebuild(connection: Connection) -> None:
     connection.exec_driver_sql(_SERVER_FILL if is_server else _FILL)
 
 
-def _quoted(word: str, mark: str) -> str:
+def quoted(word: str, mark: str) -> str:
+    """Return a word as both indexes take it, between marks."""
     # What ends a text, for the index or for the server, stands in no term.
     return f"{mark}{word.replace(chr(0), ' ').replace(mark, mark * 2)}{mark}"
