@@ -95,7 +95,7 @@ class Scrubbing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """Up to which erasure an index was scrubbed, None without any that is due; and whether fully."""
+    """Up to which erasure the indexes were scrubbed, if any is due, and whether that was all."""
 
     upto: int | None
     is_all: bool

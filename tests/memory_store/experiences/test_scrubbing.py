@@ -32,7 +32,7 @@ from pathlib import Path
 import anyio
 
 from memory_store.engine import Durability
-from memory_store.experiences import withdrawing
+from memory_store.experiences.scrubbing import Scrubbing
 from memory_store.store import open_store
 from tests.memory_store.experiences.makers import ACME, BY, draft, ids, space_of, wrote
 
@@ -45,7 +45,7 @@ async def main():
     async with open_store(Path(sys.argv[1]), durability=Durability.PROCESS) as store:
         space = await space_of(store)
         await wrote(store, draft("a", space, terms={SECRET!r}), draft("b", space))
-        withdrawing.scrubbed = die
+        Scrubbing.scrub = die
         await store.experiences.erase(ids=ids("a"), tenant=ACME, **BY)
 
 
