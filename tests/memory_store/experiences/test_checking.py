@@ -123,7 +123,7 @@ def update(setting: str, name: str = "c") -> str:
         ("UPDATE experience_blobs SET size_bytes = 1",
          ("its content is said to be of another size", "exp_big")),
         ("UPDATE experience_log SET standing = 'lying' WHERE number = 2",
-         ("entry 2 of the log cannot be read", None)),
+         ("entry 2 is not what was logged", None)),
         ("UPDATE experience_log SET event = 'dreamt' WHERE number = 2",
          ("entry 2 of the log cannot be read", None)),
         ("UPDATE experience_log SET why = CAST(X'ff' AS TEXT), hash = X'ff' WHERE number = 2",
