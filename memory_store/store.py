@@ -55,6 +55,7 @@ from memory_store.schema import Migrated
 from memory_store.search import nearness, words
 from memory_store.search.nearness_keeper import NearnessKeeper
 from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding, keeper_of
+from memory_store.search.word_check import unfound
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.turn_book import TurnBook
@@ -236,7 +237,7 @@ def _books_on(
         scrubs=(words.scrub,),
     )
     namespaces = NamespaceBook(writer=writer, reader=reader)
-    upkeep = upkeep_of(experiences, namespaces)
+    upkeep = upkeep_of(experiences, namespaces, unfound=unfound)
     return Store(
         ledger=SqlLedger(writer=writer, reader=reader),
         sessions=SessionBook(writer=writer, reader=reader),

@@ -174,6 +174,17 @@ MEMORY: dict[str, str] = {
         "Whatever is changed behind the store's back is found: in the log, the rows, the "
         "standings, the lanes, the contents and the sums."
     ),
+    "memory.fsck-whole": (
+        "Looking through the memory tells of every kind of damage to rows, log, ties, words and "
+        "contents, whatever stands where, and never falls over any."
+    ),
+    "memory.damage-apart": (
+        "An experience that cannot be read is said to be damaged, and hides no other one."
+    ),
+    "memory.scrub-due": (
+        "What an erasure could not overwrite at once, for a reader or a crash, is overwritten "
+        "later: that it is due is as durable as the erasure."
+    ),
     "memory.corruption": "A content that is missing or not what was written is said to be so.",
     "memory.transfer": (
         "What is carried out as lines is the same where it is taken in; a line that is none is "

@@ -20,6 +20,7 @@ from memory_store.experiences.drafts import Prepared
 from memory_store.experiences.heads import Head
 from memory_store.experiences.known import Known, KnownRow, row_of
 from memory_store.experiences.rows import columns_of
+from memory_store.experiences.seals import seal_of
 from memory_store.experiences.standings import CORRECT, standing_corrected
 from memory_store.experiences.tables import (
     experience_links,
@@ -84,8 +85,16 @@ class Batch:
         self.sizes[experience.namespace, experience.lane] += experience.size_bytes
 
     def _index(self, draft: Prepared, number: int) -> None:
-        namespace = draft.experience.namespace
-        self._terms.append({"number": number, "namespace": namespace, "terms": draft.terms})
+        seal = seal_of(
+            secret=self.head.secret,
+            number=number,
+            terms=draft.terms,
+            vector=draft.vector,
+            traits=draft.traits,
+            tokens=draft.experience.tokens,
+        )
+        words = {"number": number, "namespace": draft.experience.namespace, "terms": draft.terms}
+        self._terms.append({**words, "seal": seal})
         if draft.vector is not None:
             axes = len(draft.vector) // 2
             self._vectors.append({"number": number, "axes": axes, "vector": draft.vector})

@@ -1,7 +1,8 @@
 """What is read of experiences: by index, by neighbourhood, page by page, entry by entry."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -9,6 +10,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    Row,
+    Select,
     bindparam,
     literal,
     literal_column,
@@ -23,7 +26,16 @@ from memory_store.engine import driver_of
 from memory_store.errors import ExperienceCorruptError, ExperienceNotFoundError
 from memory_store.experiences.drafts import address_of
 from memory_store.experiences.heads import entries_of, read_head
-from memory_store.experiences.rows import HEAD, Kept, bytes_of, experience_of, kept_of, proven
+from memory_store.experiences.rows import (
+    HEAD,
+    Kept,
+    bytes_of,
+    experience_of,
+    kept_of,
+    proven,
+    read_through,
+    readable,
+)
 from memory_store.experiences.tables import experience_blobs, experience_log, experiences
 from memory_store.statement import Driver, Statement, Value
 
@@ -135,7 +147,8 @@ def get(
     asked: list[dict[str, Value]] = [
         {"experience_id": one, "tenant": tenant} for one in dict.fromkeys(ids)
     ]
-    found = proven_all(driver, tenant, _GET.rows_many(driver, asked))
+    rows = read_through(driver, lambda: _GET.rows_many(driver, asked))
+    found = proven_all(driver, tenant, rows)
     by_id = {one.experience_id: one for one in found if not is_gone(one, now_ms)}
     if len(by_id) < len(asked):
         raise ExperienceNotFoundError
@@ -143,10 +156,18 @@ def get(
 
 
 def proven_all(
-    driver: Driver, tenant: TenantId, rows: Iterable[Sequence[Any]]
+    driver: Driver,
+    tenant: TenantId,
+    rows: Iterable[Sequence[Any]],
+    *,
+    skips_damaged: bool = False,
 ) -> tuple[Experience, ...]:
-    """Return the tenant's experiences in `rows`, each in its proven lane."""
-    found = tuple(experience_of(row) for row in rows)
+    """Return the tenant's experiences in `rows`, each in its proven lane.
+
+    Raises:
+        ExperienceCorruptError: one cannot be read, and those are not skipped.
+    """
+    found = tuple(readable(rows) if skips_damaged else map(experience_of, rows))
     if not any(one.lane.instructs for one in found):
         return found
     head = read_head(driver, tenant)
@@ -160,7 +181,8 @@ def content_of(driver: Driver, experience_id: ExperienceId, tenant: TenantId) ->
     Raises:
         ExperienceNotFoundError: it is not there for the tenant.
     """
-    row = _CONTENT.row(driver, {"experience_id": experience_id, "tenant": tenant})
+    asked: dict[str, Value] = {"experience_id": experience_id, "tenant": tenant}
+    row = read_through(driver, lambda: _CONTENT.row(driver, asked))
     if row is None:
         raise ExperienceNotFoundError
     *head, content, blob = row
@@ -191,7 +213,14 @@ def of_session(
         .order_by(_rows.number)
         .limit(most)
     )
-    return proven_all(driver_of(connection), tenant, connection.execute(query))
+    return tuple(
+        _all_readable(
+            connection,
+            tenant,
+            lambda found: query.where(_rows.number > found),
+            most=most,
+        )
+    )
 
 
 def listed(connection: Connection, wanted: Wanted, *, before: int, most: int) -> list[Experience]:
@@ -216,7 +245,33 @@ def listed(connection: Connection, wanted: Wanted, *, before: int, most: int) ->
     if wanted.standing is not None:
         # Written out, or the index of what is quarantined would not be seen to fit.
         query = query.where(_rows.standing == literal_column(f"'{wanted.standing.value}'"))
-    return list(proven_all(driver_of(connection), wanted.tenant, connection.execute(query)))
+    return _all_readable(
+        connection,
+        wanted.tenant,
+        lambda found: query if not found else query.where(_rows.number < found),
+        most=most,
+    )
+
+
+def _all_readable(
+    connection: Connection, tenant: TenantId, behind: Callable[[int], Select[Any]], *, most: int
+) -> list[Experience]:
+    """Return as many as are asked for of those that can be read, `behind` a number or 0."""
+    driver = driver_of(connection)
+    found: list[Experience] = []
+    last = 0
+    while len(found) < most:
+        query = behind(last)
+        rows = read_through(driver, partial(_rows_of, connection, query))
+        found += proven_all(driver, tenant, rows, skips_damaged=True)
+        if len(rows) < most:
+            break
+        last = rows[-1].number
+    return found[:most]
+
+
+def _rows_of(connection: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
+    return connection.execute(query).all()
 
 
 def contents_of(
@@ -266,9 +321,10 @@ def neighbours(
         "number": experience.number,
         "now_ms": _EVER if now_ms is None else now_ms,
     }
-    earlier = _BEFORE.rows(driver, {**asked, "most": before})
-    later = _AFTER.rows(driver, {**asked, "most": after})
-    return proven_all(driver, experience.tenant, (*reversed(earlier), *later))
+    earlier = read_through(driver, lambda: _BEFORE.rows(driver, {**asked, "most": before}))
+    later = read_through(driver, lambda: _AFTER.rows(driver, {**asked, "most": after}))
+    found = (*reversed(earlier), *later)
+    return proven_all(driver, experience.tenant, found, skips_damaged=True)
 
 
 def log_since(driver: Driver, tenant: TenantId, *, number: int, most: int) -> tuple[LogEntry, ...]:

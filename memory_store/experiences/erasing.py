@@ -13,7 +13,7 @@ from memory_store.advisory import Duty, is_free
 from memory_store.engine import driver_of
 from memory_store.experiences.heads import Head, locked_head
 from memory_store.experiences.marking import Forget, Marking, Order, derived_of, found_by_number
-from memory_store.experiences.scrubbing import overwriting
+from memory_store.experiences.scrubbing import note_due, overwriting
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_links,
@@ -156,6 +156,8 @@ def _erase(
         if is_withdrawn and one.supersedes is not None:
             marking.restore(one, going=named)
     gone: list[dict[str, Value]] = [{"number": one.number} for one in going]
+    if going:
+        note_due(connection)
     with overwriting(connection):
         for statement in _GONE:
             statement.run_each(driver, gone)

@@ -41,8 +41,6 @@ class ExperienceRetention:
         count = await self._expire(rows.expires_at_ms <= now_ms, "it had run out", now_ms)
         for rule in rules:
             count += await self._expire(_too_old(rule), "it was too old", now_ms)
-        if count:
-            await self._withdrawal.scrubbing.scrub()
         count += await self._withdrawal.go_on()
         await self._withdrawal.scrubbing.catch_up()
         return Expired(experiences=count, orphans=await self._sweep(orphans_before_ms))

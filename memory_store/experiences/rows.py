@@ -1,9 +1,13 @@
 """Experiences as columns, and back."""
 
 import json
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
+
+from sqlalchemy import Column, exc
 
 from governor.experience.experience import Experience, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
@@ -12,6 +16,9 @@ from governor.ids import CallId, ExperienceId, PrincipalId
 from memory_store.errors import ExperienceCorruptError
 from memory_store.experiences.tables import experiences
 from memory_store.rows import json_of
+from memory_store.statement import Driver
+
+T = TypeVar("T")
 
 _NAMES = tuple(column.name for column in experiences.columns)
 _HEAD = _NAMES[: _NAMES.index("content")]
@@ -41,10 +48,53 @@ def experience_of(row: Sequence[Any]) -> Experience:
     Raises:
         ExperienceCorruptError: it holds what nobody wrote there.
     """
+    if not _SHAPE.fits(row):
+        raise ExperienceCorruptError
     try:
         return _experience_of(row)
-    except (KeyError, TypeError, ValueError) as error:
+    # Lists in lists without end make the JSON reader give up.
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ExperienceCorruptError from error
+
+
+def readable(rows: Iterable[Sequence[Any]]) -> Iterator[Experience]:
+    """Yield the experiences in rows of `HEAD`, without those that cannot be read."""
+    for row in rows:
+        try:
+            yield experience_of(row)
+        except ExperienceCorruptError:
+            """One that is damaged hides no other; it is told of when the books are checked."""
+
+
+def read_through(driver: Driver, read: Callable[[], T]) -> T:
+    """Return what `read` reads; text that is no UTF-8 does not stop it and comes as bytes."""
+    try:
+        return read()
+    except (sqlite3.OperationalError, exc.OperationalError) as error:
+        if "decode to UTF-8" not in str(error):
+            raise
+    with undecoded(driver):
+        return read()
+
+
+@contextmanager
+def undecoded(driver: Driver) -> Iterator[None]:
+    """Have SQLite hand out text that is no UTF-8 as bytes; a server takes no such text."""
+    if not isinstance(driver, sqlite3.Connection):
+        yield
+        return
+    driver.text_factory = _text_or_bytes
+    try:
+        yield
+    finally:
+        driver.text_factory = str
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def bytes_of(value: object) -> bytes:
@@ -87,7 +137,7 @@ def _experience_of(row: Sequence[Any]) -> Experience:
             call_id=None if call_id is None else CallId(call_id),
             upstream=upstream,
             source=source,
-            derived_from=tuple(ExperienceId(one) for one in _texts(derived_from)),
+            derived_from=tuple(ExperienceId(one) for one in texts_of(derived_from)),
         ),
         learned_at_ms=learned_at_ms,
         valid_from_ms=valid_from_ms,
@@ -95,7 +145,7 @@ def _experience_of(row: Sequence[Any]) -> Experience:
         actor=actor,
         session=session,
         task_class=task_class,
-        tags=_texts(tags),
+        tags=texts_of(tags),
         cost_microusd=cost_microusd,
         outcome=outcome,
         supersedes=supersedes,
@@ -174,6 +224,45 @@ def columns_of(
     }
 
 
+# SQLite stores whatever it is given in whatever column.
+_MEANT: dict[type, tuple[type, ...]] = {
+    str: (str,),
+    int: (int,),
+    float: (float, int),
+    bytes: (bytes, memoryview),
+}
+_SHAPES_MAX = 1_000
+
+
+class Shape:
+    """What types the values in some columns have."""
+
+    def __init__(self, columns: Sequence[Column[Any]]) -> None:
+        """Take the columns, in their order."""
+        self._count = len(columns)
+        self._meant = [
+            (*_MEANT[column.type.python_type], *((type(None),) if column.nullable else ()))
+            for column in columns
+        ]
+        # Most rows have the types of one before them.
+        self._seen: set[tuple[type, ...]] = set()
+
+    def fits(self, row: Sequence[Any]) -> bool:
+        """Tell whether a row that begins with these columns holds what belongs there."""
+        types = tuple(map(type, row[: self._count]))
+        if types in self._seen:
+            return True
+        fits = len(types) == self._count and all(map(_is_among, types, self._meant))
+        if fits and len(self._seen) < _SHAPES_MAX:
+            self._seen.add(types)
+        return fits
+
+
+def _is_among(one: type, meant: tuple[type, ...]) -> bool:
+    return one in meant
+
+
+_SHAPE = Shape(HEAD)
 _AT = {name: place for place, name in enumerate(_HEAD)}
 # The value of an enumeration's member is a computed attribute, and its lookup by value slow.
 _KINDS = {kind.value: kind for kind in ExperienceKind}
@@ -181,8 +270,19 @@ _LANES = {lane.value: lane for lane in TrustLane}
 _STANDINGS = {standing.value: standing for standing in Standing}
 
 
-def _texts(listed: str) -> tuple[str, ...]:
-    return () if listed == _NONE else tuple(json.loads(listed))
+def texts_of(listed: str) -> tuple[str, ...]:
+    """Return the texts in a column that lists some.
+
+    Raises:
+        ValueError: it lists something else.
+    """
+    if listed == _NONE:
+        return ()
+    texts = json.loads(listed)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        message = "it is no list of texts"
+        raise ValueError(message)
+    return tuple(texts)
 
 
 def _listed(texts: Sequence[str]) -> str:

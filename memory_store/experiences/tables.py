@@ -126,6 +126,7 @@ experience_terms = Table(
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
     Column("namespace", Text, nullable=False),
     Column("terms", Text, nullable=False),
+    Column("seal", Text, nullable=False),  # over all that it is found by
 )
 
 experience_vectors = Table(
@@ -232,6 +233,17 @@ experience_totals = Table(
     CheckConstraint("items >= 0", name="items"),
     CheckConstraint("content_bytes >= 0", name="content_bytes"),
     sqlite_with_rowid=False,
+)
+
+# How often something was erased from the database file, and up to which of these times nothing of
+# it is left there: one row, none before the first erasure.
+experience_scrubs = Table(
+    "experience_scrubs",
+    metadata,
+    Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    CheckConstraint("number = 1", name="number"),
 )
 
 # What a writer has written into a lane in a window, for the quotas of lanes.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.check_pages import Unfound
 from memory_store.experiences.checking import ExperienceCheck
 from memory_store.experiences.keeping import ExperienceRetention
 from memory_store.experiences.namespaces import NamespaceBook
@@ -18,12 +19,17 @@ class Upkeep:
     transfer: Transfer
 
 
-def upkeep_of(book: ExperienceBook, namespaces: NamespaceBook) -> Upkeep:
+def upkeep_of(book: ExperienceBook, namespaces: NamespaceBook, *, unfound: Unfound) -> Upkeep:
     """Return the upkeep of what a book keeps."""
     withdrawal = book.withdrawal
     return Upkeep(
         retention=ExperienceRetention(withdrawal),
-        check=ExperienceCheck(reader=withdrawal.reader, blobs=withdrawal.blobs),
+        check=ExperienceCheck(
+            reader=withdrawal.reader,
+            writer=withdrawal.writer,
+            blobs=withdrawal.blobs,
+            unfound=unfound,
+        ),
         transfer=Transfer(
             book=book,
             namespaces=namespaces,

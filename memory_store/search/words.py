@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import DDL, Connection, event
 from sqlalchemy.schema import ExecutableDDLElement
 
+from memory_store.engine import driver_of
 from memory_store.experiences.tables import experience_terms
 from memory_store.search.columns import Numbers
 from memory_store.search.rows import Place
@@ -65,6 +66,8 @@ _SERVER_FILL = """
 INSERT INTO experience_words (number, words)
 SELECT number, experience_words_of(namespace, terms) FROM experience_terms
 """
+# SQLite documents fewer as the sign that everything is merged.
+_CHANGES_MIN = 2
 # Merging all of them takes a quarter of a second at most.
 _PAGES_MAX = 4_000
 _MERGE_ALL = "INSERT INTO experience_words (experience_words) VALUES ('optimize')"
@@ -90,25 +93,32 @@ def holders(driver: Driver, place: Place, term: str, *, most: int) -> Numbers:
         rows: Sequence[tuple[int]] = driver.execute(
             "SELECT rowid FROM experience_words WHERE experience_words MATCH ? "
             "ORDER BY rowid DESC LIMIT ?",
-            (_quoted(word, '"'), most),
+            (quoted(word, '"'), most),
         ).fetchall()
     else:
         rows = driver.execute(
             "SELECT number FROM experience_words WHERE words @@ %s::tsquery LIMIT %s",
-            (_quoted(word.replace("\\", "\\\\"), "'"), most),
+            (quoted(word.replace("\\", "\\\\"), "'"), most),
         ).fetchall()
     return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
 
 
-def scrub(connection: Connection) -> None:
-    """Leave no word of what was erased in the pages of the index, as far as that is quick.
+def scrub(connection: Connection) -> bool:
+    """Return whether no word of what was erased is left in the pages of the index.
 
     FTS5 notes what is deleted and drops it when it merges; large ones merge a part at a time.
     """
-    if connection.dialect.name == "postgresql":
-        return  # as with every row, what is dead goes with the next VACUUM
-    pages = connection.exec_driver_sql("SELECT count(*) FROM experience_words_data").scalar_one()
-    connection.exec_driver_sql(_MERGE_ALL if pages <= _PAGES_MAX else _MERGE_SOME)
+    driver = driver_of(connection)
+    if not isinstance(driver, sqlite3.Connection):
+        return True  # as with every row, what is dead goes with the next VACUUM
+    (pages,) = driver.execute("SELECT count(*) FROM experience_words_data").fetchone()
+    if pages <= _PAGES_MAX:
+        driver.execute(_MERGE_ALL)
+        return True
+    before = driver.total_changes
+    driver.execute(_MERGE_SOME)
+    # One is the command itself: there was nothing left to merge.
+    return driver.total_changes - before < _CHANGES_MIN
 
 
 def rebuild(connection: Connection) -> None:
@@ -118,6 +128,7 @@ def rebuild(connection: Connection) -> None:
     connection.exec_driver_sql(_SERVER_FILL if is_server else _FILL)
 
 
-def _quoted(word: str, mark: str) -> str:
+def quoted(word: str, mark: str) -> str:
+    """Return a word as both indexes take it, between marks."""
     # What ends a text, for the index or for the server, stands in no term.
     return f"{mark}{word.replace(chr(0), ' ').replace(mark, mark * 2)}{mark}"

@@ -17,6 +17,7 @@ def upgrade() -> None:
     _derived()
     _contents()
     _log()
+    _scrubs()
     _uses()
 
 
@@ -162,6 +163,7 @@ def _derived() -> None:
         sa.Column("number", _NUMBER, autoincrement=False, nullable=False),
         sa.Column("namespace", sa.Text(), nullable=False),
         sa.Column("terms", sa.Text(), nullable=False),
+        sa.Column("seal", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_experience_terms")),
     )
     op.create_table(
@@ -265,6 +267,17 @@ def _log() -> None:
         sa.Column("head_number", sa.BigInteger(), nullable=False),
         sa.Column("head_hash", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", name=op.f("pk_experience_keys")),
+    )
+
+
+def _scrubs() -> None:
+    op.create_table(
+        "experience_scrubs",
+        sa.Column("number", _NUMBER, autoincrement=False, nullable=False),
+        sa.Column("asked", sa.BigInteger(), nullable=False),
+        sa.Column("done", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("number = 1", name=op.f("ck_experience_scrubs_number")),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_experience_scrubs")),
     )
 
 

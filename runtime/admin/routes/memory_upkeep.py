@@ -81,6 +81,7 @@ async def check(parts: Parts, of: Annotated[OfTenant, Query()]) -> LookedOut:
 async def rebuild(parts: Parts, by: By, of: Annotated[OfTenant, Query()]) -> LookedOut:
     """Make what experiences are found by anew, out of what is kept; return what is wrong still."""
     tenant = await tenant_of(parts, of)
+    await parts.store.upkeep.check.mend(tenant)
     await parts.store.experience_search.rebuild()
     await parts.store.audit.note(
         by=by,
