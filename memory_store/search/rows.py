@@ -1,9 +1,9 @@
 """What a search reads of experiences: by namespace, by number, and what changed since."""
 
-import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import NamespaceId, TenantId
 from governor.retrieval.shelf import ShelfEntry
 from memory_store.experiences.browsing import proven_all
-from memory_store.experiences.rows import HEAD
+from memory_store.experiences.rows import HEAD, Shape, read_through, texts_of
 from memory_store.experiences.tables import (
     experience_log,
     experience_terms,
@@ -175,19 +175,19 @@ def pages(
     statement, after = _PAGE if with_terms else lean, 0
     named: Values = {"tenant": place.tenant, "namespace": place.namespace}
     asked: Values = {**named, "most": PAGE_ROWS, "skipped": 0}
-    while rows := statement.rows(driver, {**asked, "after": after}):
-        yield [_whole(row) for row in rows]
+    while rows := read_through(driver, partial(statement.rows, driver, {**asked, "after": after})):
+        yield _readable(rows)
         after = rows[-1][0]
 
 
 def wholes(driver: Driver, place: Place, numbers: Sequence[int]) -> list[Whole]:
     """Return those of the experiences that are in the namespace, in the order of their numbers."""
     rows = _among(driver, _WHOLES, numbers)
-    return [
-        _whole(row[2:])
+    return _readable(
+        row[2:]
         for row in sorted(rows, key=lambda row: int(row[2]))
         if (row[0], row[1]) == (place.tenant, place.namespace)
-    ]
+    )
 
 
 def vectors(driver: Driver, numbers: Sequence[int], *, axes: int) -> dict[int, bytes]:
@@ -204,7 +204,8 @@ def terms(driver: Driver, numbers: Sequence[int]) -> list[str]:
 def found(driver: Driver, tenant: TenantId, numbers: Sequence[int]) -> dict[int, Experience]:
     """Return those of the experiences that the tenant has, by number."""
     read = [row[1:] for row in _among(driver, _HEADS, numbers) if row[0] == tenant]
-    return {one.number: one for one in proven_all(driver, tenant, read)}
+    there = proven_all(driver, tenant, read, skips_damaged=True)
+    return {one.number: one for one in there}
 
 
 def vector_of(stored: bytes | None, *, axes: int) -> npt.NDArray[np.float32] | None:
@@ -230,11 +231,30 @@ def _among(driver: Driver, statement: str, numbers: Sequence[int]) -> list[Any]:
     rows: list[Any] = []
     for begin in range(0, len(wanted), _AMONG_MAX):
         some = wanted[begin : begin + _AMONG_MAX]
-        rows += driver.execute(f"{statement} IN ({','.join('?' * len(some))})", some).fetchall()
+        asked = f"{statement} IN ({','.join('?' * len(some))})"
+        rows += read_through(driver, partial(_all_of, driver, asked, some))
     return rows
 
 
+def _all_of(driver: sqlite3.Connection, asked: str, numbers: Sequence[int]) -> list[Any]:
+    return driver.execute(asked, numbers).fetchall()
+
+
+def _readable(rows: Iterable[Sequence[Any]]) -> list[Whole]:
+    """Return what is in rows, without those that cannot be read: these hide no other."""
+    found = []
+    for row in rows:
+        try:
+            found.append(_whole(row))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            continue
+    return found
+
+
 def _whole(row: Sequence[Any]) -> Whole:
+    if not _SHAPE.fits(row) or not 0 <= row[_AT_TRAITS] <= _TRAITS_MAX:
+        message = "it holds what belongs in no such column"
+        raise ValueError(message)
     (
         number, kind, lane, standing, actor, session, task_class, tags, learned_at_ms,
         valid_from_ms, valid_until_ms, superseded_at_ms, superseded_from_ms, expires_at_ms, traits,
@@ -250,7 +270,7 @@ def _whole(row: Sequence[Any]) -> Whole:
             actor=actor,
             session=session or "",
             task_class=task_class or "",
-            tags=() if tags == "[]" else tuple(json.loads(tags)),
+            tags=texts_of(tags),
             learned_at_ms=learned_at_ms,
             valid_from_ms=valid_from_ms,
             valid_until_ms=min(ends, default=None),
@@ -264,6 +284,9 @@ def _whole(row: Sequence[Any]) -> Whole:
     )
 
 
+_SHAPE = Shape(_WHOLE[:-2])
+_AT_TRAITS = len(_WHOLE) - 3
+_TRAITS_MAX = 2**31 - 1
 _KINDS = {kind.value: kind for kind in ExperienceKind}
 _LANES = {lane.value: lane for lane in TrustLane}
 _STANDINGS = {standing.value: standing for standing in Standing}

@@ -9,11 +9,22 @@ import anyio
 import pytest
 
 from governor.experience.kinds import Standing
-from governor.ids import SessionId
+from governor.experience.search import Filters, Search
+from governor.ids import NamespaceId, SessionId
 from memory_store.engine import Durability
 from memory_store.errors import ExperienceCorruptError
 from memory_store.store import DATABASE_NAME, Store, open_store
-from tests.memory_store.experiences.makers import ACME, BOB, BY, draft, ids, one, space_of, wrote
+from tests.memory_store.experiences.makers import (
+    ACME,
+    BOB,
+    BY,
+    NOW,
+    draft,
+    ids,
+    one,
+    space_of,
+    wrote,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -215,7 +226,15 @@ async def test_an_emptied_index_of_words_is_told_of_and_filled_again(kept: Store
 
 @pytest.mark.requirement("memory.damage-apart")
 @pytest.mark.parametrize(
-    "setting", ["summary = X'ff'", "summary = CAST(X'ff' AS TEXT)", "tags = '5'", "kind = 'x'"]
+    "setting",
+    [
+        "summary = X'ff'",
+        "summary = CAST(X'ff' AS TEXT)",
+        "actor = CAST(X'ff' AS TEXT)",
+        "tags = '5'",
+        "kind = 'x'",
+        "learned_at_ms = 'today'",
+    ],
 )
 async def test_a_damaged_experience_is_said_to_be_damaged_and_hides_no_other(
     state_dir: Path, setting: str
@@ -239,3 +258,18 @@ async def test_a_damaged_experience_is_said_to_be_damaged_and_hides_no_other(
         assert [each.experience_id for each in told] == [*ids("a", "b", "d")]
         assert [each.experience_id for each in near] == [*ids("a")]
         assert (await one(store, "d")).summary == "about d"
+        assert await found_in(store, space) == set(ids("b", "d", "big"))
+
+
+@pytest.mark.requirement("memory.damage-apart")
+async def test_traits_that_are_none_hide_no_other_experience(state_dir: Path) -> None:
+    damage(state_dir, update("traits = 9999999999999"))
+    async with open_store(state_dir, durability=Durability.PROCESS) as store:
+        space = await space_of(store)
+        assert await found_in(store, space) == set(ids("b", "d", "big"))
+
+
+async def found_in(store: Store, space: NamespaceId) -> set[str]:
+    search = Search(tenant=ACME, namespaces=(space,), text="b d big", now_ms=NOW, filters=Filters())
+    found = await store.experience_search.search(search)
+    return {hit.experience.experience_id for hit in found.hits}
