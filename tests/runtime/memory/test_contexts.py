@@ -69,7 +69,9 @@ async def opened(
     folder = tmp_path_factory.mktemp("contexts")
     async with an_upstream() as upstream:
         models = MODELS.format(base_url=upstream.base_url, fold=request.param)
-        async with a_sidecar(folder, CONFIG + models) as sidecar:
+        # Exact bytes are held and charged as the base64 that they come in.
+        roomy = CONFIG.replace("memory_read_tokens = 20000", "memory_read_tokens = 100000")
+        async with a_sidecar(folder, roomy + models) as sidecar:
             yield sidecar, upstream
 
 
