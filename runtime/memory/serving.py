@@ -87,7 +87,11 @@ def memory_of(
 ) -> Memory:
     """Return the memory on an open store; nothing is started."""
     terms = terms_in_force(lambda: ground.config.memory)
-    charging = MemoryCharging(lambda: terms().prices, is_copied=lambda name: terms().chooses(name))
+    charging = MemoryCharging(
+        lambda: terms().prices,
+        is_copied=lambda name: terms().chooses(name),
+        item_bytes_max=lambda: terms().item_bytes_max,
+    )
     if not ground.config.memory.enabled:
         return Memory(tools=MemoryTools(archive=ground.archive), charging=charging)
     store, clock = ground.store, ground.clock

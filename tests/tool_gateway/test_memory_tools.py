@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.amounts import Amounts, Unit
+from governor.content import ContentTerms
 from governor.experience.charges import MemoryPrices
 from governor.experience.kinds import Standing, TrustLane
 from governor.experience.trust import DOUBTS_TOLD, Doubt
@@ -55,6 +56,17 @@ def test_the_price_of_what_is_held_is_held_with_it() -> None:
     assert rule.estimates.of(Unit.MEMORY_READ_TOKENS) == 3_000
     assert rule.estimates.of(Unit.CONTEXT_TOKENS) >= 3_000
     assert (other, free.estimates) == (RULE, Amounts({}))
+
+
+def test_a_write_may_be_as_large_as_one_experience_unless_a_rule_says_less() -> None:
+    eight_mib = 8 * 1024 * 1024
+    charging = MemoryCharging(MemoryPrices, item_bytes_max=lambda: eight_mib)
+    write = replace(a_call(), tool=WRITE, arguments={"content": "x"})
+    stricter = replace(RULE, content=ContentTerms(arguments_bytes_max=2_000))
+
+    assert charging.narrowed(write, RULE).content.arguments_bytes_max > eight_mib * 4 // 3
+    assert charging.narrowed(write, stricter).content.arguments_bytes_max == 2_000
+    assert charging.narrowed(replace(write, tool=SEARCH), RULE).content == RULE.content
 
 
 def test_an_archived_result_is_read_by_its_bytes_and_an_experience_by_its_tokens() -> None:

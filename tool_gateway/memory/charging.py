@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.call import ToolCall
+from governor.content import USUAL, ContentTerms
 from governor.estimate import context_tokens
 from governor.experience.charges import MemoryPrices, reading, writing
 from governor.experience.reading import TOKENS_DEFAULT
@@ -16,6 +17,8 @@ from tool_gateway.memory.requests import read_bounds
 _READING = frozenset({SEARCH, EXPAND, CONTEXT})
 # What an answer's frame takes beside the tokens that were asked for: its last lines.
 _FRAME_TOKENS = 100
+_ENCODED_AT_MOST = 2
+_AROUND_BYTES = 64 * 1024
 
 
 def _never(_namespace: str) -> bool:
@@ -26,12 +29,18 @@ class MemoryCharging:
     """Narrows rules to what a call of the memory's tools asks for."""
 
     def __init__(
-        self, prices: Callable[[], MemoryPrices], *, is_copied: Callable[[str], bool] = _never
+        self,
+        prices: Callable[[], MemoryPrices],
+        *,
+        is_copied: Callable[[str], bool] = _never,
+        item_bytes_max: Callable[[], int] = lambda: 0,
     ) -> None:
         """Take the prices in force; what is written to a namespace that `is_copied` is kept twice.
 
-        It is its writer's own, and its team's where that chooses it.
+        It is its writer's own, and its team's where that chooses it. `item_bytes_max` is what one
+        experience may have.
         """
+        self._item_bytes_max = item_bytes_max
         self._prices = prices
         self._is_copied = is_copied
 
@@ -65,7 +74,18 @@ class MemoryCharging:
             **held.by_unit,
             Unit.COST_MICROUSD: rule.cost_microusd + self.price_of(held),
         }
-        return replace(rule, estimates=Amounts(estimates))
+        return replace(rule, estimates=Amounts(estimates), content=self._content_of(call, rule))
+
+    def _content_of(self, call: ToolCall, rule: ToolRule) -> ContentTerms:
+        """Return how large a call may be: a write by what one experience may have.
+
+        The memory itself counts the bytes; here is room for what JSON and base64 add to them.
+        """
+        content = rule.content
+        if call.tool != WRITE or content.arguments_bytes_max != USUAL.arguments_bytes_max:
+            return content
+        room = _ENCODED_AT_MOST * self._item_bytes_max() + _AROUND_BYTES
+        return replace(content, arguments_bytes_max=max(room, content.arguments_bytes_max))
 
 
 def held_for(tool: ToolName, arguments: Mapping[str, object]) -> Amounts:
