@@ -366,7 +366,10 @@ class MeteredDomain:
             await anyio.sleep(DRAIN_POLL_SECONDS)
         # Only now: whoever gives up waiting calls again, and has it shut at once.
         self._metering.shut(self._group_id)
-        self._is_drained, self._unsent = True, unsent_bytes(self._group_id)
+        # What was refused is tried again, and a list of sockets that change misses some of them.
+        is_refused = self.ended_by() is not None
+        self._is_drained = True
+        self._unsent = None if is_refused else unsent_bytes(self._group_id)
 
     def close(self) -> None:
         """Count it no longer, and let nothing out of it that was on its way."""
