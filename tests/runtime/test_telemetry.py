@@ -35,6 +35,8 @@ LABELS |= {"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_mode
 LABELS |= {"gen_ai_token_type", "error_type", "tier"}
 # Of a choice of the router: a configured tier, and words of ours.
 LABELS |= {"tier", "policy", "explored", "source"}
+# Of what the house does in quiet hours: which of its works, and how it ended, in words of ours.
+LABELS |= {"work", "outcome"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
