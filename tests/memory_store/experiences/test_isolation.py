@@ -71,6 +71,7 @@ _SHARED: dict[str, st.SearchStrategy[object]] = {
     "cursor": st.none(),
     "only_of": st.none(),
     "takes_effect": st.booleans(),
+    "only_rated": st.booleans(),
     "address": st.just("00" * 32),
 }
 # Whoever has a receipt may have it proven: that is what it is for, and it tells nothing else.
