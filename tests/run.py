@@ -49,6 +49,15 @@ SHARES: tuple[tuple[str, ...], ...] = (
     ("tests/scenarios",),
     ("tests/proof", "tests/contracts"),
     ("tests/runtime",),
+    # What would else make the first share the longest by far.
+    (
+        "tests/scenarios/test_workers.py",
+        "tests/scenarios/test_router_workers.py",
+        "tests/scenarios/test_run_live.py",
+        "tests/scenarios/test_ladder_live.py",
+        "tests/scenarios/test_many_sessions.py",
+        "tests/scenarios/test_memory_live.py",
+    ),
     ("tests/tool_gateway",),
     ("tests/memory_store", "tests/governor"),
     ("tests/kernel", "tests/ebpf"),
@@ -186,13 +195,23 @@ def steps(folder: Path, *, fast: bool) -> tuple[Step, ...]:
         return (pure, *checks)
     shares = [existing(share) for share in SHARES]
     elsewhere = [f"--ignore={suite}" for suite in GUEST_SUITES]
+
+    def inner(share: Sequence[str]) -> list[str]:
+        """Return what leaves out of a share's folders the files that are a share of their own."""
+        files = {file for other in shares if other is not share for file in other}
+        return [f"--ignore={file}" for file in sorted(files) if str(Path(file).parent) in share]
+
     ignored = [f"--ignore={suite}" for share in shares for suite in share]
     return (
         *(_in_guest(guest, folder, *share) for guest, share in GUEST_SHARES.items()),
-        *(_pytest(f"pytest {' '.join(share)}", folder, *elsewhere, *share) for share in shares),
+        *(_pytest(_title(share), folder, *elsewhere, *inner(share), *share) for share in shares),
         _pytest("pytest, the others", folder, *ignored),
         *checks,
     )
+
+
+def _title(share: Sequence[str]) -> str:
+    return f"pytest {' '.join(share[:2])}{', …' if len(share) > 2 else ''}"
 
 
 def _in_guest(guest: str, folder: Path, *share: str) -> Step:
