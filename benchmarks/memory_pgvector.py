@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import psycopg
-from measure import machine, percentiles
-from memory_corpus import corpus
 
+from benchmarks.measure import machine, percentiles
+from benchmarks.memory_corpus import corpus
 from governor.retrieval.sketches import Sketches
 from runtime.word_vectors.loading import word_vectors
 from tests.postgresql_server import running_server

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import anyio
 import numpy as np
-from measure import machine, percentiles
-from memory_corpus import SESSION, Corpus, corpus
 
+from benchmarks.measure import machine, percentiles
+from benchmarks.memory_corpus import SESSION, Corpus, corpus
 from governor.experience.experience import Draft, Provenance
 from governor.experience.kinds import ExperienceKind, TrustLane
 from governor.experience.search import Found, Search
