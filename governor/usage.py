@@ -15,8 +15,6 @@ OF_THE_MACHINE = (
 )
 # What operators' own probes count of local commands, where one is assigned to the unit.
 OF_PROBES = (Unit.PROBE_1, Unit.PROBE_2, Unit.PROBE_3, Unit.PROBE_4)
-# What the experience memory is given and asked for: only its own tools have any of it.
-OF_EXPERIENCES = (Unit.MEMORY_BYTES, Unit.MEMORY_WRITES, Unit.MEMORY_READ_TOKENS)
 # Measured only by way of something else: text by its length, energy by processor time,
 # memory by samples (or by its peak, where a command was too short for two of them).
 ESTIMATED = (

@@ -80,7 +80,6 @@ class Learned:
     revision: int = 0
     in_force: bool = False
     state: bytes | None = None
-    has_before: bool = False
 
 
 class ChoiceLog:
@@ -329,7 +328,6 @@ def _standing(connection: Connection, tenant: TenantId, what: What, bank: Namesp
         revision=row.revision,
         in_force=row.in_force,
         state=bytes(row.state),
-        has_before=row.before is not None,
     )
 
 

@@ -126,7 +126,6 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.ExperienceSupersededError: _INVALID,
     store.ExperienceRevokedError: _INVALID,
     store.InvalidExperienceError: _INVALID,
-    store.SearchTooWideError: _INVALID,
     store.ArchiveTooLargeError: Failure(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, INVALID_PARAMS, "Too large"
     ),

@@ -3,23 +3,22 @@
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-import anyio
 import numpy as np
 
 from governor.learning.bandit import Vector
 from memory_store.errors import StoreError
 from memory_store.memory_choices import MemoryChoice
+from runtime.memory.flushing import flushing
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
 
 _NOTES_MAX = 10_000
 _BATCH_MAX = 200
-_FLUSH_SECONDS = 1.0
 
 
 class Log(Protocol):
@@ -54,22 +53,9 @@ class ChoiceNotes:
                 count_failure("memory choices")
                 logger.warning("%d choices of the memory were not kept: %s", len(batch), error)
 
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    def kept(self) -> AbstractAsyncContextManager[None]:
         """Write what is noted now and then while the block runs, and at its end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._flush_on)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
-                with anyio.move_on_after(_FLUSH_SECONDS, shield=True):
-                    await self.flush()
-
-    async def _flush_on(self) -> None:
-        while True:
-            await anyio.sleep(_FLUSH_SECONDS)
-            await self.flush()
+        return flushing(self.flush)
 
 
 def options_text(chances: Mapping[str, float], costs: Mapping[str, float]) -> str:

@@ -14,10 +14,10 @@ from runtime.memory.indexing import indexed
 from runtime.memory.keeper import StoreKeeper
 from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
+from runtime.memory.seen import has_seen_untrusted
 from runtime.model_gateway.compaction.compacting import Compactor
 from runtime.model_gateway.compaction.terms import CompactionTerms
 from runtime.word_vectors import vectors_if_any
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 
 TraitsOf = Callable[[str], Traits | None]
 
@@ -53,10 +53,7 @@ def compactor_of(
         traits = traits_of(tool) if tool else None
         if tool and (traits is None or Label.SEES_UNTRUSTED in traits.labels):
             return True
-        try:
-            return Label.SEES_UNTRUSTED in await ground.flow.seen_by(chain)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return True  # what nobody knows is not taken for clean
+        return await has_seen_untrusted(ground.flow, chain, where_unknown=True)
 
     keeper = StoreKeeper(
         ground.store.experiences,

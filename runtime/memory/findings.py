@@ -17,6 +17,7 @@ from memory_store.experiences.values import SLICE_BYTES_MAX
 from runtime.memory.indexing import text_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.ports import SeenMarks
+from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.words import memory_words
 from tool_gateway.errors import (
     ExperienceDamagedError,
@@ -73,10 +74,7 @@ class Showing:
 
         It then gets less, and nothing that it should not see.
         """
-        try:
-            return Label.SEES_UNTRUSTED in await self._marks.seen_by(chain)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return False
+        return await has_seen_untrusted(self._marks, chain, where_unknown=False)
 
     async def mark(self, call: ToolCall, given: Iterable[Experience]) -> None:
         """Keep that the session sees what anybody may have written, before it does.

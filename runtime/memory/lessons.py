@@ -16,7 +16,6 @@ from governor.experience.experience import Draft, Experience
 from governor.experience.namespace import OWN, SHARED
 from governor.experience.search import LANES_ASKED
 from governor.experience.trust import lanes_for
-from governor.flow.labels import Label
 from governor.ids import PrincipalId, TaskClass
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
@@ -37,12 +36,12 @@ from runtime.memory.namespaces import Namespaces
 from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.ports import Searching
 from runtime.memory.prepared import PreparedSearching
+from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.sleeping import Sleeper
 from runtime.memory.summaries import TOKENS_MAX as SUMMARY_TOKENS_MAX
 from runtime.memory.summaries import Summaries
 from runtime.model_gateway.front import Models
 from tool_gateway import telemetry
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 
 logger = logging.getLogger(__name__)
 LEARN_EVERY_SECONDS = 5.0
@@ -120,7 +119,8 @@ class Lessons:
             Place(tenant=chain.tenant, namespace=one.namespace, task_class=task_class)
             for one in spaces
         ]
-        lanes = lanes_for(LANES_ASKED, saw_untrusted=await self._has_seen(chain))
+        saw = await has_seen_untrusted(self._ground.flow, chain, where_unknown=False)
+        lanes = lanes_for(LANES_ASKED, saw_untrusted=saw)
         bullets = await self.playbooks.shown(places, lanes=lanes, tokens_max=tokens_max)
         return Advice(guided=guided, bullets=bullets)
 
@@ -224,16 +224,7 @@ class Lessons:
 
     async def _saw_untrusted(self, ended: EndedSession) -> bool:
         chain = ScopeChain(tenant=ended.tenant, agent=ended.agent, session=ended.session)
-        try:
-            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return True  # what nobody knows is not taken for clean
-
-    async def _has_seen(self, chain: ScopeChain) -> bool:
-        try:
-            return Label.SEES_UNTRUSTED in await self._ground.flow.seen_by(chain)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return False  # it then gets less, and nothing that it should not see
+        return await has_seen_untrusted(self._ground.flow, chain, where_unknown=True)
 
     async def _keep(self, draft: Draft, *, is_found: bool) -> bool:
         ready = await indexed(draft, self._vectors())

@@ -13,6 +13,7 @@ from governor.experience.sharing import Entry
 from governor.flow.labels import Label
 from governor.ids import ExperienceId, ToolName
 from governor.scope import ScopeChain
+from runtime.memory.seen import Seeing
 from tool_gateway.memory.ports import SearchAsked
 
 
@@ -42,12 +43,8 @@ class Searching(Protocol):
         ...
 
 
-class SeenMarks(Protocol):
-    """Knows what sessions have seen; both may raise that the ledger does not answer."""
-
-    async def seen_by(self, chain: ScopeChain) -> frozenset[Label]:
-        """Return what is known that a session has seen."""
-        ...
+class SeenMarks(Seeing, Protocol):
+    """Knows what sessions have seen, and keeps it; both may raise that the ledger is away."""
 
     async def mark(self, chain: ScopeChain, taints: frozenset[Label], *, tool: ToolName) -> None:
         """Keep what a session is shown now."""

@@ -2,21 +2,19 @@
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-
-import anyio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 from governor.ids import TenantId
 from memory_store.errors import StoreError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import UseNote
+from runtime.memory.flushing import flushing
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
 
 _NOTES_MAX = 10_000
-_FLUSH_SECONDS = 1.0
 _BATCH_MAX = 500
 
 
@@ -47,19 +45,6 @@ class UseNotes:
                 count_failure("memory uses")
                 logger.warning("%d uses of experiences were not kept: %s", len(batch), error)
 
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    def kept(self) -> AbstractAsyncContextManager[None]:
         """Write what is noted now and then while the block runs, and at its end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._flush_on)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
-                with anyio.move_on_after(_FLUSH_SECONDS, shield=True):
-                    await self.flush()
-
-    async def _flush_on(self) -> None:
-        while True:
-            await anyio.sleep(_FLUSH_SECONDS)
-            await self.flush()
+        return flushing(self.flush)

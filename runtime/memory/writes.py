@@ -10,7 +10,6 @@ from governor.experience.namespace import Namespace, Right
 from governor.experience.quota import Exceeded
 from governor.experience.summary import cleaned, summary_of
 from governor.experience.trust import Attempt, Corrected, Placed, Way, decide
-from governor.flow.labels import Label
 from governor.ids import ExperienceId, TaskClass
 from governor.retrieval.vectors import StaticVectors
 from governor.scope import ScopeChain
@@ -21,11 +20,10 @@ from runtime.memory.indexing import indexed
 from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.ports import SeenMarks
+from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.words import memory_words
 from tool_gateway.errors import (
     ExperienceMissError,
-    LedgerOverloadedError,
-    LedgerUnavailableError,
     MemoryRefusedError,
 )
 from tool_gateway.memory.ports import Kept, WriteAsked
@@ -137,10 +135,7 @@ class Writes:
 
     async def has_seen_untrusted(self, chain: ScopeChain) -> bool:
         """Tell whether a session has seen what others may have written, or may have."""
-        try:
-            return Label.SEES_UNTRUSTED in await self._marks.seen_by(chain)
-        except (LedgerUnavailableError, LedgerOverloadedError):
-            return True  # what nobody knows is not taken for clean
+        return await has_seen_untrusted(self._marks, chain, where_unknown=True)
 
     def _draft(
         self,
