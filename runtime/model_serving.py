@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 from runtime.configuration.translate import providers_of, tier_rules_of, tiers_of
 from runtime.failures import problem_for
 from runtime.ground import Ground
+from runtime.model_gateway.answering import Models
 from runtime.model_gateway.attempts.staying import Staying
 from runtime.model_gateway.choosing import Choosing
 from runtime.model_gateway.compaction.compacting import Compacting, Compactor
-from runtime.model_gateway.front import WIRES, ModelFront, Models, SessionOf
+from runtime.model_gateway.front import WIRES, ModelFront, SessionOf
 from runtime.model_gateway.gateway import ModelGateway
 from runtime.model_gateway.kept_answers import KeptAnswers
 from runtime.model_gateway.providers.pool import ProviderPool

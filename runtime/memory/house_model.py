@@ -6,8 +6,8 @@ import msgspec
 
 from governor.ids import TaskClass, TurnId
 from governor.scope import ScopeChain
+from runtime.model_gateway.answering import Models
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.front import Models
 from runtime.model_gateway.ports import Wishes
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
 from runtime.router.said import said_in

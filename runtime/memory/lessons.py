@@ -40,7 +40,7 @@ from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.sleeping import Sleeper
 from runtime.memory.summaries import TOKENS_MAX as SUMMARY_TOKENS_MAX
 from runtime.memory.summaries import Summaries
-from runtime.model_gateway.front import Models
+from runtime.model_gateway.answering import Models
 from tool_gateway import telemetry
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.quorum import Quorum
 from runtime.memory.recorder import Recorder
-from runtime.model_gateway.front import Models
+from runtime.model_gateway.answering import Models
 from runtime.word_vectors import vectors_if_any
 from tool_gateway.gateway import Gateway
 from tool_gateway.memory.charging import MemoryCharging

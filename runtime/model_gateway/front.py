@@ -7,15 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from governor.scope import ScopeChain
-from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer, json_answer
+from runtime.model_gateway.answering import Models
 from runtime.model_gateway.answers import (
     Problem,
     invalid_answer,
@@ -25,11 +24,8 @@ from runtime.model_gateway.answers import (
     unserved_answer,
 )
 from runtime.model_gateway.errors import InvalidRequestError
-from runtime.model_gateway.model_request import ModelRequest
 from runtime.model_gateway.models import model_served, models_served
 from runtime.model_gateway.outlet import ClientOutlet
-from runtime.model_gateway.ports import Wishes
-from runtime.model_gateway.replaying import NamedOutlet
 from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
 from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
 from runtime.model_gateway.wires.openai_chat import OpenAiChat
@@ -61,29 +57,6 @@ _MODEL = f"{_MODELS}/"
 _READS = ("GET", "HEAD")
 # Most calls are over before anybody could have gone away: only the others are attended to.
 ATTEND_AFTER_SECONDS = 0.25
-
-
-class Models(Protocol):
-    """Whoever answers model calls: the gateway, or who asks it several times."""
-
-    @property
-    def tiers(self) -> tuple[ModelTier, ...]:
-        """Return what can be asked for, at its present price."""
-        ...
-
-    async def run(
-        self,
-        request: ModelRequest,
-        wire: Wire,
-        *,
-        session_name: str,
-        chain: ScopeChain,
-        context: CallContext,
-        outlet: NamedOutlet,
-        wishes: Wishes,
-    ) -> Answer | None:
-        """Return the answer, None where it was relayed to `outlet` as a stream."""
-        ...
 
 
 class ModelFront:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 
@@ -13,6 +13,7 @@ from governor.experience.workspace import READ_TOOL
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier
 from runtime.model_gateway.answer import Answer
+from runtime.model_gateway.answering import Models
 from runtime.model_gateway.compaction.chat import read_chat
 from runtime.model_gateway.compaction.conversation import Conversation
 from runtime.model_gateway.compaction.folding import (
@@ -50,29 +51,6 @@ _READERS: Mapping[tuple[WireName, str], Read] = {
     (WireName.OPENAI_CHAT, "/chat/completions"): read_chat,
     (WireName.ANTHROPIC_MESSAGES, "/messages"): read_messages,
 }
-
-
-class Models(Protocol):
-    """Whoever answers the requests that are short enough."""
-
-    @property
-    def tiers(self) -> tuple[ModelTier, ...]:
-        """Return what can be asked for, at its present price."""
-        ...
-
-    async def run(
-        self,
-        request: ModelRequest,
-        wire: Wire,
-        *,
-        session_name: str,
-        chain: ScopeChain,
-        context: CallContext,
-        outlet: NamedOutlet,
-        wishes: Wishes,
-    ) -> Answer | None:
-        """Return the answer, None where it was relayed to `outlet` as a stream."""
-        ...
 
 
 class Compactor:
