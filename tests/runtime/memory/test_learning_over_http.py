@@ -9,7 +9,11 @@ FACT = "The staging database of the harbour service is refreshed at four in the 
 
 
 @pytest.mark.requirement("memory.sharing-links")
-async def test_a_team_finds_what_one_of_it_shared_and_the_same_only_once(house: House) -> None:
+async def test_a_team_finds_what_one_of_it_shared_and_the_same_only_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a few in a hundred the other way is tried out; here what is believed decides.
+    monkeypatch.setattr("governor.experience.sharing.dice_of", lambda *_: 0.5)
     kept = await house.kept(FACT, namespace="team/green")
     again = await house.kept(FACT, agent="bob", namespace="team/green")
 
