@@ -127,6 +127,16 @@ SYSTEM_PARTS = (
         needed_by="the test that the committed programs are what their sources say",
     ),
     SystemPart(
+        program="chromium",
+        package="chromium",
+        needed_by="tests of the console in a real browser (tests/browser)",
+    ),
+    SystemPart(
+        program="promtool",
+        package="prometheus",
+        needed_by="tests of the alert rules",
+    ),
+    SystemPart(
         program="/usr/lib/python3/dist-packages/bcc/__init__.py",
         package="python3-bpfcc",
         needed_by="tests of the probes that operators write",
