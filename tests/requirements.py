@@ -17,6 +17,7 @@ from tests.memory_requirements import MEMORY
 from tests.metering_requirements import METERING
 from tests.model_requirements import MODELS
 from tests.online_requirements import ROUTER
+from tests.operate_requirements import OPERATE
 from tests.os_ladder_requirements import LADDER
 from tests.protocol_requirements import ALL_OF_MCP
 from tests.provider_requirements import PROVIDERS
@@ -66,6 +67,7 @@ _COUNTING = "what model calls use"
 _METERING = "metering in the kernel"
 _LADDER = "the ladder"
 _MEMORY = "experience memory"
+_OPERATE = "operating it"
 _MODELS = "the model gateway"
 _WIRES = "clients of model providers"
 _STRATEGIES = "answers in several rounds"
@@ -109,6 +111,7 @@ _STATED: dict[str, dict[str, str]] = {
     _WIRES: WIRES,
     _STRATEGIES: STRATEGIES,
     _MEMORY: MEMORY | CASES | SEARCHED,
+    _OPERATE: OPERATE,
     _TRANSLATION: TRANSLATION,
     _PROTOCOL: ALL_OF_MCP,
     _FAILURES: {
