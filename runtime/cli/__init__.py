@@ -4,6 +4,8 @@ import json
 import sys
 from collections.abc import Sequence
 
+from runtime.collector import loading
+
 __all__ = ["main"]
 
 _EXIT_FAULT = 2
@@ -23,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Not before: the rest needs modules that Windows does not have, and takes a second in
         # which Ctrl-C is no reason for a traceback.
-        from runtime.cli.command_line import run  # noqa: PLC0415
+        with loading():
+            from runtime.cli.command_line import run  # noqa: PLC0415
     except KeyboardInterrupt:
         sys.exit(_EXIT_INTERRUPTED)
     sys.exit(run(words))

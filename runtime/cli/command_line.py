@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
+from runtime.collector import loading
 from runtime.errors import ConfigError, RuntimeFaultError
 from runtime.settings import Settings, keep_to_one_thread
 from runtime.version import VERSION
@@ -36,7 +37,9 @@ def run(words: Sequence[str]) -> int:
     """Run one command and return its status; what stops it is told in a sentence."""
     if words[:1] == ["eval"]:
         keep_to_one_thread()
-    parsed = _parser(_wanted(words)).parse_args(words)
+    with loading():
+        parser = _parser(_wanted(words))
+    parsed = parser.parse_args(words)
     try:
         status: int = parsed.run(parsed, _settings(parsed))
         sys.stdout.flush()

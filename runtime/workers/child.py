@@ -84,7 +84,3 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--listening", type=int, required=True)
     parser.add_argument("--is-first", action="store_true")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

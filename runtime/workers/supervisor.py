@@ -139,7 +139,7 @@ class Supervisor:
         first = ("--is-first",) if child is self.keeper and child.started == 0 else ()
         child.started += 1
         argv = [
-            *(sys.executable, "-m", "runtime.workers.child", *child.words, *first),
+            *(sys.executable, "-m", "runtime.workers", *child.words, *first),
             *("--config", str(self._settings.config), "--state", str(self._settings.state)),
             *("--listening", str(child.listening)),
         ]

@@ -134,7 +134,7 @@ def processes_of(crew: SidecarProcess, role: str) -> list[int]:
     for pid in descendants(crew.process.pid):
         with suppress(FileNotFoundError, ProcessLookupError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"runtime.workers.child" in words and role.encode() in words and is_alive(pid):
+            if b"runtime.workers" in words and role.encode() in words and is_alive(pid):
                 found.append(pid)
     return found
 
