@@ -4,7 +4,11 @@ CONSOLE: dict[str, str] = {}
 
 SESSION_PAGES: dict[str, str] = {}
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "commands.start-light": "what only asks loads nothing that serves",
+    "commands.what-next": "an error of the command line says what to do next",
+    "commands.json": "every command answers in JSON, errors too",
+}
 
 TELEMETRY: dict[str, str] = {}
 

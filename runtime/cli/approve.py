@@ -15,8 +15,6 @@ from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
-NAME = "approve"
-HELP = "Show the calls that wait for a person; let one run, or refuse it."
 _PATH = "/admin/v1/approvals"
 _SESSIONS = "/admin/v1/sessions"
 # Each name is one question to the sidecar; the sessions beyond are shown by their ids.

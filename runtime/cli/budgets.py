@@ -12,8 +12,6 @@ from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.settings import Settings
 
-NAME = "budgets"
-HELP = "List budgets with what is used, held and left."
 _PATH = "/admin/v1/balances"
 _HEAD = ["budget", "scope", "whom", "unit", "limit", "used", "reserved", "remaining", "resets"]
 _WORDS = 4

@@ -6,12 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
+from runtime.cli.commands import COMMANDS
+from runtime.cli.words import HelpText, TopParser, WordParser, WrongWordsError
 from runtime.collector import loading
 from runtime.errors import ConfigError, RuntimeFaultError
 from runtime.settings import Settings, keep_to_one_thread
@@ -22,14 +25,6 @@ EXIT_INTERRUPTED = 130
 # What a shell shows for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
 
-# In the order in which they are shown.
-_COMMANDS = (
-    "up", "stdio", "init", "import", "doctor", "migrate", "token", "budgets", "sessions", "approve",
-    "run", "eval", "tour", "probe", "router", "tiers", "memory",
-)  # fmt: skip
-# A command whose word no module can have as its name.
-_MODULES = {"import": "import_servers"}
-
 _SHOWN = (RuntimeFaultError, StoreError, EbpfError)
 
 
@@ -37,14 +32,17 @@ def run(words: Sequence[str]) -> int:
     """Run one command and return its status; what stops it is told in a sentence."""
     if words[:1] == ["eval"]:
         keep_to_one_thread()
-    with loading():
-        parser = _parser(_wanted(words))
-    parsed = parser.parse_args(words)
+    # What follows `--` is another program's.
+    as_json = "--json" in takewhile(lambda word: word != "--", words)
     try:
+        with loading():
+            parser = parser_of(words)
+        parsed = parser.parse_args(words)
+        as_json = parsed.json
         status: int = parsed.run(parsed, _settings(parsed))
         sys.stdout.flush()
     except BaseException as error:
-        known = _status_of(error, as_json=parsed.json)
+        known = _status_of(error, as_json=as_json)
         if known is None:
             raise
         return known
@@ -85,6 +83,8 @@ def _status_of(error: BaseException, *, as_json: bool) -> int | None:
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
         _forget_output()
         return EXIT_BROKEN_PIPE
+    if len(leaves) == 1 and isinstance(leaves[0], WrongWordsError) and not as_json:
+        sys.stderr.write(leaves[0].usage)
     if all(isinstance(leaf, _SHOWN) for leaf in leaves):
         _complain("\n".join(dict.fromkeys(map(str, leaves))), as_json=as_json)
         return EXIT_FAULT
@@ -105,32 +105,39 @@ def _forget_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-def _wanted(words: Sequence[str]) -> Sequence[str]:
-    """Return the command that is asked for, or all of them where that is not clear.
+def parser_of(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return what reads `words`: it knows the one command that they begin with.
 
     A command that asks the sidecar needs little of what one that serves does, which takes
-    seconds to load.
+    seconds to load; who asks for the version, or which commands there are, needs nothing.
     """
-    first = words[:1]
-    return first if first and first[0] in _COMMANDS else _COMMANDS
+    return parser_with([name for name in words[:1] if name in COMMANDS])
 
 
-def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
+def parser_with(names: Sequence[str]) -> argparse.ArgumentParser:
+    """Return a parser of the commands of these names, whose modules are loaded."""
+    shared = WordParser(add_help=False)
     shared.add_argument("--config", type=Path, metavar="FILE", help="default: flyball.toml")
     shared.add_argument("--state", type=Path, metavar="DIR", help="default: .flyball")
     shared.add_argument("--json", action="store_true", help="answer in JSON")
-    parser = argparse.ArgumentParser(
+    parser = TopParser(
         prog="flyball",
         description="A governor between AI agents and everything they spend.",
         epilog="New here? `flyball init` writes a commented flyball.toml; `flyball up` serves it.",
     )
     parser.add_argument("--version", action="version", version=f"flyball {VERSION}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=WordParser
+    )
     for name in names:
-        module = importlib.import_module(f"runtime.cli.{_MODULES.get(name, name)}")
+        known = COMMANDS[name]
+        module = importlib.import_module(known.path)
         command = commands.add_parser(
-            module.NAME, parents=[shared], help=module.HELP, description=module.HELP
+            name,
+            parents=[shared],
+            help=known.about,
+            description=known.about,
+            formatter_class=HelpText,
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -13,9 +13,6 @@ from runtime.settings import Settings
 # The further lines of a finding stand under the beginning of its first.
 _NEXT_LINE = "\n" + " " * 7
 
-NAME = "doctor"
-HELP = "Say what this host can enforce and whether the configuration works."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add nothing of its own."""

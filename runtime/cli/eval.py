@@ -22,8 +22,6 @@ from runtime.evaluate.runs_file import read_runs
 from runtime.evaluate.turns import GrowthResult, Score, TurnsEvaluation, evaluate_turns
 from runtime.settings import Settings
 
-NAME = "eval"
-HELP = "Measure Flyball's decisions: turn limits, tool search, isolation, routing, memory."
 _TURNS_HELP = (
     "Compare turn limits. A replay cuts a run and cannot show that a warned agent finishes "
     "sooner: the savings are lower bounds."

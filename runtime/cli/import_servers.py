@@ -12,8 +12,6 @@ from runtime.errors import ConfigError
 from runtime.mcp_servers import Imported, NotAListError, imported_of
 from runtime.settings import Settings
 
-NAME = "import"
-HELP = "Take upstreams from an `mcpServers` file into flyball.toml; exit with 1 if there are none."
 _BUILT_IN = ("builtin", "local")
 
 

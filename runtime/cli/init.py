@@ -8,9 +8,6 @@ from importlib.resources import files
 from runtime.errors import ConfigError
 from runtime.settings import Settings
 
-NAME = "init"
-HELP = "Write a commented flyball.toml."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this command has."""

@@ -30,8 +30,6 @@ from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 from runtime.token_files import TENANT
 
-NAME = "memory"
-HELP = "Search and list experiences; teach, promote, revoke, erase, export, import and check them."
 _PATH = "/admin/v1/memory"
 _SHOWN = 20
 

@@ -10,9 +10,6 @@ from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
 from runtime.settings import Settings
 
-NAME = "migrate"
-HELP = "Bring the store's schema up to date: before a rollout, and with --post after it."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add when it is run, or that nothing is to be changed."""

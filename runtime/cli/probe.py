@@ -20,8 +20,6 @@ from runtime.errors import RuntimeFaultError
 from runtime.probes import shelf_of
 from runtime.settings import Settings
 
-NAME = "probe"
-HELP = "Add, list and remove programs of your own that count what commands do in the kernel."
 _NOT_FOUND = 404
 _NO_LETTER = re.compile(r"[^a-z0-9_]+")
 

@@ -15,8 +15,6 @@ from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli.admin_api import RefusedError, add_options, asked, client_of, date_of
 from runtime.settings import Settings
 
-NAME = "router"
-HELP = "Train, list, promote and roll back the models that choose tiers for `auto`."
 _PATH = "/admin/v1/router"
 _DECISIONS_MAX = 20_000
 _UPLOAD_SECONDS_MAX = 120.0

@@ -27,8 +27,6 @@ from runtime.cli.agent_sessions import AgentSessions, agent_sessions_of
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings, agent_environment
 
-NAME = "run"
-HELP = "Start an agent as one governed session: flyball run -- CMD ARGS."
 _PARENT = "flyball-run"
 _MACHINE = frozenset(MachineLimits.__struct_fields__)
 _NO_LIMIT = "is no limit"

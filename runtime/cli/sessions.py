@@ -11,8 +11,6 @@ from memory_store.productivity import Grouping
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.settings import Settings
 
-NAME = "sessions"
-HELP = "List sessions, agents, tools or task classes with turns, cost and productivity."
 _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
 _MICRO = 1_000_000

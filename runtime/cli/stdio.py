@@ -12,8 +12,6 @@ from runtime.settings import Settings
 from runtime.stopping import StopSignals, stop_signals
 from runtime.wiring import Sidecar, open_sidecar
 
-NAME = "stdio"
-HELP = "Serve MCP on standard input and output, for the one program that starts it."
 LOOK_SECONDS = 0.5
 
 

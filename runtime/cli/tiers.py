@@ -9,8 +9,6 @@ from typing import Any
 from runtime.cli.admin_api import add_options, asked, client_of
 from runtime.settings import Settings
 
-NAME = "tiers"
-HELP = "List the model tiers, and say which of them are worth having."
 _PATH = "/admin/v1/router"
 _MICRO = 1_000_000
 

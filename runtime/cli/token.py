@@ -18,8 +18,6 @@ from runtime.naming import ID_PATTERN, ID_RULE
 from runtime.settings import Settings
 from runtime.token_files import ADMIN, AGENT, TENANT, read_token, token_files, write_token
 
-NAME = "token"
-HELP = "Make, list, rotate or revoke a principal's tokens."
 _ID = re.compile(ID_PATTERN)
 
 

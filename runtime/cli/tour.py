@@ -15,9 +15,6 @@ from runtime.tour.play import STEPS, play
 from runtime.tour.report import Ending, StepReport, exit_code
 from runtime.tour.stage import Stage, staged
 
-NAME = "tour"
-HELP = "Start a sidecar with sample upstreams, play the main job on it, keep serving."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only the tour has."""

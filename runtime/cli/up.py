@@ -28,9 +28,6 @@ from runtime.wiring import Sidecar
 from runtime.workers.child import EXIT_FAULT
 from runtime.workers.supervisor import Supervisor
 
-NAME = "up"
-HELP = "Serve agents and administrators until SIGTERM or Ctrl-C."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how many processes serve agents."""
