@@ -40,7 +40,9 @@ from proof.failing_workload import fail_each  # noqa: E402
 from proof.kills import Campaign, kill_again_and_again  # noqa: E402
 from proof.model import LedgerMachine, world_of  # noqa: E402
 from proof.oracle import Plan, crowd_on  # noqa: E402
+from proof.planted import FOUND, outcome  # noqa: E402
 from proof.replicas import kill_in_turn, restart_the_database  # noqa: E402
+from proof.seeded_bugs import BUGS  # noqa: E402
 from proof.stores import MemoryStage, PostgresqlFactory, SqliteFactory, StoreFactory  # noqa: E402
 from proof.stories import BlockingStage, play_seed  # noqa: E402
 
@@ -193,6 +195,18 @@ def faults(seed: int, chunk: int) -> Figures:
         return {"failed operations": anyio.run(main, Path(folder)), "harm done": 0}
 
 
+RARE = [bug for bug in BUGS if bug.is_rare]
+
+
+def rare_bugs(_seed: int, chunk: int) -> Figures:
+    """Plant a bug that few histories meet, and have it found."""
+    bug = RARE[chunk]
+    with tempfile.TemporaryDirectory() as folder:
+        code, said = outcome(Path(folder), [bug.found_by], bug)
+    assert code == FOUND, f"{bug.name} was not found by {bug.found_by}:\n{said}"
+    return {"bugs found": 1, "bugs missed": 0}
+
+
 def hostile(seed: int, _chunk: int) -> Figures:
     """Be hostile a hundred times to a sidecar that is root."""
 
@@ -225,6 +239,7 @@ PARTS = {
     "simulation": Part(says="stories in virtual time", chunks=20, run=simulation),
     "model": Part(says="random histories beside a reference", chunks=30, run=model),
     "faults": Part(says="each database operation fails once", chunks=40, run=faults),
+    "bugs": Part(says="seeded bugs that few histories meet", chunks=len(RARE), run=rare_bugs),
     "hostile": Part(
         says="hostile calls of a sidecar that is root", chunks=10, run=hostile, proven=CONTAINED
     ),

@@ -180,6 +180,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fast", action="store_true", help="lint, types, imports, pure tests")
     fast = parser.parse_args(argv).fast
     in_ci = os.environ.get("CI") == "true"
+    # The tests start hundreds of processes, and each would compile a thousand modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Ended from outside, it unwinds, so that no step is left running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 

@@ -16,7 +16,7 @@ async def test_not_one_unit_is_spent_above_any_budget(
     factory: StoreFactory, tmp_path: Path, seed: int, clients: int
 ) -> None:
     plan = Plan(
-        reservations=_count(factory, 45_000, on_a_server=1_500),
+        reservations=_count(factory, 24_000, on_a_server=1_500),
         clients=clients,
         sub_sessions=0 if factory.is_double else 100,
         seed=seed,

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.mark.requirement("proof.simulation")
 def test_no_story_breaks_an_invariant(seed: int) -> None:
     told: Counter[str] = Counter()
-    for one in range(seed, seed + scaled(1_600)):
+    for one in range(seed, seed + scaled(800)):
         told += play_seed(one, MemoryStage())
 
     assert min(told[what] for what in ("answer", "error", "client left")) > 0
