@@ -12,7 +12,12 @@ COMMANDS: dict[str, str] = {
 
 TELEMETRY: dict[str, str] = {}
 
-CLIENTS: dict[str, str] = {}
+CLIENTS: dict[str, str] = {
+    "clients.python": (
+        "The typed client says all about an agent's sessions, budgets, outcomes and memory, and "
+        "an administrator's budgets, sessions, calls and approvals, with and without a loop."
+    ),
+}
 
 DEPLOYMENT: dict[str, str] = {}
 
