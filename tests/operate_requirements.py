@@ -12,7 +12,20 @@ COMMANDS: dict[str, str] = {
 
 TELEMETRY: dict[str, str] = {}
 
-CLIENTS: dict[str, str] = {}
+CLIENTS: dict[str, str] = {
+    "clients.python": (
+        "The typed client says all about an agent's sessions, budgets, outcomes and memory, and "
+        "an administrator's budgets, sessions, calls and approvals, with and without a loop."
+    ),
+    "clients.recipes": (
+        "The recipes for OpenAI's Agents SDK, LangGraph, pydantic-ai and plain MCP in Python and "
+        "TypeScript work as they stand, and all they do is of one governed session."
+    ),
+    "clients.known-agents": (
+        "An agent that `flyball run` starts finds the sidecar's models and tools in its "
+        "environment, in a file that is its alone, and as its program is told of MCP servers."
+    ),
+}
 
 DEPLOYMENT: dict[str, str] = {}
 

@@ -72,6 +72,14 @@ class Outcome:
     settled: Settled | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What an agent is started with: its command, and its whole environment."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(repr=False)
+
+
 class RefusedRunError(RuntimeFaultError):
     """The sidecar refuses to have the agent started."""
 
@@ -80,7 +88,7 @@ async def run_agent(
     begin: Begin,
     *,
     state: Path,
-    environment: Callable[[Ready], Mapping[str, str]],
+    started_as: Callable[[Ready], Start],
     tell: Tell,
 ) -> Outcome:
     """Return how the agent's run went when nothing of it is left.
@@ -113,7 +121,7 @@ async def run_agent(
         for sentence in _isolation_words(ready):
             tell(sentence)
         with kept_terminal():
-            return await _Run(link, ready, tell).lived(begin.command, environment(ready))
+            return await _Run(link, ready, tell).lived(started_as(ready))
 
 
 @dataclass(slots=True)
@@ -127,17 +135,17 @@ class _Run:
     is_alone: bool = False
     _settled: anyio.Event = field(default_factory=anyio.Event)
 
-    async def lived(self, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+    async def lived(self, start: Start) -> Outcome:
         ready = self.ready
         argv = agent_argv(
-            command,
+            start.command,
             Entry(join=ready.join, rlimits=ready.rlimits, marker=ready.marker),
             account=ready.account,
             carve=ready.carve,
         )
         with anyio.open_signal_receiver(*_PASSED_ON, *_FROM_TERMINAL) as signals:
             # In this thread, which lasts: the kernel ends the agent with the thread that starts it.
-            process = subprocess.Popen(argv, env=dict(environment))  # noqa: ASYNC220, S603
+            process = subprocess.Popen(argv, env=dict(start.environment))  # noqa: ASYNC220, S603
             await self.link.say(Started(pid=process.pid))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._hear, process)

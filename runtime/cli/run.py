@@ -4,7 +4,7 @@ import argparse
 import json
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from runtime.agent_runs.launcher import (
     EXIT_SESSION,
     EXIT_SIDECAR,
     Outcome,
+    Start,
     complain,
     run_agent,
 )
+from runtime.agent_runs.outfit import gate_of, outfit_of, place_for_config, write_config
 from runtime.agent_runs.words import Begin, MachineLimits, Ready, check_session
 from runtime.cli.agent_sessions import AgentSessions, agent_sessions_of
 from runtime.errors import RuntimeFaultError
@@ -52,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- CMD ARGS")
     parser.epilog = (
         "The agent finds OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL, "
-        "ANTHROPIC_AUTH_TOKEN, FLYBALL_MCP_URL, FLYBALL_TOKEN and FLYBALL_SESSION. The status is "
+        "ANTHROPIC_AUTH_TOKEN, FLYBALL_URL, FLYBALL_MCP_URL, FLYBALL_TOKEN, FLYBALL_SESSION and "
+        "FLYBALL_MCP_CONFIG, an mcpServers file with the sidecar in it; claude, codex and opencode "
+        "are told of it in their own way. The status is "
         f"the agent's own (128 and the number of a signal), else {EXIT_BUDGET}: a budget is used "
         f"up; {EXIT_SESSION}: the session was ended; {EXIT_LIMIT}: a limit of the machine; "
         f"{EXIT_SIDECAR}: the sidecar went away; 126 and 127: the program cannot be run; 2: it "
@@ -70,7 +74,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     name = arguments.session or f"run-{secrets.token_hex(4)}"
     carved = {unit: n for unit, n in arguments.limits.items() if unit not in _MACHINE}
     machine = {key: n for key, n in arguments.limits.items() if key in _MACHINE}
-    with agent_sessions_of(settings) as sessions:
+    with agent_sessions_of(settings) as sessions, place_for_config() as mcp_config:
         if carved:
             sessions.spawn(name, parent=_PARENT, limits=carved)
         try:
@@ -89,7 +93,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
                         is_carved=bool(carved),
                     ),
                     state=settings.state,
-                    environment=partial(_environment, sessions, name),
+                    started_as=partial(_start, sessions, name, command, mcp_config),
                     tell=complain,
                 )
             )
@@ -101,21 +105,14 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return outcome.status
 
 
-def _environment(sessions: AgentSessions, name: str, ready: Ready) -> Mapping[str, str]:
-    """Return the environment of the agent: the caller's, with the ways through the sidecar."""
-    base = sessions.base_url
-    return agent_environment(
-        {
-            "FLYBALL_SESSION": name,
-            "FLYBALL_TOKEN": ready.key,
-            "FLYBALL_URL": base,
-            "FLYBALL_MCP_URL": f"{base}/mcp",
-            "OPENAI_BASE_URL": f"{base}/v1",
-            "OPENAI_API_KEY": ready.key,
-            "ANTHROPIC_BASE_URL": base,
-            "ANTHROPIC_AUTH_TOKEN": ready.key,
-        }
-    )
+def _start(
+    sessions: AgentSessions, name: str, command: Sequence[str], mcp_config: Path, ready: Ready
+) -> Start:
+    """Return what the agent is started with: the caller's, with the ways through the sidecar."""
+    gate = gate_of(ready, base_url=sessions.base_url, session=name, mcp_config=mcp_config)
+    write_config(gate, ready.account)
+    outfit = outfit_of(command, gate, known=agent_environment({}))
+    return Start(command=outfit.command, environment=agent_environment(outfit.added))
 
 
 def _limits(text: str) -> Mapping[str, int | float]:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Answer(BaseModel):
+class Answer(BaseModel):
     """An answer that cannot be changed; unknown members are passed over."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Written(_Answer):
+class Written(Answer):
     """What became of a write; `standing` is "quarantined" where it waits to be promoted.
 
     `is_new` is False where the same call had written the same before. `doubts` say why it waits.
@@ -36,7 +36,7 @@ class Written(_Answer):
     doubts: tuple[str, ...] = ()
 
 
-class Hit(_Answer):
+class Hit(Answer):
     """One experience that was found.
 
     `role` is "instruction" or "data": what is data is to be quoted to a model, never obeyed.
@@ -58,7 +58,7 @@ class Hit(_Answer):
     score: float | None = None
 
 
-class LeftOut(_Answer):
+class LeftOut(Answer):
     """What else there is that did not fit: how many, of how many tokens, which come first."""
 
     count: int = 0
@@ -66,7 +66,7 @@ class LeftOut(_Answer):
     indices: tuple[str, ...] = ()
 
 
-class Found(_Answer):
+class Found(Answer):
     """What was found, the best first; `rendered` is the text for a model, framed and labelled."""
 
     hits: tuple[Hit, ...]
@@ -79,14 +79,14 @@ class Around(Found):
     """An experience with its neighbours and sources; `relation` of each says which it is."""
 
 
-class Instruction(_Answer):
+class Instruction(Answer):
     """What an administrator or the user wants done, with the index of where it is said."""
 
     index: str
     text: str
 
 
-class Workspace(_Answer):
+class Workspace(Answer):
     """Where a session stands; `rendered` is the text for a model, framed and labelled.
 
     `rooms` are its parts by name, line by line; `contents` is the index of the list of everything
@@ -100,7 +100,7 @@ class Workspace(_Answer):
     rendered: str
 
 
-class Listed(_Answer):
+class Listed(Answer):
     """One of the agent's own experiences, without a word of what stands in it."""
 
     index: str

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -27,6 +27,11 @@ class Asked:
     body: Mapping[str, object] | None = None
     query: Mapping[str, str | int] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def page(self, *, limit: int, cursor: str | None) -> "Asked":
+        """Return the request for one page of a listing."""
+        more = {} if cursor is None else {"cursor": cursor}
+        return replace(self, query={**self.query, "limit": limit, **more})
 
 
 def path_of(index: str, *more: str) -> str:
@@ -86,7 +91,7 @@ def content_of(response: httpx.Response) -> Content:
 
 
 def _refusal(response: httpx.Response, document: Mapping[str, Any]) -> RefusedError:
-    words = str(document.get("detail") or document.get("title") or response.reason_phrase)
+    words = _words_of(document) or response.reason_phrase
     said = document.get("flyball")
     denial = said.get("denial") if isinstance(said, Mapping) else None
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and isinstance(denial, Mapping):
@@ -98,3 +103,11 @@ def _refusal(response: httpx.Response, document: Mapping[str, Any]) -> RefusedEr
             retry_after_s=int(after) if after.isdigit() else None,
         )
     return RefusedError(words, status=response.status_code)
+
+
+def _words_of(document: Mapping[str, Any]) -> str | None:
+    """Return what a problem says, or an error as clients of models read it."""
+    error = document.get("error")
+    said = error.get("message") if isinstance(error, Mapping) else None
+    words = document.get("detail") or document.get("title") or said
+    return None if words is None else str(words)

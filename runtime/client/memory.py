@@ -1,18 +1,14 @@
 """The clients of the memory: one that waits, one for a loop; they say the same."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TypedDict, Unpack
 
 import httpx
 
 from runtime.client import requests
 from runtime.client.answers import Around, Content, Found, Listed, Workspace, Written
-from runtime.client.errors import NotReachedError
-from runtime.client.exchange import Asked, answer_of, content_of, document_of
-
-SECONDS_MAX = 60.0
-_PAGE = 200
+from runtime.client.exchange import answer_of, content_of, document_of
+from runtime.client.link import SECONDS_MAX, AsyncClosing, AsyncLink, Closing, Link
 
 
 class WriteOptions(TypedDict, total=False):
@@ -59,12 +55,59 @@ class SearchOptions(TypedDict, total=False):
     learned_before_ms: int
 
 
-class MemoryClient:
+class Memory:
     """An agent's memory, for programs that wait.
 
     Every method raises `DeniedError` where a budget or rule does not allow it, `RefusedError`
     where the request is wrong or there is no such index, `NotReachedError` where nobody answers.
     """
+
+    def __init__(self, link: Link) -> None:
+        """Take the sidecar, the token and the session."""
+        self._link = link
+
+    def write(self, content: str | bytes, **options: Unpack[WriteOptions]) -> Written:
+        """Return what became of an experience that is to be kept, byte for byte."""
+        return answer_of(self._link.sent(requests.write(content, **options)), Written)
+
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> Found:
+        """Return what is found, the best first, as much as `max_tokens` have room for."""
+        return answer_of(self._link.sent(requests.search(query, **options)), Found)
+
+    def context(self, focus: str | None = None, *, max_tokens: int | None = None) -> Workspace:
+        """Return where the session stands."""
+        return answer_of(self._link.sent(requests.context(focus, max_tokens)), Workspace)
+
+    def around(
+        self, index: str, *, before: int = 2, after: int = 2, max_tokens: int | None = None
+    ) -> Around:
+        """Return an experience with its neighbours in the session and what it was made of."""
+        asked = requests.around(index, before=before, after=after, max_tokens=max_tokens)
+        return answer_of(self._link.sent(asked), Around)
+
+    def content(self, index: str, *, offset: int = 0, max_bytes: int | None = None) -> Content:
+        """Return the bytes of an experience, which proved intact."""
+        return content_of(
+            self._link.sent(requests.content(index, offset=offset, max_bytes=max_bytes))
+        )
+
+    def feedback(
+        self, indices: Sequence[str], *, used: float = 1.0, helpful: float | None = None
+    ) -> None:
+        """Say whether experiences were used, and whether they helped, from 0 to 1."""
+        document_of(self._link.sent(requests.feedback(indices, used=used, helpful=helpful)))
+
+    def forget(self, index: str) -> None:
+        """Erase for good what the agent wrote itself."""
+        document_of(self._link.sent(requests.forget(index)))
+
+    def listed(self) -> Iterator[Listed]:
+        """Yield the agent's own experiences, the latest first."""
+        yield from map(Listed.model_validate, self._link.items(requests.listed()))
+
+
+class MemoryClient(Closing, Memory):
+    """An agent's memory by itself, for programs that wait."""
 
     def __init__(
         self,
@@ -76,83 +119,64 @@ class MemoryClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Take the agents' listener, an agent's token, and the session that is charged."""
-        self._http = httpx.Client(
-            base_url=base_url,
-            headers=_headers(token, session),
-            timeout=timeout_s,
-            transport=transport,
-            trust_env=False,
+        super().__init__(
+            Link(base_url, token=token, session=session, timeout_s=timeout_s, transport=transport)
         )
 
-    def __enter__(self) -> Self:
-        """Return the client; its connections are closed afterwards."""
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connections."""
-        self.close()
+class AsyncMemory:
+    """An agent's memory, for programs with a loop; the errors are those of `Memory`."""
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+    def __init__(self, link: AsyncLink) -> None:
+        """Take the sidecar, the token and the session."""
+        self._link = link
 
-    def write(self, content: str | bytes, **options: Unpack[WriteOptions]) -> Written:
+    async def write(self, content: str | bytes, **options: Unpack[WriteOptions]) -> Written:
         """Return what became of an experience that is to be kept, byte for byte."""
-        return answer_of(self._sent(requests.write(content, **options)), Written)
+        return answer_of(await self._link.sent(requests.write(content, **options)), Written)
 
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> Found:
+    async def search(self, query: str, **options: Unpack[SearchOptions]) -> Found:
         """Return what is found, the best first, as much as `max_tokens` have room for."""
-        return answer_of(self._sent(requests.search(query, **options)), Found)
+        return answer_of(await self._link.sent(requests.search(query, **options)), Found)
 
-    def context(self, focus: str | None = None, *, max_tokens: int | None = None) -> Workspace:
+    async def context(
+        self, focus: str | None = None, *, max_tokens: int | None = None
+    ) -> Workspace:
         """Return where the session stands."""
-        return answer_of(self._sent(requests.context(focus, max_tokens)), Workspace)
+        return answer_of(await self._link.sent(requests.context(focus, max_tokens)), Workspace)
 
-    def around(
+    async def around(
         self, index: str, *, before: int = 2, after: int = 2, max_tokens: int | None = None
     ) -> Around:
         """Return an experience with its neighbours in the session and what it was made of."""
         asked = requests.around(index, before=before, after=after, max_tokens=max_tokens)
-        return answer_of(self._sent(asked), Around)
+        return answer_of(await self._link.sent(asked), Around)
 
-    def content(self, index: str, *, offset: int = 0, max_bytes: int | None = None) -> Content:
+    async def content(
+        self, index: str, *, offset: int = 0, max_bytes: int | None = None
+    ) -> Content:
         """Return the bytes of an experience, which proved intact."""
-        return content_of(self._sent(requests.content(index, offset=offset, max_bytes=max_bytes)))
+        asked = requests.content(index, offset=offset, max_bytes=max_bytes)
+        return content_of(await self._link.sent(asked))
 
-    def feedback(
+    async def feedback(
         self, indices: Sequence[str], *, used: float = 1.0, helpful: float | None = None
     ) -> None:
         """Say whether experiences were used, and whether they helped, from 0 to 1."""
-        document_of(self._sent(requests.feedback(indices, used=used, helpful=helpful)))
+        document_of(await self._link.sent(requests.feedback(indices, used=used, helpful=helpful)))
 
-    def forget(self, index: str) -> None:
+    async def forget(self, index: str) -> None:
         """Erase for good what the agent wrote itself."""
-        document_of(self._sent(requests.forget(index)))
+        document_of(await self._link.sent(requests.forget(index)))
 
-    def listed(self) -> Iterator[Listed]:
+    async def listed(self) -> AsyncIterator[Listed]:
         """Yield the agent's own experiences, the latest first."""
-        cursor: str | None = None
-        while True:
-            page = document_of(self._sent(requests.listed(limit=_PAGE, cursor=cursor)))
-            yield from map(Listed.model_validate, page["items"])
-            cursor = page["next"]
-            if cursor is None:
-                return
-
-    def _sent(self, asked: Asked) -> httpx.Response:
-        try:
-            return self._http.send(_request(self._http, asked))
-        except httpx.TransportError as error:
-            raise _unreached(self._http) from error
+        async for item in self._link.items(requests.listed()):
+            yield Listed.model_validate(item)
 
 
-class AsyncMemoryClient:
-    """An agent's memory, for programs with a loop; the errors are those of `MemoryClient`."""
+class AsyncMemoryClient(AsyncClosing, AsyncMemory):
+    """An agent's memory by itself, for programs with a loop."""
 
     def __init__(
         self,
@@ -164,97 +188,8 @@ class AsyncMemoryClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Take the agents' listener, an agent's token, and the session that is charged."""
-        self._http = httpx.AsyncClient(
-            base_url=base_url,
-            headers=_headers(token, session),
-            timeout=timeout_s,
-            transport=transport,
-            trust_env=False,
+        super().__init__(
+            AsyncLink(
+                base_url, token=token, session=session, timeout_s=timeout_s, transport=transport
+            )
         )
-
-    async def __aenter__(self) -> Self:
-        """Return the client; its connections are closed afterwards."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connections."""
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-    async def write(self, content: str | bytes, **options: Unpack[WriteOptions]) -> Written:
-        """Return what became of an experience that is to be kept, byte for byte."""
-        return answer_of(await self._sent(requests.write(content, **options)), Written)
-
-    async def search(self, query: str, **options: Unpack[SearchOptions]) -> Found:
-        """Return what is found, the best first, as much as `max_tokens` have room for."""
-        return answer_of(await self._sent(requests.search(query, **options)), Found)
-
-    async def context(
-        self, focus: str | None = None, *, max_tokens: int | None = None
-    ) -> Workspace:
-        """Return where the session stands."""
-        return answer_of(await self._sent(requests.context(focus, max_tokens)), Workspace)
-
-    async def around(
-        self, index: str, *, before: int = 2, after: int = 2, max_tokens: int | None = None
-    ) -> Around:
-        """Return an experience with its neighbours in the session and what it was made of."""
-        asked = requests.around(index, before=before, after=after, max_tokens=max_tokens)
-        return answer_of(await self._sent(asked), Around)
-
-    async def content(
-        self, index: str, *, offset: int = 0, max_bytes: int | None = None
-    ) -> Content:
-        """Return the bytes of an experience, which proved intact."""
-        asked = requests.content(index, offset=offset, max_bytes=max_bytes)
-        return content_of(await self._sent(asked))
-
-    async def feedback(
-        self, indices: Sequence[str], *, used: float = 1.0, helpful: float | None = None
-    ) -> None:
-        """Say whether experiences were used, and whether they helped, from 0 to 1."""
-        document_of(await self._sent(requests.feedback(indices, used=used, helpful=helpful)))
-
-    async def forget(self, index: str) -> None:
-        """Erase for good what the agent wrote itself."""
-        document_of(await self._sent(requests.forget(index)))
-
-    async def listed(self) -> AsyncIterator[Listed]:
-        """Yield the agent's own experiences, the latest first."""
-        cursor: str | None = None
-        while True:
-            page = document_of(await self._sent(requests.listed(limit=_PAGE, cursor=cursor)))
-            for item in page["items"]:
-                yield Listed.model_validate(item)
-            cursor = page["next"]
-            if cursor is None:
-                return
-
-    async def _sent(self, asked: Asked) -> httpx.Response:
-        try:
-            return await self._http.send(_request(self._http, asked))
-        except httpx.TransportError as error:
-            raise _unreached(self._http) from error
-
-
-def _headers(token: str, session: str | None) -> Mapping[str, str]:
-    named = {} if session is None else {"Flyball-Session": session}
-    return {"Authorization": f"Bearer {token}", **named}
-
-
-def _request(http: httpx.Client | httpx.AsyncClient, asked: Asked) -> httpx.Request:
-    return http.build_request(
-        asked.method, asked.path, json=asked.body, params=asked.query, headers=asked.headers
-    )
-
-
-def _unreached(http: httpx.Client | httpx.AsyncClient) -> NotReachedError:
-    return NotReachedError(f"no sidecar answers at {http.base_url}: start one with `flyball up`")

@@ -57,9 +57,6 @@ def forget(index: str) -> Asked:
     return Asked(method="DELETE", path=path_of(index))
 
 
-def listed(*, limit: int, cursor: str | None) -> Asked:
-    """Return the request for a page of the agent's own experiences."""
-    query: dict[str, str | int] = {"limit": limit}
-    if cursor is not None:
-        query["cursor"] = cursor
-    return Asked(method="GET", path=f"{BASE}/experiences", query=query)
+def listed() -> Asked:
+    """Return the request for the agent's own experiences."""
+    return Asked(method="GET", path=f"{BASE}/experiences")
