@@ -41,6 +41,10 @@ class StateDirectoryBusyError(StoreError):
     """Another sidecar uses this state directory."""
 
 
+class BackupError(StoreError):
+    """The backup cannot be made, read or put back."""
+
+
 class NotFoundError(StoreError):
     """There is no such thing."""
 

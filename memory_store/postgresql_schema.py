@@ -59,6 +59,18 @@ def migrate(engine: Engine, *, with_post: bool) -> Migrated:
     return Migrated(before=current, ran=due, pending=steps[len(due) :])
 
 
+def make_at(connection: Connection, revision: str) -> None:
+    """Make the tables of an empty database as they were at `revision`.
+
+    Raises:
+        SchemaMismatchError: this version does not know it.
+    """
+    left = len(steps_from(revision, place="that was backed up"))
+    steps = steps_from(None, place="")
+    run_steps(connection, steps[: len(steps) - left])
+    _add_vectors(connection)
+
+
 def pending(engine: Engine) -> Migrated:
     """Return what is still to be run.
 

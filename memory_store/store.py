@@ -48,6 +48,7 @@ from memory_store.prices import PriceBook
 from memory_store.principals import PrincipalBook
 from memory_store.productivity import ProductivityBook
 from memory_store.reader import Reader
+from memory_store.restored import finish_restore
 from memory_store.retention import Retention
 from memory_store.router_log import RouterLog
 from memory_store.router_models import RouterShelf
@@ -180,7 +181,7 @@ async def open_store(
     make_private(state_dir)
     # Opening blocks the loop, a migration even for long; nothing is served before it.
     opened = _opened(state_dir, durability) if url is None else _connected(url, durability)
-    with exclusive(state_dir), opened as ground:
+    with exclusive(state_dir), _restored(state_dir), opened as ground:
         live = LiveBudgets()
         bookkeeping = Bookkeeping(live)
         writer = Writer(ground.writing, book=bookkeeping, durability=durability)
@@ -297,10 +298,25 @@ def migrate_store(
             return postgresql_schema.migrate(writing, with_post=with_post)
     make_private(state_dir)
     database = state_dir / DATABASE_NAME
-    with exclusive(state_dir), _file_engine(database, Durability.POWER) as writing:
+    with (
+        exclusive(state_dir),
+        _restored(state_dir),
+        _file_engine(database, Durability.POWER) as writing,
+    ):
         if only_look:
             return sqlite_schema.pending(writing, database)
         return sqlite_schema.upgrade(writing, database)
+
+
+@contextmanager
+def _restored(state_dir: Path) -> Iterator[None]:
+    """Go on once what a restore made ready, and a crash left there, is in place."""
+    try:
+        finish_restore(state_dir)
+    except (OSError, ValueError, KeyError) as error:
+        message = f"what was restored into {state_dir} cannot be put in place; restore it again"
+        raise StoreUnavailableError(message) from error
+    yield
 
 
 @contextmanager

@@ -103,6 +103,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     store.UnstorableError: _INVALID,
     store.SchemaMismatchError: _INTERNAL,
     store.StateDirectoryBusyError: _INTERNAL,
+    store.BackupError: _INTERNAL,
     store.NotFoundError: _NOT_FOUND,
     store.UnknownReservationError: _NOT_FOUND,
     store.ArchiveNotFoundError: _NOT_FOUND,

@@ -7,7 +7,7 @@ from pathlib import Path
 from runtime.errors import RuntimeFaultError
 
 KEY_BYTES = 32
-_NAME = "gate.key"
+KEY_NAME = "gate.key"
 
 
 def gate_key(state_dir: Path) -> bytes:
@@ -16,7 +16,7 @@ def gate_key(state_dir: Path) -> bytes:
     Raises:
         RuntimeFaultError: it cannot be made or read, or is not a key.
     """
-    path = state_dir / _NAME
+    path = state_dir / KEY_NAME
     try:
         try:
             made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

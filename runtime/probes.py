@@ -8,12 +8,12 @@ from ebpf.capability import CapabilityState, Host
 from ebpf.custom.probes import CustomProbes
 from ebpf.custom.shelf import Shelf
 
-_FOLDER = "probes"
+FOLDER = "probes"
 
 
 def shelf_of(state_dir: Path) -> Shelf:
     """Return where the probes of a state directory are kept."""
-    return Shelf(state_dir / _FOLDER)
+    return Shelf(state_dir / FOLDER)
 
 
 async def probing(stack: AsyncExitStack, host: Host, *, state_dir: Path) -> tuple[Attacher, ...]:

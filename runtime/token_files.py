@@ -9,6 +9,7 @@ from governor.ids import PrincipalId, TenantId
 TENANT = TenantId("default")
 AGENT = PrincipalId("agent")
 ADMIN = PrincipalId("admin")
+AGENT_FILE, ADMIN_FILE = "agent.token", "admin.token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class TokenFiles:
 
 def token_files(state_dir: Path) -> TokenFiles:
     """Return where the first tokens of a state directory are."""
-    return TokenFiles(agent=state_dir / "agent.token", admin=state_dir / "admin.token")
+    return TokenFiles(agent=state_dir / AGENT_FILE, admin=state_dir / ADMIN_FILE)
 
 
 def read_token(path: Path) -> str | None:

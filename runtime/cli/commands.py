@@ -104,6 +104,14 @@ COMMANDS: dict[str, Command] = {
             "migrate",
             "Bring the store's schema up to date: before a rollout, and with --post after it.",
         ),
+        _upkeep(
+            "backup",
+            "Copy the store, its files and its keys into a folder, while the sidecar serves.",
+        ),
+        _upkeep(
+            "restore",
+            "Put back what `flyball backup` copied; refuses to go over a store unless told to.",
+        ),
     )
 }  # fmt: skip
 
