@@ -29,7 +29,17 @@ CLIENTS: dict[str, str] = {
 
 DEPLOYMENT: dict[str, str] = {}
 
-UPKEEP: dict[str, str] = {}
+UPKEEP: dict[str, str] = {
+    "backup.whole-and-online": (
+        "A backup of a store at work is one moment of it, with each file and key; what was "
+        "acknowledged before it began is in it."
+    ),
+    "backup.proved-before-used": "A backup that is not what was written changes nothing.",
+    "backup.survives-kills": (
+        "Killed at any step, a backup leaves no half of one, and a restore the store of before or "
+        "of the backup, whole; a start or another restore ends it."
+    ),
+}
 
 DOCS: dict[str, str] = {}
 

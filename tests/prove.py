@@ -48,6 +48,7 @@ from proof.stories import BlockingStage, play_seed  # noqa: E402
 
 from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
 from memory_store.engine import Durability  # noqa: E402
+from tests.memory_store.backups.drill import Drill  # noqa: E402
 
 PROGRESS = ROOT / "benchmarks" / "proof.json"
 TABLE = ROOT / "benchmarks" / "PROOF.md"
@@ -207,6 +208,21 @@ def rare_bugs(_seed: int, chunk: int) -> Figures:
     return {"bugs found": 1, "bugs missed": 0}
 
 
+def backup_kills(seed: int, chunk: int) -> Figures:
+    """Kill backups, restores and a server's restores at every step, each at a chunk of its own."""
+    kind = ("backups", "restores", "server")[chunk]
+    every = 10 if kind == "server" else 1
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_server() as server,
+        server.database() as empty,
+        server.database() as full,
+    ):
+        drill = Drill(folder=Path(folder), first=1 + seed % every, every=every, url=empty)
+        drill.run(kind, backed_up=full)
+    return {"kills": drill.kills, "halves left": 0}
+
+
 def hostile(seed: int, _chunk: int) -> Figures:
     """Be hostile a hundred times to a sidecar that is root."""
 
@@ -240,6 +256,12 @@ PARTS = {
     "model": Part(says="random histories beside a reference", chunks=30, run=model),
     "faults": Part(says="each database operation fails once", chunks=40, run=faults),
     "bugs": Part(says="seeded bugs that few histories meet", chunks=len(RARE), run=rare_bugs),
+    "backup-kills": Part(
+        says="backups and restores killed at every step",
+        chunks=3,
+        run=backup_kills,
+        proven=("governor", "memory_store", "migrations", "tests/memory_store/backups"),
+    ),
     "hostile": Part(
         says="hostile calls of a sidecar that is root", chunks=10, run=hostile, proven=CONTAINED
     ),

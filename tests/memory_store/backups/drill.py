@@ -69,6 +69,15 @@ class Drill:
     """An empty database, for a backup of a server's store."""
     kills: int = field(default=0, init=False)
 
+    def run(self, kind: str, *, backed_up: str | None = None) -> None:
+        """Run one of the drills; `backed_up` is where a server's store is that is filled first."""
+        if kind == "server":
+            assert backed_up is not None
+            self.of_server_restores(backed_up)
+        else:
+            self.url = None
+            {"backups": self.of_backups, "restores": self.of_restores}[kind]()
+
     def of_backups(self) -> None:
         """Kill backups; the store is untouched, and what has the name of a backup is one."""
         state, target = self.folder / "state", self.folder / "backup"
@@ -111,8 +120,7 @@ class Drill:
 
     def of_server_restores(self, backed_up: str) -> None:
         """Kill restores of a server's store; its database is empty or whole."""
-        url = self.url
-        assert url is not None
+        assert self.url is not None
         backup, place = self.folder / "backup", self.folder / "place"
         held = anyio.run(filled, self.folder / "state", backed_up)
         take_backup(
@@ -123,7 +131,7 @@ class Drill:
             if not killed:
                 break
             self.kills += 1
-        assert anyio.run(held_in, place, url) == held
+        assert anyio.run(held_in, place, self.url) == held
 
     def _take(self, state: Path, target: Path, steps: Steps) -> None:
         take_backup(source_of(state), target, made_by="a drill", now_ms=1, told=steps.told)
@@ -144,12 +152,7 @@ def main() -> None:
     """Run the drill that is named; say how often it killed."""
     kind, folder, first, every, *urls = sys.argv[1:]
     drill = Drill(folder=Path(folder), first=int(first), every=int(every), url=(urls or [None])[0])
-    if kind == "backups":
-        drill.of_backups()
-    elif kind == "restores":
-        drill.of_restores()
-    else:
-        drill.of_server_restores(urls[1])
+    drill.run(kind, backed_up=urls[1] if urls else None)
     sys.stdout.write(json.dumps({"kills": drill.kills}) + "\n")
 
 

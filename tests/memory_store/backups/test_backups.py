@@ -37,6 +37,7 @@ from tests.memory_store.backups.filled import (
 
 pytestmark = pytest.mark.anyio
 
+
 def take(state_dir: Path, target: Path, url: str | None = None) -> Manifest:
     return take_backup(source_of(state_dir, url), target, made_by="a test", now_ms=5)
 
@@ -49,7 +50,7 @@ def restore(backup: Path, state_dir: Path, url: str | None = None, **more: bool)
 async def test_a_backup_of_a_busy_store_is_one_moment_of_it(tmp_path: Path) -> None:
     acknowledged = [0, 0]
 
-    async def spend(store: Store, kind: int, act: Callable[[], Awaitable[object]]) -> None:
+    async def spend(kind: int, act: Callable[[], Awaitable[object]]) -> None:
         while True:
             await act()
             acknowledged[kind] += 1
@@ -62,8 +63,8 @@ async def test_a_backup_of_a_busy_store_is_one_moment_of_it(tmp_path: Path) -> N
     async with opened(tmp_path / "state") as store:
         await begin(store)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(spend, store, 0, partial(call, store))
-            tasks.start_soon(spend, store, 1, partial(archived, store, b"result " * 9_000))
+            tasks.start_soon(spend, 0, partial(call, store))
+            tasks.start_soon(spend, 1, partial(archived, store, b"result " * 9_000))
             before = list[tuple[int, int]]()
             for number in range(4):
                 before.append((acknowledged[0], acknowledged[1]))
@@ -196,7 +197,7 @@ async def test_a_damaged_backup_changes_nothing(tmp_path: Path) -> None:
     "spoil",
     [
         lambda text: text[:-20],
-        lambda text: "[]",
+        lambda _text: "[]",
         lambda text: text.replace("state/gate.key", "state/../gate.key"),
         lambda text: text.replace('"made_by": "a test"', '"made_by": "another"'),
     ],

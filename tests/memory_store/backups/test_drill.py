@@ -32,13 +32,13 @@ def kills(kind: str, folder: Path, *urls: str, every: int) -> int:
 @pytest.mark.slow
 @pytest.mark.requirement("backup.survives-kills")
 def test_a_backup_that_is_killed_leaves_no_half_of_one(tmp_path: Path) -> None:
-    assert kills("backups", tmp_path, every=4) >= 3
+    assert kills("backups", tmp_path, every=9) >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.requirement("backup.survives-kills")
 def test_a_restore_that_is_killed_leaves_one_store_or_the_other(tmp_path: Path) -> None:
-    assert kills("restores", tmp_path, every=7) >= 3
+    assert kills("restores", tmp_path, every=13) >= 3
 
 
 @pytest.mark.slow
