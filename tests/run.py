@@ -137,6 +137,11 @@ SYSTEM_PARTS = (
         needed_by="tests of the alert rules",
     ),
     SystemPart(
+        program="systemd-analyze",
+        package="systemd",
+        needed_by="tests of the unit that systemd starts",
+    ),
+    SystemPart(
         program="/usr/lib/python3/dist-packages/bcc/__init__.py",
         package="python3-bpfcc",
         needed_by="tests of the probes that operators write",
