@@ -20,8 +20,10 @@ from governor.events import Reserved
 from governor.ids import ApprovalId
 from governor.refusal import session_denied
 from governor.reservation import Reservation, ReservationState
+from memory_store import notice_rows
 from memory_store.approval_rows import IS_LIVE, approval_of, approvals, columns_of
 from memory_store.audit import Actor, note
+from memory_store.engine import driver_of
 from memory_store.errors import NotFoundError, StoreOverloadedError
 from memory_store.freezing import state_of
 from memory_store.paging import Page, clamped, key_of, page_of
@@ -134,7 +136,7 @@ class ApprovalBook:
         def work(connection: Connection) -> Approval:
             before = _get(connection, approval_id, is_to_move=True)
             after = moved(before, event, now_ms=now_ms, by=by.name, reason=reason)
-            _store(connection, before, after)
+            _store(connection, before, after, now_ms)
             note(
                 connection,
                 by=by,
@@ -169,7 +171,7 @@ class ApprovalBook:
             if before.state is not ApprovalState.PENDING:
                 return before
             after = moved(before, ApprovalEvent.WITHDRAW, now_ms=now_ms)
-            _store(connection, before, after)
+            _store(connection, before, after, now_ms)
             return after
 
         return await self._writer.run(work, is_owed=True)
@@ -187,7 +189,8 @@ class ApprovalBook:
             ).all()
             for row in due:
                 before = approval_of(row)
-                _store(connection, before, moved(before, ApprovalEvent.EXPIRE, now_ms=now_ms))
+                after = moved(before, ApprovalEvent.EXPIRE, now_ms=now_ms)
+                _store(connection, before, after, now_ms)
             return len(due)
 
         total = 0
@@ -220,7 +223,7 @@ def _open(connection: Connection, approval: Approval, hold_expires_at_ms: int) -
                 return known
             # Its time is over and nobody has noted it yet.
             expired = moved(known, ApprovalEvent.EXPIRE, now_ms=approval.created_at_ms)
-            _store(connection, known, expired)
+            _store(connection, known, expired, approval.created_at_ms)
         # Another replica may ask the same meanwhile: then this waits until that is stored.
         if connection.scalar(_INSERT_UNASKED, columns_of(approval)) is not None:
             break
@@ -232,6 +235,7 @@ def _open(connection: Connection, approval: Approval, hold_expires_at_ms: int) -
         .where(reservations.c.reservation_id == approval.reservation_id)
         .values(expires_at_ms=hold_expires_at_ms)
     )
+    _tell(connection, approval, approval.created_at_ms)
     return approval
 
 
@@ -251,9 +255,9 @@ def _take(
     if state != ReservationState.HELD:
         # Its hold was ended by time; there is nothing left to run on.
         after = moved(before, ApprovalEvent.EXPIRE, now_ms=now_ms)
-        _store(connection, before, after)
+        _store(connection, before, after, now_ms)
         return after
-    _store(connection, before, after)
+    _store(connection, before, after, now_ms)
     connection.execute(
         update(reservations)
         .where(of_hold)
@@ -271,8 +275,8 @@ def _take(
     return Reserved(reservation=reservation, amount=before.estimate)
 
 
-def _store(connection: Connection, before: Approval, after: Approval) -> None:
-    """Store what became of `before`, unless another was faster.
+def _store(connection: Connection, before: Approval, after: Approval, now_ms: int) -> None:
+    """Store what became of `before`, unless another was faster, with a notice if it is over.
 
     Raises:
         InvalidTransitionError: another was.
@@ -292,6 +296,15 @@ def _store(connection: Connection, before: Approval, after: Approval) -> None:
     if not changed:
         message = f"an approval that was {before.state} has been answered meanwhile"
         raise InvalidTransitionError(message)
+    # That a yes was used is no news: the call's own record says how it went.
+    if after.state is not ApprovalState.USED:
+        _tell(connection, after, now_ms)
+
+
+def _tell(connection: Connection, approval: Approval, now_ms: int) -> None:
+    """Store a notice of how an approval stands now."""
+    row = notice_rows.asked(approval, now_ms=now_ms)
+    notice_rows.insert_notices(driver_of(connection), [row])
 
 
 def _get(connection: Connection, approval_id: ApprovalId, *, is_to_move: bool = False) -> Approval:

@@ -13,6 +13,7 @@ from memory_store.experiences.keeping import ExperienceRetention
 from memory_store.experiences.uses import remove_old as remove_old_uses
 from memory_store.experiences.values import KeepRule
 from memory_store.flows import remove_old_flows
+from memory_store.notices import remove_old_notices
 from memory_store.reader import Reader
 from memory_store.tables import calls, reservations, sessions, turns
 from memory_store.writer import Writer
@@ -90,6 +91,7 @@ class Retention:
         turns_removed = await self._remove_turns(before_ms)
         await self._remove_flows(before_ms)
         await self._remove_uses(before_ms)
+        await self._remove_notices(before_ms)
         archives_removed = await self._archive.remove(before_ms=before_ms)
         orphans_removed = await self._archive.sweep(before_ms=now_ms - ORPHAN_GRACE_MS)
         expired = await self._experiences.purge(
@@ -109,6 +111,17 @@ class Retention:
         while removed := await self._writer.run(work, may_be_dropped=True):
             total += removed
         return total
+
+    async def _remove_notices(self, before_ms: int) -> None:
+        """Remove old notices, whoever has not taken them; they count as nothing else."""
+
+        def work(connection: Connection) -> int:
+            if not is_free(connection, Duty.RETENTION):
+                return 0
+            return remove_old_notices(connection, before_ms=before_ms, limit=REMOVED_AT_ONCE)
+
+        while await self._writer.run(work, may_be_dropped=True):
+            """Until nothing is left."""
 
     async def _remove_flows(self, before_ms: int) -> None:
         """Remove what users said in sessions that are over; it counts as nothing else."""

@@ -181,7 +181,7 @@ journal = Table(
     sqlite_autoincrement=True,
 )
 
-# What an administrator should hear of; it is also the outbox of the webhook.
+# What an administrator should hear of; it is also the outbox of webhooks and other notifiers.
 notices = Table(
     "notices",
     metadata,
@@ -195,7 +195,7 @@ notices = Table(
     Column("call_id", Text, nullable=False),
     Column("detail", Text, nullable=False),
     Column("delivered_at_ms", BigInteger),
-    CheckConstraint("kind IN ('threshold', 'would_deny')", name="kind"),
+    CheckConstraint("kind IN ('threshold', 'would_deny', 'denial', 'approval')", name="kind"),
     Index(
         "ix_notices_undelivered",
         "seq",
@@ -203,6 +203,26 @@ notices = Table(
         postgresql_where=text("delivered_at_ms IS NULL"),
     ),
     sqlite_autoincrement=True,
+)
+
+# How far each notifier is: all up to `done_seq` is done with, of what follows what has a receipt.
+# Of sidecars on one database the one that leased it delivers.
+notice_receivers = Table(
+    "notice_receivers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("done_seq", BigInteger, nullable=False),
+    Column("leased_by", Text, nullable=False),
+    Column("leased_until_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+notice_receipts = Table(
+    "notice_receipts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 sessions = Table(

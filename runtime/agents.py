@@ -18,6 +18,7 @@ from runtime.naming import OUTCOMES
 from runtime.oauth.door import OAuthDoor
 from runtime.oauth.resource import document_of, document_paths, unauthenticated
 from runtime.problem_response import response_of
+from runtime.traced_requests import TracedRequests
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH
 from tool_gateway.front.modern import ModernFront
@@ -27,6 +28,11 @@ Authenticate = Callable[[str], Awaitable[Identity | None]]
 Met = Callable[[Caller], Awaitable[None]]
 PinOf = Callable[[str], str | None]
 _MCP, _MODELS = "/mcp", "/v1/"
+# Whose spans are named by their path; others hold names that clients choose.
+ROUTES_NAMED = (
+    *(_MCP, SSE_PATH, OUTCOMES, "/v1/chat/completions", "/v1/messages", "/v1/responses"),
+    *("/v1/embeddings", "/v1/messages/count_tokens"),
+)
 _STRANGER = Problem(
     status=HTTPStatus.UNAUTHORIZED,
     code=INVALID_REQUEST,
@@ -205,6 +211,7 @@ def agents_app(
         app = handing(app)
     # A stranger's body is not read: whoever sends it must be known first.
     app = BodyLimit(app, bytes_max=body_bytes_max)
+    app = TracedRequests(app, routes=ROUTES_NAMED)
     app = AgentAuth(
         app, authenticate=authenticate, open_to=open_to, oauth=oauth, met=met, pin_of=pin_of
     )

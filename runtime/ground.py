@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from ebpf.executor import LocalExecutor
 from ebpf.pressure import PressureReader
+from governor.denial_tally import DenialTally
 from governor.policy import Policy
 from governor.pricing import PriceList
 from governor.target import CallKind
@@ -73,6 +74,7 @@ class Ground:
     prices: PriceSource
     ledger: StoreLedger
     books: Books
+    denials: DenialTally
     turns: TurnGate
     approver: Approver
     memory: MemoryDesk
@@ -170,7 +172,8 @@ def ground_of(
     config = in_force.config
     clock, is_shared = SystemClock(), seat.is_shared(store)
     ledger = StoreLedger(ledger=store.ledger, calls=store.calls)
-    books, running = Books(ledger=ledger, clock=clock), RunningCalls()
+    denials, running = DenialTally(), RunningCalls()
+    books = Books(ledger=ledger, clock=clock, denials=denials)
     kept, refusals = ArgumentsKept(config.records.arguments), Refusals()
     breakers = Breakers(breakers_of(config.upstream), clock=clock)
     provider_breakers = Breakers(breakers_of(config.provider), clock=clock, kind=CallKind.MODEL)
@@ -184,6 +187,7 @@ def ground_of(
         prices=PriceSource(store.prices, of_file=of_file),
         ledger=ledger,
         books=books,
+        denials=denials,
         turns=turns,
         approver=Approver(
             desk=StoreApprovals(store.approvals),

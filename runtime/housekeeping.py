@@ -1,6 +1,6 @@
 """What runs beside the calls: what a process follows, and what one of them does for all."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -11,6 +11,7 @@ from memory_store.experiences.values import KeepRule
 from runtime.configuration.memory_keeping import keep_rules_of
 from runtime.configuration.translate import retention_ms_of
 from runtime.ground import Ground
+from runtime.notifying import Notifier, start_notifying, tell_denials_for_ever
 from runtime.reaper import (
     audit_for_ever,
     close_idle_for_ever,
@@ -23,14 +24,13 @@ from runtime.reaper import (
     purge_log_for_ever,
     reap_for_ever,
 )
-from runtime.webhook import Webhook, deliver_for_ever
 from tool_gateway.freezing import SessionFreezer
 from tool_gateway.guards.pins import Pins
 
 
 @asynccontextmanager
 async def keeping_house(
-    ground: Ground, webhook: Webhook | None, pins: Pins, freezer: SessionFreezer
+    ground: Ground, notifiers: Sequence[Notifier], pins: Pins, freezer: SessionFreezer
 ) -> AsyncIterator[None]:
     """Run what runs beside the calls.
 
@@ -40,13 +40,16 @@ async def keeping_house(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pins.pin_for_ever, name="pins")
         tasks.start_soon(learn_for_ever, ground.needing, name="learning")
+        tell = partial(tell_denials_for_ever, ground.denials, ground.store.notices, ground.clock)
+        tasks.start_soon(tell, name="denials")
         ground.routing.start(tasks, is_keeper=ground.seat.worker is None)
         if ground.config.commons:
             tasks.start_soon(ground.turnstile.keep_pace, name="commons")
         if ground.seat.is_shared(ground.store):
             _follow(tasks, ground, pins, freezer)
         if ground.seat.worker is None:
-            _do_for_all(tasks, ground, webhook)
+            _do_for_all(tasks, ground)
+            start_notifying(tasks, ground.store.notices, ground.clock, notifiers)
         try:
             yield
         finally:
@@ -63,7 +66,7 @@ def _follow(tasks: TaskGroup, ground: Ground, pins: Pins, freezer: SessionFreeze
     )
 
 
-def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> None:
+def _do_for_all(tasks: TaskGroup, ground: Ground) -> None:
     """Start to end and remove by time what nobody else does."""
     store, clock = ground.store, ground.clock
     tasks.start_soon(reap_for_ever, store.ledger, clock, ground.running, name="reaper")
@@ -80,8 +83,6 @@ def _do_for_all(tasks: TaskGroup, ground: Ground, webhook: Webhook | None) -> No
     idle_ms = ground.config.session.idle_s * 1000
     close_idle = partial(close_idle_for_ever, store.sessions, clock, idle_ms=idle_ms)
     tasks.start_soon(close_idle, name="idle sessions")
-    if webhook is not None:
-        tasks.start_soon(deliver_for_ever, store.notices, clock, webhook, name="webhook")
 
 
 def _keep_rules(ground: Ground, now_ms: int) -> tuple[KeepRule, ...]:

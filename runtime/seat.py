@@ -26,6 +26,14 @@ class SessionBinding(Protocol):
         """Return the name of the only session that a token stands for, None without one."""
 
 
+class Exposition(Protocol):
+    """Shows metrics as Prometheus reads them."""
+
+    def __call__(self, *, openmetrics: bool = False) -> tuple[bytes, str]:
+        """Return them with their media type, with exemplars in the `openmetrics` format."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPart:
     """What a worker has of others instead of by itself.
@@ -56,7 +64,7 @@ class KeeperPart:
 
     answering: Callable[[Store], AbstractAsyncContextManager[None]]
     problems: Callable[[], list[str]]
-    metrics: Callable[[], tuple[bytes, str]]
+    metrics: Exposition
     spread_reload: Callable[[], None]
 
 
@@ -79,6 +87,13 @@ class Seat:
     def place(self) -> str:
         """Return what names this process in the ids that clients send back; mostly nothing."""
         return "" if self.worker is None else self.worker.place
+
+    @property
+    def process(self) -> str:
+        """Return what tells this process from others of its sidecar."""
+        if self.worker is not None:
+            return self.worker.place
+        return "sidecar" if self.keeper is None else "keeper"
 
     def is_shared(self, store: Store) -> bool:
         """Tell whether other processes serve the sessions that are in `store`."""

@@ -31,6 +31,7 @@ from runtime.configuration.content import detectors_of
 from runtime.configuration.model import Config, known_targets
 from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
+from runtime.configuration.telemetry import export_terms_of
 from runtime.configuration.tools import list_terms_of
 from runtime.configuration.translate import (
     budgets_of,
@@ -38,8 +39,8 @@ from runtime.configuration.translate import (
     prices_of,
     shows_builtins,
     upstreams_of,
-    webhook_of,
 )
+from runtime.configuration.webhooks import webhooks_of
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keeping_house
@@ -61,7 +62,7 @@ from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, KeeperPart, Seat
 from runtime.sub_sessions import SubSessions
-from runtime.telemetry import collect_metrics, exposition
+from runtime.telemetry import exporting, exposition
 from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
 from runtime.word_vectors import vectors_if_any
@@ -151,9 +152,11 @@ async def open_sidecar(
         StoreError: the state directory cannot be used.
     """
     check_open_access(config)
-    specs, webhook = upstreams_of(config), webhook_of(config)
-    collect_metrics(version=VERSION)
+    specs, notifiers = upstreams_of(config), webhooks_of(config.webhook)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(
+            exporting(export_terms_of(config.telemetry), version=VERSION, process=seat.process)
+        )
         ground = await _opened(stack, config, seat, state_dir, store_url)
         host, attachers = await attached(
             stack, probe_host(), state_dir=state_dir, terms=config.local
@@ -182,7 +185,7 @@ async def open_sidecar(
         )
         await stack.enter_async_context(memory.learning(models.gateway))
         freezer = SessionFreezer(running=ground.running, commands=local)
-        await stack.enter_async_context(keeping_house(ground, webhook, pins, freezer))
+        await stack.enter_async_context(keeping_house(ground, notifiers, pins, freezer))
         await stack.enter_async_context(fleet.connected())
         await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()

@@ -10,12 +10,14 @@ import anyio
 
 from governor.admission import AdmissionRequest
 from governor.amounts import Amounts
-from governor.call import CallRecord, CallStatus
+from governor.call import CallRecord, CallStatus, ToolCall
 from governor.denial import Denied
+from governor.denial_tally import DenialTally
 from governor.events import KeyReused, Replayed, Reserved, Settled
 from governor.ids import ReservationId
 from governor.scope import ScopeChain
-from tool_gateway import telemetry
+from governor.target import CallKind
+from tool_gateway import spans, telemetry
 from tool_gateway.denials import ledger_unavailable, overloaded
 from tool_gateway.errors import HoldEndedError, LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.metering import budget_meta
@@ -31,10 +33,11 @@ _MISSED = (*_DOWN, HoldEndedError)
 class Books:
     """Holds, endings and records of calls, whatever kind of call it is."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock) -> None:
-        """Take the ports."""
+    def __init__(self, *, ledger: Ledger, clock: Clock, denials: DenialTally | None = None) -> None:
+        """Take the ports; `denials` is where those that are told of are added up."""
         self._ledger = ledger
         self._clock = clock
+        self._denials = denials
 
     async def admit(self, request: AdmissionRequest) -> Reserved | Denied | Replayed | KeyReused:
         """Hold the estimate, or say why not; a ledger that fails is a denial.
@@ -42,7 +45,7 @@ class Books:
         Whoever is cancelled here, or told of a failure, does not know whether the estimate is
         held. Nothing of the call has left, so what may be held is released.
         """
-        with telemetry.span("flyball.admit"):
+        with spans.admitting(request):
             try:
                 decision = await self._ledger.admit(request)
             except LedgerOverloadedError:
@@ -59,6 +62,13 @@ class Books:
                 for short in decision.would_deny:
                     telemetry.note_notice(kind="would_deny", unit=short.unit.value)
             return decision
+
+    def count_denied(self, call: ToolCall, kind: CallKind, denied: Denied) -> None:
+        """Count a call that was not started, and have an administrator hear of it."""
+        telemetry.count_denied(kind=kind.value, reason=denied.reason)
+        spans.note_denied(call, denied.reason)
+        if self._denials is not None:
+            self._denials.note(call, kind, denied, now_ms=self._clock.now_ms())
 
     async def forward(self, reservation_id: ReservationId) -> Denied | None:
         """Mark the hold before the first upstream byte; a denial means that nothing may leave."""

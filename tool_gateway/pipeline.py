@@ -491,5 +491,5 @@ class Pipeline:
 
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""
-        telemetry.count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
+        self._books.count_denied(job.call, CallKind.TOOL, denied)
         return advised(denied, cheaper=job.rule.cheaper, contact=self._admin_contact)

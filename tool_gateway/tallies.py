@@ -7,8 +7,14 @@ A histogram cannot be handed to OpenTelemetry's API as it stands; whoever shows 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+# The most series of one figure: labels are configured names and words of ours, which are fewer.
+# Whatever goes beyond, by a mistake of ours, is added up in one series.
+SERIES_MAX = 1_000
+BEYOND = "other"
 
 # What OpenTelemetry divides by where nothing else is said.
 USUAL_BOUNDS = (
@@ -30,7 +36,12 @@ class Tally:
 
     def add(self, *values: str) -> None:
         """Count one more for these values of the labels."""
-        self._counts[values] = self._counts.get(values, 0) + 1
+        counts = self._counts
+        if values in counts:
+            counts[values] += 1
+        else:
+            key = values if len(counts) < SERIES_MAX else (BEYOND,) * len(self._labels)
+            counts[key] = counts.get(key, 0) + 1
 
     def _shown(self, _: CallbackOptions) -> Iterable[Observation]:
         for values, count in tuple(self._counts.items()):
@@ -48,17 +59,26 @@ class Level:
 
     def set(self, value: str, level: int) -> None:
         """Have the figure of this value of the label stand at `level`."""
-        self._levels[value] = level
+        if value in self._levels or len(self._levels) < SERIES_MAX:
+            self._levels[value] = level
 
     def _shown(self, _: CallbackOptions) -> Iterable[Observation]:
         for value, level in tuple(self._levels.items()):
             yield Observation(level, {self._label: value})
 
 
+class Seen(NamedTuple):
+    """One of the measurements, and the span that it was made in."""
+
+    value: float
+    trace_id: int
+    span_id: int
+
+
 class Series:
     """The measurements of a histogram under one set of labels."""
 
-    __slots__ = ("_bounds", "_counts", "_total", "labels")
+    __slots__ = ("_bounds", "_counts", "_seen", "_total", "labels")
 
     def __init__(self, bounds: Sequence[float], labels: Mapping[str, str]) -> None:
         """Begin with none."""
@@ -66,6 +86,7 @@ class Series:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._total: float = 0
+        self._seen: list[Seen | None] | None = None
 
     @property
     def total(self) -> float:
@@ -76,6 +97,22 @@ class Series:
         """Add a measurement; one at a bound is counted below it."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
+
+    def exemplify(self, value: float, *, trace_id: int, span_id: int) -> None:
+        """Have a measurement that was added stand for those of its size, until the next does."""
+        if self._seen is None:
+            self._seen = [None] * len(self._counts)
+        self._seen[bisect_left(self._bounds, value)] = Seen(value, trace_id, span_id)
+
+    @property
+    def seen(self) -> Sequence[Seen | None]:
+        """Return for each size a measurement that stands for it, None where none does."""
+        return self._seen or (None,) * len(self._counts)
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Return how many there are of each size."""
+        return tuple(self._counts)
 
     def up_to(self) -> tuple[int, ...]:
         """Return how many there are up to each bound, and then how many there are."""
@@ -107,6 +144,10 @@ class Histogram:
         """Return what is measured under these labels; it stays, so that it can be kept at hand."""
         key = frozenset(labels.items())
         series = self._series.get(key)
+        if series is None and len(self._series) >= SERIES_MAX:
+            labels = dict.fromkeys(labels, BEYOND)
+            key = frozenset(labels.items())
+            series = self._series.get(key)
         if series is None:
             series = self._series[key] = Series(self.bounds, labels)
         return series

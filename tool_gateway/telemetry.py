@@ -156,7 +156,7 @@ def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
     if not collects_spans():
         return _NO_SPAN
-    return _tracer.start_as_current_span(name)
+    return _tracer.start_as_current_span(name, record_exception=False)
 
 
 def note_notice(*, kind: str, unit: str) -> None:
@@ -260,7 +260,19 @@ def _duration_of(kind: str, backend: str) -> Series:
 def count_ended(*, kind: str, backend: str, status: CallStatus, wall_ms: int) -> None:
     """Count a call that ran. `backend` is a configured name, so its values are bounded."""
     _calls.add(kind, backend, status.value)
-    _duration_of(kind, backend).record(wall_ms)
+    series = _duration_of(kind, backend)
+    series.record(wall_ms)
+    if collects_spans():
+        _note_ended(series, status, wall_ms)
+
+
+def _note_ended(series: Series, status: CallStatus, wall_ms: int) -> None:
+    """Have the call's span say how it ended, and stand for its measurement if it is sent."""
+    running = trace.get_current_span()
+    running.set_attribute("flyball.status", status.value)
+    context = running.get_span_context()
+    if context.is_valid and context.trace_flags.sampled:
+        series.exemplify(wall_ms, trace_id=context.trace_id, span_id=context.span_id)
 
 
 def count_denied(*, kind: str, reason: DenialReason) -> None:

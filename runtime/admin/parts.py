@@ -14,6 +14,7 @@ from runtime.prices import PriceSource
 from runtime.reload import Reloaded
 from runtime.router.desk import RouterDesk
 from runtime.router.feedback import Feedback
+from runtime.seat import Exposition
 from tool_gateway.approver import Approver
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.freezing import SessionFreezer
@@ -56,7 +57,7 @@ class AdminParts:
     readiness: Callable[[], Awaitable[Sequence[str]]]
     upstreams: Callable[[], Sequence[Mapping[str, object]]]
     upstream: Callable[[str], Awaitable[Mapping[str, object] | None]]
-    metrics: Callable[[], tuple[bytes, str]]
+    metrics: Exposition
     policy: Callable[[], Policy]
     known: Callable[[], KnownTargets]
     prices: PriceSource

@@ -40,12 +40,13 @@ from runtime.configuration.router import RouterTable
 from runtime.configuration.server_limits import ServerLimitsTable
 from runtime.configuration.strategy import StrategyTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
+from runtime.configuration.telemetry import TelemetryTable
 from runtime.configuration.tools import ToolsTable
+from runtime.configuration.webhooks import WebhookTables
 from runtime.naming import Id
 from runtime.windows import WindowShape
 from tool_gateway.builtin import BUILTIN, ENTRIES
 from tool_gateway.shell import LOCAL, LOCAL_TOOLS
-from tool_gateway.upstreams.origin import origin_of
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
@@ -340,21 +341,6 @@ class BudgetTable(Table):
         return self
 
 
-class WebhookTable(EgressTable):
-    """Where notices are sent; what signs them comes from the environment."""
-
-    url: str
-    secret_from: Name
-    timeout_ms: Positive = 10_000
-
-    @field_validator("url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        if origin_of(value) is None:
-            raise ValueError("expected an http:// or https:// address without a user in it")
-        return value
-
-
 class Config(Table):
     """The whole file."""
 
@@ -376,7 +362,8 @@ class Config(Table):
     redaction: Annotated[tuple[RedactionTable, ...], Field(max_length=100)] = ()
     tools: ToolsTable = ToolsTable()
     budget: tuple[BudgetTable, ...] = ()
-    webhook: WebhookTable | None = None
+    webhook: WebhookTables = ()
+    telemetry: TelemetryTable = TelemetryTable()
     turns: TurnTermsTable = TurnTermsTable()
     turn_rule: tuple[TurnRuleTable, ...] = ()
     task_class: tuple[TaskClassTable, ...] = ()
@@ -404,6 +391,7 @@ class Config(Table):
             budget=[entry.id for entry in self.budget],
             provider=[entry.name for entry in self.provider],
             tier=[entry.name for entry in self.tier],
+            webhook=[entry.name for entry in self.webhook],
         )
         if self.oauth.server and self.auth.mode == "none":
             raise ValueError('oauth.server: nobody shows a token with auth.mode = "none"')

@@ -44,13 +44,13 @@ from runtime.configuration.model import (
     Upstream,
 )
 from runtime.configuration.models import Pricing, Provider, Tier
+from runtime.configuration.named_secrets import secret_named
 from runtime.configuration.server_limits import server_limits_of
 from runtime.configuration.tier_counting import tokenizer_of
 from runtime.configuration.tier_sets import with_sets
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
-from runtime.settings import scripts_directory, secret_from_environment
-from runtime.webhook import Webhook
+from runtime.settings import scripts_directory
 from runtime.windows import window_of
 from tool_gateway.shell import LOCAL_TOOLS
 from tool_gateway.upstreams.spec import (
@@ -148,9 +148,9 @@ def providers_of(config: Config) -> tuple[ProviderSpec, ...]:
             base_url=table.base_url,
             api_key=None
             if table.api_key_from is None
-            else SecretStr(_secret(table.api_key_from, f"provider {table.name}.api_key_from")),
+            else SecretStr(secret_named(table.api_key_from, f"provider {table.name}.api_key_from")),
             api_keys=tuple(
-                SecretStr(_secret(variable, f"provider {table.name}.api_keys_from"))
+                SecretStr(secret_named(variable, f"provider {table.name}.api_keys_from"))
                 for variable in table.api_keys_from
             ),
             timeouts=Timeouts(
@@ -255,19 +255,6 @@ def turn_policy_of(config: Config) -> TurnPolicy:
 def _turn_terms(table: TurnTermsTable) -> TurnTerms:
     # One list of fields: the file's names are the governor's.
     return TurnTerms(**{name: getattr(table, name) for name in TurnTermsTable.model_fields})
-
-
-def webhook_of(config: Config) -> Webhook | None:
-    """Return where notices go, with the secret that the environment holds.
-
-    Raises:
-        ConfigError: the variable that the file names is not set.
-    """
-    table = config.webhook
-    if table is None:
-        return None
-    secret = SecretStr(_secret(table.secret_from, "webhook.secret_from"))
-    return Webhook(url=table.url, secret=secret, timeout_ms=table.timeout_ms, reach=table.reach())
 
 
 def retention_ms_of(config: Config) -> int:
@@ -396,7 +383,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
     name = UpstreamName(table.name)
     if table.url is not None:
         secrets = {
-            header: _secret(variable, f"upstream {name}.headers_from.{header}")
+            header: secret_named(variable, f"upstream {name}.headers_from.{header}")
             for header, variable in table.headers_from.items()
         }
         return HttpSpec(
@@ -417,7 +404,7 @@ def _upstream(table: Upstream) -> UpstreamSpec:
         )
     assert table.command is not None, "the model lets through one of command and url"
     secrets = {
-        variable: _secret(variable, f"upstream {name}.env_from") for variable in table.env_from
+        variable: secret_named(variable, f"upstream {name}.env_from") for variable in table.env_from
     }
     program, *arguments = table.command
     return StdioSpec(
@@ -445,13 +432,6 @@ def _program(name: str) -> str:
     """Return a program of this environment by its full path, so that it need not be on PATH."""
     beside = scripts_directory() / name
     return str(beside) if "/" not in name and Path(beside).exists() else name
-
-
-def _secret(variable: str, where: str) -> str:
-    value = secret_from_environment(variable)
-    if value is None:
-        raise ConfigError(f"{where}: the environment variable {variable} is not set; export it")
-    return value
 
 
 def _budget(table: BudgetTable, tenant: TenantId) -> Budget:

@@ -78,6 +78,7 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "choices": (ChoiceLog, "record say add that_showed about get learned"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),
+    "notices": (NoticeBook, "tell_denials"),
 }
 HOUSE_BOOKS: dict[str, tuple[type, str]] = {"house": (House, "session_of gated taken report")}
 # Longer than the process of the ledger takes to be back.
@@ -247,7 +248,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         retention=absent(Retention),
         upkeep=absent(Upkeep),
         audit=absent(AuditLog),
-        notices=absent(NoticeBook),
+        notices=remote(NoticeBook, "notices", bulk),
         writer=absent(Writer),
         reader=absent(Reader),
         bookkeeping=absent(Bookkeeping),

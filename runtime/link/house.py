@@ -21,11 +21,15 @@ REPORTED_MS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """What a worker says of itself: its process, and its metrics in Prometheus' format."""
+    """What a worker says of itself: its process, and its metrics in Prometheus' format.
+
+    `openmetrics` are the same with exemplars, empty where nobody collects spans.
+    """
 
     worker: int
     pid: int
     metrics: str
+    openmetrics: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ from runtime.model_gateway.replaying import (
 )
 from runtime.model_gateway.telling import named
 from runtime.model_gateway.wires.wire import Wire
-from tool_gateway import telemetry
 from tool_gateway.books import Books
 from tool_gateway.denials import advised
 from tool_gateway.identity import CallContext
@@ -290,7 +289,7 @@ class ModelGateway:
 
     def _told(self, job: Job, denied: Denied) -> Denied:
         """Return the denial as the caller is told of it, and count it."""
-        telemetry.count_denied(kind=CallKind.MODEL.value, reason=denied.reason)
+        self._books.count_denied(job.call, CallKind.MODEL, denied)
         cheapest = self._choosing.tiers[0].name
         return advised(
             sized(job, denied),

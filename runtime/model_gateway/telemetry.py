@@ -19,6 +19,7 @@ from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.said import Said
 from runtime.model_gateway.streams.relay import Outlet
 from tool_gateway import telemetry
+from tool_gateway.spans import exemplify
 from tool_gateway.tallies import Histogram, Series
 
 _tracer = trace.get_tracer("flyball.model_gateway")
@@ -182,7 +183,9 @@ def span_of(inference: Inference) -> AbstractContextManager[Span | None]:
     if inference.choices > 1:
         attributes["gen_ai.request.choice.count"] = inference.choices
     name = f"{labels['gen_ai.operation.name']} {inference.model}"
-    return _tracer.start_as_current_span(name, kind=SpanKind.CLIENT, attributes=attributes)
+    return _tracer.start_as_current_span(
+        name, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+    )
 
 
 def note_end(inference: Inference, end: InferenceEnd, span: Span | None) -> None:
@@ -191,6 +194,7 @@ def note_end(inference: Inference, end: InferenceEnd, span: Span | None) -> None
     fault = {"error.type": end.status.value} if end.status in _FAULTS else {}
     duration = _duration.of({**labels.all, **fault}) if fault else labels.duration
     duration.record(end.wall_ms / 1000)
+    exemplify(duration, end.wall_ms / 1000)
     if isinstance(end.tokens, Measured):
         labels.input_tokens.record(end.tokens.input_tokens)
         if end.tokens.output_tokens:

@@ -30,6 +30,7 @@ from runtime.wiring import Sidecar, open_sidecar
 from runtime.workers.expositions import merged
 from runtime.workers.places import keeper_socket, made_folder, place_of
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.telemetry import collects_spans
 
 # After the workers were told to stop: they settle what they run before the ledger goes.
 WORKERS_GO_SECONDS_MAX = 25.0
@@ -103,9 +104,15 @@ class _Keeper:
         connected = frozenset() if self._server is None else self._server.workers
         return [] if connected else [f"none of the {self._workers} workers is connected"]
 
-    def _metrics(self) -> tuple[bytes, str]:
-        own, media_type = exposition()
-        parts = [(place_of(one.worker), one.metrics) for one in self._house.reports]
+    def _metrics(self, *, openmetrics: bool = False) -> tuple[bytes, str]:
+        reports = self._house.reports
+        # A worker that has said nothing yet has nothing to show either.
+        openmetrics = openmetrics and collects_spans()
+        own, media_type = exposition(openmetrics=openmetrics)
+        parts = [
+            (place_of(one.worker), one.openmetrics if openmetrics else one.metrics)
+            for one in reports
+        ]
         return merged([("keeper", own.decode()), *parts]).encode(), media_type
 
 

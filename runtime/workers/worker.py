@@ -34,7 +34,7 @@ from runtime.workers.places import (
     worker_folder,
     worker_socket,
 )
-from tool_gateway.telemetry import count_failure
+from tool_gateway.telemetry import collects_spans, count_failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +129,15 @@ async def _report_for_ever(house: House, worker: int) -> None:
     """Say how this worker is, until cancelled; a failure is counted and tried again."""
     while True:
         try:
-            metrics = exposition()[0].decode()
-            await house.report(WorkerReport(worker=worker, pid=os.getpid(), metrics=metrics))
+            traced = exposition(openmetrics=True)[0].decode() if collects_spans() else ""
+            await house.report(
+                WorkerReport(
+                    worker=worker,
+                    pid=os.getpid(),
+                    metrics=exposition()[0].decode(),
+                    openmetrics=traced,
+                )
+            )
         except StoreError:
             count_failure("report")
         await anyio.sleep(REPORT_EVERY_SECONDS)

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,11 +17,12 @@ from pydantic import SecretStr
 
 from memory_store.audit import Actor
 from memory_store.engine import Durability
+from memory_store.notices import NoticeKind
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
-from runtime.webhook import Webhook, deliver_for_ever, deliver_once
+from runtime.notifying import Delivery, deliver_for_ever
+from runtime.webhook import Webhook, WebhookNotifier
 from tool_gateway.errors import EgressDeniedError
-from tool_gateway.upstreams.fetching import Fetcher
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret"
@@ -70,13 +71,24 @@ async def receiver(*statuses: int) -> AsyncIterator[Receiver]:
         server.close()
 
 
+def webhook(
+    url: str, *, name: str = "ops", kinds: Collection[NoticeKind] = NoticeKind
+) -> WebhookNotifier:
+    terms = Webhook(name=name, url=url, secret=SecretStr(SECRET), kinds=frozenset(kinds))
+    return WebhookNotifier(terms, clock=SystemClock())
+
+
 @asynccontextmanager
-async def delivering(store: Store, to: Receiver) -> AsyncIterator[None]:
+async def delivering(
+    store: Store, to: Receiver, *, name: str = "ops", kinds: Collection[NoticeKind] = NoticeKind
+) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
-        webhook = Webhook(url=to.url, secret=SecretStr(SECRET))
+        notifier = webhook(to.url, name=name, kinds=kinds)
 
         async def deliver() -> None:
-            await deliver_for_ever(store.notices, SystemClock(), webhook, every_seconds=0.01)
+            await deliver_for_ever(
+                store.notices, SystemClock(), notifier, owner="test", every_seconds=0.01
+            )
 
         tasks.start_soon(deliver)
         yield
@@ -99,9 +111,9 @@ async def cross(store: Store, *, of: int = 10) -> None:
     await store.ledger.settle(asked.reservation_id, used({COST: of}), record(asked))
 
 
-async def taken(store: Store) -> None:
+async def taken(store: Store, name: str = "ops") -> None:
     with anyio.fail_after(30):
-        while await store.notices.undelivered():
+        while await store.notices.untaken(name, NoticeKind):
             await anyio.lowlevel.checkpoint()
 
 
@@ -158,8 +170,9 @@ async def test_what_was_not_taken_is_sent_after_a_restart(tmp_path: Path) -> Non
 @pytest.mark.requirement("egress.checked-addresses")
 async def test_notices_go_to_no_private_address_that_a_name_leads_to(store: Store) -> None:
     # To the system's resolver this is 127.0.0.1, which the operator did not write.
-    webhook = Webhook(url="http://2130706433:9/hook", secret=SecretStr(SECRET))
+    notifier = webhook("http://2130706433:9/hook")
     await cross(store)
+    delivery = Delivery(store.notices, SystemClock(), notifier, owner="test")
 
     with pytest.raises(EgressDeniedError, match=r"leads to 127\.0\.0\.1, a loopback address"):
-        await deliver_once(store.notices, SystemClock(), webhook, Fetcher())
+        await delivery.once()

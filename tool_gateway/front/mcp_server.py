@@ -15,6 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from governor.ids import SessionId
 from governor.policy import TASK_METHODS
+from tool_gateway import spans
 from tool_gateway.errors import (
     GatewayError,
     OfferDeniedError,
@@ -135,11 +136,18 @@ class McpServer:
         """
         if ctx.request_id is None:
             return await call_next(ctx)
-        reply = Reply()
+        reply, began_s, fault = Reply(), spans.now_s(), ""
         try:
             shaped = await call_next(replace(ctx, lifespan_context=reply))
         except GatewayError as error:
-            raise self._told(error, ctx) from error
+            told = self._told(error, ctx)
+            fault = str(told.code)
+            raise told from error
+        except BaseException as error:
+            fault = str(error.code) if isinstance(error, MCPError) else type(error).__name__
+            raise
+        finally:
+            spans.note_served(ctx.method, began_s=began_s, fault=fault)
         assert isinstance(shaped, dict), "the SDK dumps every result"
         if ctx.method == "initialize":
             self._sessions.remember(connection_of(ctx))

@@ -18,11 +18,14 @@ from mcp.server.runner import modern_error_data
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
+    MCP_PROTOCOL_VERSION_HEADER,
     X_MCP_HEADER_KEY,
     validate_mcp_param_headers,
 )
+from mcp_types import ErrorData
 from starlette.types import Receive, Scope, Send
 
+from tool_gateway import spans
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.again import again
 from tool_gateway.front.lists import ToolLists
@@ -128,19 +131,46 @@ class ModernFront:
 
     async def _answered(self, caller: Caller, request: ModernRequest) -> tuple[bytes, int]:
         """Return the message that answers a request, and its HTTP status."""
+        began_s = spans.now_s()
+        with spans.serving(
+            request.method,
+            tool=request.tool,
+            version=request.headers[MCP_PROTOCOL_VERSION_HEADER],
+            request_id=request.id,
+            meta=request.meta,
+        ) as span:
+            result, error, is_refused = await self._answer(caller, request)
+            fault = "" if error is None else str(error.code)
+            if fault:
+                spans.note_fault(span, fault, is_code=True)
+            elif is_refused:
+                fault = spans.TOOL_ERROR
+                spans.note_fault(span, fault)
+            spans.note_served(request.method, began_s=began_s, fault=fault)
+        if error is None:
+            return _message(request, b"result", result), HTTPStatus.OK
+        return _failed(request, error)
+
+    async def _answer(
+        self, caller: Caller, request: ModernRequest
+    ) -> tuple[bytes, ErrorData | None, bool]:
+        """Return a result or an error, and whether the result is one of a tool that failed."""
+        is_refused = False
         try:
             context = read_context(request.headers, request.meta, caller=caller)
             if request.method == CALL:
-                result = await self._called(caller, context, request)
+                result, is_refused = await self._called(caller, context, request)
             else:
                 result = await self._lists.listed(caller, context)
         except GatewayError as error:
-            return _failed(request, MCPError(self._code_of(error), str(error)))
+            return b"", modern_error_data(MCPError(self._code_of(error), str(error))), False
         except Exception as error:  # noqa: BLE001 - the top of a request, which says what is told
-            return _failed(request, error)
-        return _message(request, b"result", result), HTTPStatus.OK
+            return b"", modern_error_data(error), False
+        return result, None, is_refused
 
-    async def _called(self, caller: Caller, context: CallContext, request: ModernRequest) -> bytes:
+    async def _called(
+        self, caller: Caller, context: CallContext, request: ModernRequest
+    ) -> tuple[bytes, bool]:
         _, chain = await self._gateway.session_of(caller, context)
         exchange = ShortExchange(
             chain.session,
@@ -156,7 +186,8 @@ class ModernFront:
             code = mcp_types.INVALID_PARAMS if code == RESOURCE_NOT_FOUND_OF_OLD else code
             raise MCPError(code, result.fault.words, result.fault.data)
         meta = {**self._stamp, **result.meta}
-        return _encoded({"resultType": "complete", **result.to_wire(), "_meta": meta})
+        whole = {"resultType": "complete", **result.to_wire(), "_meta": meta}
+        return _encoded(whole), result.is_error
 
 
 async def _attend(receive: Receive, reply: Reply, scope: anyio.CancelScope) -> None:
@@ -177,9 +208,8 @@ async def _attend(receive: Receive, reply: Reply, scope: anyio.CancelScope) -> N
         logger.exception("a request can no longer be attended to")
 
 
-def _failed(request: ModernRequest, error: Exception) -> tuple[bytes, int]:
+def _failed(request: ModernRequest, told: ErrorData) -> tuple[bytes, int]:
     """Return the message of a request that ended with an error, and its HTTP status."""
-    told = modern_error_data(error)
     shape = told.model_dump(mode="json", by_alias=True, exclude_none=True)
     return _message(request, b"error", _encoded(shape)), ERROR_CODE_HTTP_STATUS.get(told.code, 200)
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from governor.amounts import Unit
 from governor.ids import ToolName, UpstreamName
 from governor.manifest import Definition
+from tool_gateway import spans
 from tool_gateway.bearer import Bearer
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.changes import Change
@@ -267,7 +268,7 @@ class UpstreamConnection:
     async def _request(
         self, leg: Leg, method: str, params: Json, serving: Serving, taken: list[Portion]
     ) -> Json:
-        began = anyio.current_time()
+        began, fault = anyio.current_time(), ""
         try:
             if self._portions is None:
                 answer = await leg.request(method, params, serving)
@@ -276,10 +277,18 @@ class UpstreamConnection:
                     taken.append(portion)
                     answer = await leg.request(method, params, serving)
         except TimeoutError:
+            fault = "timeout"
             self._note_silence(anyio.current_time() - began - serving.patience.asked_s)
             raise
         except MCPError as error:
-            raise self._explained(error) from error
+            explained = self._explained(error)
+            fault = type(explained).__name__
+            raise explained from error
+        except BaseException as error:
+            fault = type(error).__name__
+            raise
+        finally:
+            spans.note_asked(method, upstream=self.name, began_s=began, fault=fault)
         if self.vitals.failed_checks:
             self.vitals.answered()
         return answer

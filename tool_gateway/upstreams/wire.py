@@ -20,8 +20,8 @@ from mcp.shared.inbound import (
     NAME_BEARING_METHODS,
     encode_header_value,
 )
-from opentelemetry import propagate, trace
 
+from tool_gateway import spans
 from tool_gateway.bearer import Bearer
 from tool_gateway.egress.ways import Ways
 from tool_gateway.errors import UpstreamFailedError, UpstreamLostError, UpstreamNotReachedError
@@ -62,13 +62,15 @@ class Wire:
         self._name = spec.name
         self._pool = pool
         self._meta = dict(meta)
+        self._host = host
+        self._version = str(meta[mcp_types.PROTOCOL_VERSION_META_KEY])
         self._ids = count(1)
         lines = {
             "host": host,
             "accept": "application/json, text/event-stream",
             "accept-encoding": "identity",  # what is counted must be what is read
             "content-type": "application/json",
-            MCP_PROTOCOL_VERSION_HEADER: str(meta[mcp_types.PROTOCOL_VERSION_META_KEY]),
+            MCP_PROTOCOL_VERSION_HEADER: self._version,
             **{name.lower(): value for name, value in spec.headers.items()},
         }
         if credentials is not None:
@@ -101,8 +103,38 @@ class Wire:
             UpstreamFailedError: it broke off, or answered what the protocol does not allow.
             MCPError: it answered with an error.
         """
-        request_id = next(self._ids)
-        sent = {**params, "_meta": self._meta_of(params)}
+        with spans.asking(
+            method,
+            name=params.get("name"),
+            upstream=self._name,
+            version=self._version,
+            request_id=(request_id := next(self._ids)),
+            address=self._host,
+        ) as span:
+            try:
+                return await self._asked(
+                    method, params, request_id=request_id, headers=headers, hear=hear, bearer=bearer
+                )
+            except MCPError as error:
+                spans.note_fault(span, str(error.code), is_code=True)
+                raise
+
+    async def _asked(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        request_id: int,
+        headers: Mapping[str, str] | None,
+        hear: Hear | None,
+        bearer: Bearer | None,
+    ) -> dict[str, Any]:
+        """Return the upstream's result; the span that runs is the parent of what it does."""
+        meta = {**self._meta, **(params.get("_meta") or {})}
+        if traced := spans.context_to_send(meta):
+            meta |= traced
+            headers = {**(headers or {}), **traced}
+        sent = {**params, "_meta": meta}
         body = self._encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": sent})
         head = self._head_of(method, params, headers, len(body))
         try:
@@ -152,12 +184,6 @@ class Wire:
             return await credentials.token(bearer)
         except UpstreamNotReachedError as error:
             raise type(error)(f"upstream {self._name}: {error}") from error
-
-    def _meta_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        meta = {**self._meta, **(params.get("_meta") or {})}
-        if trace.get_current_span().get_span_context().is_valid:
-            propagate.inject(meta)
-        return meta
 
     def _head_of(
         self, method: str, params: Mapping[str, Any], headers: Json | None, length: int

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Literal
 
 import anyio
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from runtime.admin.context import Parts
 from runtime.admin.openapi import problems
@@ -15,6 +15,7 @@ from runtime.failures import UNAVAILABLE, Problem, ProblemError
 ROUTES = APIRouter(tags=["health"])
 
 _CHECK_SECONDS_MAX = 5.0
+_OPENMETRICS = "application/openmetrics-text"
 
 
 class AliveOut(Out):
@@ -49,9 +50,11 @@ async def read_readiness(parts: Parts) -> ReadyOut:
 
 
 @ROUTES.get("/metrics", summary="Read the metrics", response_class=Response)
-async def read_metrics(parts: Parts) -> Response:
-    """Return the metrics in Prometheus' text format."""
-    content, media_type = parts.metrics()
+async def read_metrics(parts: Parts, request: Request) -> Response:
+    """Return the metrics in Prometheus' text format, or in that of OpenMetrics, with exemplars."""
+    content, media_type = parts.metrics(
+        openmetrics=_OPENMETRICS in request.headers.get("accept", "").lower()
+    )
     return Response(content, headers={"Content-Type": media_type})
 
 

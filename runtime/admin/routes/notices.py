@@ -1,4 +1,4 @@
-"""Notices: thresholds that were reached, and what observing budgets would have denied."""
+"""Notices: thresholds, what observing budgets would have denied, denials, and approvals."""
 
 from typing import Annotated
 

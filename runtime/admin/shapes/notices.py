@@ -4,9 +4,9 @@ from pydantic import Field, JsonValue
 
 from governor.amounts import Unit
 from governor.ids import TenantId
-from memory_store.notices import NoticeView
+from memory_store.notices import NoticeKind, NoticeView
 from runtime.admin.shapes.fields import Out, Paging
-from runtime.webhook import notice_json
+from runtime.notifying import notice_json
 
 
 class NoticeFilters(Paging):
@@ -16,18 +16,22 @@ class NoticeFilters(Paging):
 
 
 class NoticeOut(Out):
-    """What a budget has to tell: a threshold that was reached, or a call it would have denied."""
+    """What an administrator should hear of.
+
+    A budget that reached a threshold, or would have denied a call did it not only observe; denials
+    of an agent, added up; a question to a person, and what became of it.
+    """
 
     seq: int
     at_ms: int
     tenant: TenantId
-    kind: str
-    budget_id: str
+    kind: NoticeKind
+    budget_id: str | None = Field(description="null: it is of no budget")
     subject: str
-    unit: Unit
+    unit: Unit | None = Field(description="null: it is of no budget")
     call_id: str
     detail: dict[str, JsonValue]
-    delivered_at_ms: int | None = Field(description="when the webhook took it; null: not yet")
+    delivered_at_ms: int | None = Field(description="when a notifier first took it; null: none did")
 
 
 def notice_out(view: NoticeView) -> NoticeOut:

@@ -21,6 +21,7 @@ from tool_gateway.errors import (
     UpstreamLostError,
     UpstreamNotReachedError,
 )
+from tool_gateway.spans import context_to_send
 from tool_gateway.upstreams.http1 import ConnectionPool, Exchange, Response
 from tool_gateway.upstreams.origin import Origin, can_be_sent, origin_of
 
@@ -29,6 +30,7 @@ ANSWER_BYTES_MAX = 32 * 1024 * 1024
 _KEY_CHARS_HIDDEN_MIN = 16
 _HIDDEN = b"[redacted]"
 _EVENTS = b"text/event-stream"
+_NOTHING: Mapping[str, str] = {}
 _UNSAID = (b"", b"text/plain")
 _BEGINS_JSON = (b"", b"{", b"[")
 
@@ -230,6 +232,8 @@ class ProviderPool:
         """
         known = self._providers[provider]
         headers = wire.headers(known.keys[key], payload.request)
+        if traced := context_to_send(_NOTHING):
+            headers = {**headers, **traced}
         head = known.head(wire, payload, headers)
         return Asked(known.connections.sent(head, payload.content, deadline=deadline), known.hidden)
 

@@ -155,7 +155,10 @@ def parts_for(store: Store, clock: Clock, commands: Commands | None = None) -> A
         upstreams=lambda: [{"name": "files", "state": "ready", "tools": 3}],
         upstream=upstream,
         providers=lambda: [{"name": "lab", "keys": [{"from": "LAB_KEY", "state": "out"}]}],
-        metrics=lambda: (b"flyball_calls_total 3\n", "text/plain; version=1.0.0; charset=utf-8"),
+        metrics=lambda **_: (
+            b"flyball_calls_total 3\n",
+            "text/plain; version=1.0.0; charset=utf-8",
+        ),
         policy=lambda: POLICY,
         known=lambda: KNOWN,
         prices=PriceSource(store.prices, of_file=PRICES_OF_FILE),

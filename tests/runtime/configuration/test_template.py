@@ -10,6 +10,7 @@ import pytest
 from runtime.cli.init import template
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config, LoopTable, RuleTerms
+from runtime.configuration.telemetry import export_terms_of
 from runtime.configuration.translate import (
     budgets_of,
     policy_of,
@@ -17,8 +18,8 @@ from runtime.configuration.translate import (
     tier_rules_of,
     tiers_of,
     upstreams_of,
-    webhook_of,
 )
+from runtime.configuration.webhooks import webhooks_of
 from runtime.token_files import TENANT
 
 # A commented line that is TOML once its "# " is gone, as against a sentence.
@@ -51,6 +52,7 @@ def test_the_template_states_the_defaults() -> None:
     assert stated.tools == defaults.tools
     assert stated.router == defaults.router
     assert stated.memory == defaults.memory
+    assert stated.telemetry == defaults.telemetry
     assert stated.default.limits == defaults.default.limits
     assert stated.default.model_copy(update={"estimate": defaults.default.estimate}) == RuleTerms()
 
@@ -101,13 +103,21 @@ def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TICKETS_SECRET", "made-up")
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     monkeypatch.setenv("WEBHOOK_SECRET", "made-up")
+    monkeypatch.setenv("OTLP_AUTHORIZATION", "made-up")
     config = parse_config(uncommented(template()), source="the template, uncommented")
 
     assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
     assert len(upstreams_of(config)) == 4
     assert len(budgets_of(config, tenant=TENANT)) == 6
     assert len(providers_of(config)) == 1
-    assert (webhook_of(config) or pytest.fail("no webhook")).secret.get_secret_value() == "made-up"
+    [webhook] = webhooks_of(config.webhook)
+    assert (webhook.name, webhook.wants("denial"), webhook.wants("would_deny")) == (
+        "ops",
+        True,
+        False,
+    )
+    terms = export_terms_of(config.telemetry) or pytest.fail("no collector")
+    assert terms.headers["authorization"].get_secret_value() == "made-up"
     assert [tier.price is not None for tier in tiers_of(config)] == [True, True]
     assert len(tier_rules_of(config)) == 1
 
