@@ -10,7 +10,15 @@ COMMANDS: dict[str, str] = {
     "commands.json": "every command answers in JSON, errors too",
 }
 
-TELEMETRY: dict[str, str] = {}
+TELEMETRY: dict[str, str] = {
+    "trace.client-to-upstream": "a client's trace goes on to upstreams, by header and by _meta",
+    "trace.client-to-model": "a client's trace goes on to model providers",
+    "trace.denials": "a denial is told on the span of its request",
+    "trace.no-content": "no argument, result or secret is sent to a collector",
+    "trace.fails-open": "a collector that fails costs no call and is counted",
+    "metrics.by-otlp": "all metrics go to a collector that is named, with exemplars",
+    "metrics.exemplars": "what Prometheus reads shows traces beside durations",
+}
 
 CLIENTS: dict[str, str] = {
     "clients.python": (
