@@ -17,7 +17,7 @@ from governor.admission import AdmissionRequest
 from governor.call import ToolCall
 from governor.denial import DenialReason
 from tool_gateway.tallies import Histogram, Series
-from tool_gateway.telemetry import collects_spans
+from tool_gateway.telemetry import collects_spans, makes_spans
 
 _METER = "flyball.tool_gateway"
 _tracer = trace.get_tracer(_METER)
@@ -113,7 +113,7 @@ def serving(
 
     Without one there it is the span that runs.
     """
-    if not collects_spans():
+    if not collects_spans() or not (makes_spans() or TRACE_MEMBERS[0] in meta):
         return _NO_SPAN
     attributes = {
         **_about(method, tool),
@@ -131,7 +131,7 @@ def asking(
     method: str, *, name: object, upstream: str, version: str, request_id: int, address: str
 ) -> AbstractContextManager[Span | None]:
     """Return the span of a request to an upstream, to be entered."""
-    if not collects_spans():
+    if not makes_spans():
         return _NO_SPAN
     tool = name if isinstance(name, str) else ""
     host, _, port = address.rpartition(":")
@@ -152,7 +152,7 @@ def asking(
 
 def admitting(request: AdmissionRequest) -> AbstractContextManager[Span | None]:
     """Return the span of an admission, and tell the span that runs which call it is about."""
-    if not collects_spans():
+    if not makes_spans():
         return _NO_SPAN
     about = {
         "flyball.call_id": request.call_id,
@@ -168,7 +168,7 @@ def admitting(request: AdmissionRequest) -> AbstractContextManager[Span | None]:
 
 def note_denied(call: ToolCall, reason: DenialReason) -> None:
     """Note on the span that runs why a call was not started."""
-    if not collects_spans():
+    if not makes_spans():
         return
     running = trace.get_current_span()
     if running.is_recording():

@@ -152,9 +152,17 @@ def collects_spans() -> bool:
     return not isinstance(trace.get_tracer_provider(), _NOBODY)
 
 
+def makes_spans() -> bool:
+    """Tell whether a span that begins here would be collected: not below one that is not."""
+    if not collects_spans():
+        return False
+    running = trace.get_current_span()
+    return running.is_recording() or not running.get_span_context().is_valid
+
+
 def span(name: str) -> AbstractContextManager[object]:
     """Return a span of ours, to be entered; nothing at all where nobody collects spans."""
-    if not collects_spans():
+    if not makes_spans():
         return _NO_SPAN
     return _tracer.start_as_current_span(name, record_exception=False)
 

@@ -103,7 +103,7 @@ class Watch:
         inference = _inference(job)
         said, timed, outlet = None, None, self._outlet
         # What was kept is answered without a model.
-        if job.kept is None and telemetry.collects_spans():
+        if job.kept is None and telemetry.makes_spans():
             said, self._span = Said(), span_of(inference)
         if job.request.is_streamed:
             timed = TimedOutlet(

@@ -168,7 +168,7 @@ class InferenceEnd:
 
 def span_of(inference: Inference) -> AbstractContextManager[Span | None]:
     """Return the span of a call, to be entered; None where nobody collects spans."""
-    if not telemetry.collects_spans():
+    if not telemetry.makes_spans():
         return _NO_SPAN
     labels = inference.labels.all
     attributes: dict[str, str | int | bool] = {
