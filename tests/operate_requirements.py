@@ -17,6 +17,8 @@ TELEMETRY: dict[str, str] = {
     "trace.no-content": "no argument, result or secret is sent to a collector",
     "trace.fails-open": "a collector that fails costs no call and is counted",
     "metrics.by-otlp": "all metrics go to a collector that is named, with exemplars",
+    "monitoring.metrics-exist": "alerts and dashboard ask for metrics and labels that there are",
+    "monitoring.alerts-tested": "each alert is tested by promtool and says what to do",
     "metrics.exemplars": "what Prometheus reads shows traces beside durations",
 }
 

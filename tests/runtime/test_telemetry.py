@@ -37,6 +37,10 @@ LABELS |= {"gen_ai_token_type", "error_type", "tier"}
 LABELS |= {"tier", "policy", "explored", "source"}
 # Of what the house does in quiet hours: which of its works, and how it ended, in words of ours.
 LABELS |= {"work", "outcome"}
+# Of an MCP request: the protocol's methods, a configured upstream, and a few codes.
+LABELS |= {"mcp_method_name", "flyball_upstream", "error_type"}
+# Of a notice: a kind, and a unit of budgets.
+LABELS |= {"unit"}
 OF_THE_LIBRARY = "otel_scope_"
 
 
@@ -50,7 +54,7 @@ def ours() -> Iterator[tuple[str, dict[str, str], float]]:
     content, _ = exposition()
     for family in text_string_to_metric_families(content.decode()):
         for sample in family.samples:
-            if sample.name.startswith(("flyball_", "gen_ai_")):
+            if sample.name.startswith(("flyball_", "gen_ai_", "mcp_")):
                 yield sample.name, sample.labels, sample.value
 
 
