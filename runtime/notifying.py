@@ -91,7 +91,7 @@ async def deliver_for_ever(
     while True:
         try:
             taken = await delivery.once()
-        except Exception as error:  # noqa: BLE001 - the top of a task; a notifier may raise anything
+        except Exception as error:  # noqa: BLE001 - top of a task; notifiers raise anything
             telemetry.count_failure("notifier")
             logger.warning(
                 "notices were not taken by %s: %s; trying again in %.1f s",
