@@ -298,6 +298,7 @@ calls = Table(
     Column("result_hash", Text),
     Column("price_version", Text),
     Column("usage_source", Text),  # NULL: of no model call, or of one from before this was kept
+    Column("curve", Text),  # of a local command, some hundred characters; no listing reads it
     Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
     Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
 )

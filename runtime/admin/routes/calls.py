@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from governor.ids import CallId
 from runtime.admin.context import Parts
 from runtime.admin.openapi import problems
-from runtime.admin.shapes.calls import CallFilters, CallOut, call_out
+from runtime.admin.shapes.calls import CallFilters, CallOut, CurveOut, call_out, curve_out
 from runtime.admin.shapes.fields import Page, page_of
 
 ROUTES = APIRouter(prefix="/calls", tags=["calls"])
@@ -33,3 +33,13 @@ async def list_calls(parts: Parts, filters: Annotated[CallFilters, Query()]) -> 
 async def read_call(parts: Parts, call_id: CallId) -> CallOut:
     """Return the call; there is no record of one that still runs."""
     return call_out(await parts.store.calls.get(call_id), parts.policy().unified)
+
+
+@ROUTES.get(
+    "/{call_id}/curve",
+    summary="Read how a call's memory and processor time went",
+    responses=problems(404),
+)
+async def read_curve(parts: Parts, call_id: CallId) -> CurveOut:
+    """Return the points that were sampled of the call's command while it ran."""
+    return curve_out(await parts.store.calls.curve(call_id))
