@@ -82,7 +82,7 @@ class GoodCall:
 
 
 # A curve is read where it is shown, by itself.
-_SHOWN = (
+SHOWN = (
     *(column for column in calls.c if column is not calls.c.curve),
     calls.c.curve.is_not(None).label("has_curve"),
 )
@@ -113,7 +113,7 @@ class CallLog:
         Raises:
             NotFoundError: it has not ended, or never was.
         """
-        return _view(await self._row(select(*_SHOWN).where(calls.c.call_id == call_id), call_id))
+        return call_view(await self._row(select(*SHOWN).where(calls.c.call_id == call_id), call_id))
 
     async def curve(self, call_id: CallId) -> CallCurve:
         """Return how the call's memory and processor time went.
@@ -161,7 +161,7 @@ class CallLog:
             "name": name,
         }
         query = (
-            select(*_SHOWN)
+            select(*SHOWN)
             .where(
                 *(calls.c[column] == value for column, value in wanted.items() if value is not None)
             )
@@ -172,7 +172,7 @@ class CallLog:
             query = query.where(_is_after(cursor))
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return page_of(
-            rows, limit=limit, item=_view, key=lambda row: (row.ended_at_ms, row.call_id)
+            rows, limit=limit, item=call_view, key=lambda row: (row.ended_at_ms, row.call_id)
         )
 
     async def latest_good(self, *, limit: int, in_full: str) -> tuple[GoodCall, ...]:
@@ -261,7 +261,8 @@ def _is_unmeasured(unit: Unit) -> ColumnElement[bool]:
     return calls.c.unmeasured.contains(f'"{unit.value}":', autoescape=True)
 
 
-def _view(row: Any) -> CallView:
+def call_view(row: Any) -> CallView:
+    """Return the call in a row of `SHOWN`."""
     return CallView(
         record=CallRecord(
             call_id=CallId(row.call_id),

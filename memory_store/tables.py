@@ -338,6 +338,7 @@ audit = Table(
     Column("target", Text, nullable=False),
     Column("before", Text),
     Column("after", Text),
+    Index("ix_audit_target_at_ms", "target", "at_ms"),
     sqlite_autoincrement=True,
 )
 

@@ -8,6 +8,17 @@ SESSION_PAGES: dict[str, str] = {
     "curves.bounded": "A curve has 120 points at the most, however long a command runs, and "
     "thinning hides no peak; stored, it is less than a kilobyte",
     "curves.kept": "A curve is stored with its call and read by itself",
+    "timeline.order": "A session's timeline tells calls, denials, questions to people and changes "
+    "in the order of time, the same page by page",
+    "timeline.why": "A model call in the timeline says its tier, why, effort and mode, and what "
+    "the router expected of each tier",
+    "preview.route": "A budget, new or changed, is previewed over the last days and not stored",
+    "preview.bounded": "A preview looks at so many calls for so long, says when it is a part, and "
+    "runs one at a time",
+    "preview.as-the-ledger": "A preview of a budget denies the calls of the past that a ledger "
+    "with that budget would have denied, for every kind of window, scope, match and overdraft",
+    "preview.honest": "A preview says of which calls it cannot know: those denied then, without "
+    "an estimate, not measured, and what no record tells any more",
 }
 
 COMMANDS: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""How the memory and the processor time of each local command went."""
+"""How each local command went, and the indexes that the timeline of a session is read by."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,3 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("calls", sa.Column("curve", sa.Text(), nullable=True))
+    op.create_index(
+        op.f("ix_approvals_session_created_at_ms"), "approvals", ["session", "created_at_ms"]
+    )
+    op.create_index(op.f("ix_audit_target_at_ms"), "audit", ["target", "at_ms"])

@@ -26,8 +26,8 @@ def curve_from(steps: list[tuple[int, int, int]], *, has_cpu: bool) -> Curve:
     return Curve(points=tuple(points))
 
 
-@given(st.lists(STEP, min_size=1, max_size=POINTS_MAX), st.booleans())
-def test_a_curve_comes_back_as_it_was(steps: list[tuple[int, int, int]], has_cpu: bool) -> None:  # noqa: FBT001
+@given(steps=st.lists(STEP, min_size=1, max_size=POINTS_MAX), has_cpu=st.booleans())
+def test_a_curve_comes_back_as_it_was(*, steps: list[tuple[int, int, int]], has_cpu: bool) -> None:
     curve = curve_from(steps, has_cpu=has_cpu)
 
     assert curve_of(curve_text(curve)) == curve
