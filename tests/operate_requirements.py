@@ -8,6 +8,8 @@ SESSION_PAGES: dict[str, str] = {
     "curves.bounded": "A curve has 120 points at the most, however long a command runs, and "
     "thinning hides no peak; stored, it is less than a kilobyte",
     "curves.kept": "A curve is stored with its call and read by itself",
+    "curves.workers": "Commands that different workers run have curves like any other",
+    "timeline.live": "A running sidecar tells a session's model calls, commands and turns",
     "timeline.order": "A session's timeline tells calls, denials, questions to people and changes "
     "in the order of time, the same page by page",
     "timeline.why": "A model call in the timeline says its tier, why, effort and mode, and what "
