@@ -5,7 +5,7 @@ it: what an agent would have done instead, nobody knows.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -98,6 +98,7 @@ class _Running:
     number: int
     call: PastCall = field(compare=False)
     reservation: Reservation = field(compare=False)
+    accounts: tuple[Account, ...] = field(compare=False)
 
 
 def warm_up_ms(budget: Budget, from_ms: int) -> int:
@@ -186,16 +187,17 @@ class BudgetReplay:
     def _admitted(self, call: PastCall) -> Reserved | Denied:
         accounts = accounts_for((self._budget,), call.chain, call.target, call.started_at_ms)
         place = None if call.turn is None else (call.chain.session, call.turn)
+        balances = [self._balance(account) for account in accounts]
         decision = admit(
             _request(call, self._taken),
-            [self._balance(account) for account in accounts],
+            balances,
             is_turn_new=place is not None and place not in self._turns,
         )
         self._taken += 1
         if isinstance(decision, Reserved):
             if place is not None:
                 self._turns.add(place)
-            self._hold(call, decision.reservation, accounts)
+            self._hold(call, decision.reservation, balances)
         return decision
 
     def _balance(self, account: Account) -> Balance:
@@ -208,17 +210,19 @@ class BudgetReplay:
             counted,
         )
 
-    def _hold(
-        self, call: PastCall, reservation: Reservation, accounts: tuple[Account, ...]
-    ) -> None:
-        for account, line in zip(accounts, reservation.lines, strict=True):
+    def _hold(self, call: PastCall, reservation: Reservation, balances: Sequence[Balance]) -> None:
+        counts = call.started_at_ms >= self._from_ms
+        for balance, line in zip(balances, reservation.lines, strict=True):
+            account = balance.account
             stand = self._stands.setdefault(line.key, _Stand())
             if account.rate is None:
                 stand.reserved += line.amount
-                self._raise_peak(account)
+                if counts:
+                    self._raise_peak(account, balance.settled + balance.reserved + line.amount)
             else:
                 stand.settled = account.rate.after(stand.settled, line.amount, call.started_at_ms)
-        running = _Running(call.ended_at_ms, self._taken, call, reservation)
+        accounts = tuple(balance.account for balance in balances)
+        running = _Running(call.ended_at_ms, self._taken, call, reservation, accounts)
         heappush(self._running, running)
 
     def _end_until(self, now_ms: int) -> None:
@@ -229,8 +233,9 @@ class BudgetReplay:
         call = running.call
         ended = settlement.settle(running.reservation, Usage(measured=call.charged))
         elapsed_ms = call.ended_at_ms - call.started_at_ms
-        figures = zip(ended.reservation.postings, ended.freed, ended.charged, strict=True)
-        for posting, freed, charged in figures:
+        figures = zip(running.accounts, ended.freed, ended.charged, strict=True)
+        for account, freed, charged in figures:
+            posting = account.posting
             stand = self._stands[posting.key]
             if posting.booking is Booking.RATE:
                 hold: RateHold = ReservationLine(posting, freed).rate_hold
@@ -240,16 +245,12 @@ class BudgetReplay:
             else:
                 stand.reserved -= freed
                 stand.settled += charged
-        if call.started_at_ms >= self._from_ms:
-            for account in accounts_for(
-                (self._budget,), call.chain, call.target, call.started_at_ms
-            ):
-                if account.rate is None:
-                    self._raise_peak(account)
+                if charged > freed and call.started_at_ms >= self._from_ms:
+                    balance = self._balance(account)
+                    self._raise_peak(account, balance.settled + balance.reserved)
 
-    def _raise_peak(self, account: Account) -> None:
-        balance = self._balance(account)
-        used, unit = balance.settled + balance.reserved, account.key.unit
+    def _raise_peak(self, account: Account, used: int) -> None:
+        unit = account.key.unit
         known = self._peaks.get(unit)
         if known is None or used > known.used:
             self._peaks[unit] = Peak(

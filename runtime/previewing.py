@@ -20,9 +20,9 @@ DAY_MS = 24 * 60 * 60 * 1000
 CALLS_MAX = 50_000
 SECONDS_MAX = 20.0
 # A few milliseconds of work, between which whatever else waits for the interpreter has it.
-REPLAYED_AT_ONCE = 200
+REPLAYED_AT_ONCE = 50
 WAITING_MAX = 4
-_REST_SECONDS = 0.001
+_REST_SECONDS = 0.002
 
 
 class Elapsed(Protocol):
