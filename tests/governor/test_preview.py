@@ -62,11 +62,15 @@ TARGETS = (
 )
 
 
+# Of minutes as often as of hours: a rate of some an hour tells them apart.
+SPANS = st.integers(1, 8 * 60_000) | st.integers(1, 3 * HOUR)
+
+
 @st.composite
 def past_calls(draw: st.DrawFn) -> list[PastCall]:
     found, at_ms = [], START
     for number in range(draw(st.integers(0, 25))):
-        at_ms += draw(st.integers(1, 2 * HOUR))
+        at_ms += draw(SPANS)
         held = draw(st.integers(0, 50))
         estimate = Amounts({COST: held, CALLS: 1})
         measured = Usage(measured=Amounts({COST: draw(st.integers(0, 70)), CALLS: 1}))
@@ -82,7 +86,7 @@ def past_calls(draw: st.DrawFn) -> list[PastCall]:
                 turn=TurnId(f"turn-{draw(st.integers(0, 3))}"),
                 started_at_ms=at_ms,
                 # Ends and starts at one moment have no order that anybody kept.
-                ended_at_ms=at_ms + draw(st.integers(1, 3 * HOUR)),
+                ended_at_ms=at_ms + draw(SPANS),
                 estimate=estimate,
                 charged=charged_when_settled(estimate, measured),
             )
@@ -155,6 +159,27 @@ def _call(number: int, *, at_ms: int, cost: int = 10, denied: bool = False) -> P
         charged=Amounts({COST: 0 if denied else cost, CALLS: 0 if denied else 1}),
         was_denied=denied,
     )
+
+
+@pytest.mark.requirement("preview.as-the-ledger")
+def test_what_a_call_held_of_a_rate_and_did_not_use_comes_back_only_once() -> None:
+    minute = 60_000
+    governing = budget({COST: 60}, kind=BudgetKind.RATE, window=Fixed(HOUR))
+    calls = [
+        replace(
+            _call(number, at_ms=START + at * minute, cost=held),
+            ended_at_ms=START + end * minute,
+            charged=Amounts({COST: charged, CALLS: 1}),
+        )
+        for number, (at, end, held, charged) in enumerate(
+            [(0, 1, 40, 40), (1, 11, 20, 0), (12, 13, 25, 25), (14, 15, 23, 23)]
+        )
+    ]
+    replay = BudgetReplay(governing, from_ms=0)
+
+    denied = {call.call_id for call in in_order(calls) if replay.take(call)}
+
+    assert denied == {"call-2"} == at_once(denied_by_a_ledger(governing, calls))
 
 
 def test_what_was_used_before_the_days_that_are_asked_for_counts_and_is_not_told() -> None:
