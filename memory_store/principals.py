@@ -58,7 +58,10 @@ class PrincipalBook:
         None for a secret that is unknown, expired or revoked, and for one whose principal
         or tenant is disabled; which of these is not told.
         """
-        secret_hash = hash_of(secret)
+        return await self.recognise(hash_of(secret), now_ms=now_ms)
+
+    async def recognise(self, secret_hash: str, *, now_ms: int) -> Identity | None:
+        """Return whom the secret of that hash stands for; None as `authenticate` does."""
         proof = self._identities.get(secret_hash, now_ms=now_ms)
         if proof is None:
             epoch = self._identities.epoch

@@ -139,6 +139,23 @@ def standing_balances(
     return tuple(islice(one_after_another(shown, rest), part.limit))
 
 
+def standing_of_sessions(
+    connection: Connection, tenant: TenantId, wanted: Collection[SessionId], *, now_ms: int
+) -> Iterator[BalanceView]:
+    """Yield how the budgets of sessions stand for each that is wanted."""
+    for budget in live_budgets(connection, tenant) if wanted else ():
+        if budget.scope is not ScopeKind.SESSION:
+            continue
+        used = _counting(
+            budget,
+            lambda budget, starts: _used(connection, budget, starts, "", among=wanted),
+            now_ms,
+        )
+        for session in sorted(wanted):
+            if budget.subject in (None, session):
+                yield from views_of(budget, session, used, now_ms)
+
+
 def views(
     budgets: Sequence[Budget],
     used_by: Callable[[Budget, Collection[int]], Used],
@@ -278,10 +295,18 @@ def _sessions_of(connection: Connection, agent: PrincipalId) -> frozenset[str]:
     )
 
 
-def _used(connection: Connection, budget: Budget, starts: Collection[int], first: str) -> Used:
+def _used(
+    connection: Connection,
+    budget: Budget,
+    starts: Collection[int],
+    first: str,
+    *,
+    among: Collection[str] | None = None,
+) -> Used:
     """Return what `budget` has in the windows that began at `starts`, account by account.
 
-    The accounts are those of subjects from `first` on, in the order in which they are listed.
+    The accounts are those of subjects from `first` on, in the order in which they are listed,
+    and of those in `among` alone where it is given.
     """
     # As Python compares, whatever the language of the database is.
     is_c = is_shared(connection)
@@ -298,6 +323,7 @@ def _used(connection: Connection, budget: Budget, starts: Collection[int], first
             balances.c.budget_id == budget.budget_id,
             balances.c.window_start_ms.in_(starts),
             subject >= first,
+            *(() if among is None else (balances.c.subject.in_(among),)),
         )
         .group_by(balances.c.subject, balances.c.unit)
         .order_by(subject)

@@ -31,6 +31,7 @@ from memory_store.experiences.upkeep import Upkeep, upkeep_of
 from memory_store.flows import FlowBook
 from memory_store.glance import Found, Names, look_up
 from memory_store.identities import SHARED_PROOF_MS, Identities
+from memory_store.lately import Lately, Whose, look_back
 from memory_store.ledger import SqlLedger
 from memory_store.lessons.cases import CaseBook
 from memory_store.lessons.ended import EndedSessions
@@ -132,6 +133,18 @@ class Store:
             StoreUnavailableError: the database cannot be read.
         """
         return await self.reader.run(lambda connection: look_up(connection, names))
+
+    async def lately(self, whose: Whose, *, since_ms: int, now_ms: int, fullest: int) -> Lately:
+        """Return what happened since `since_ms`, and the `fullest` accounts of budgets.
+
+        Raises:
+            StoreUnavailableError: the database cannot be read.
+        """
+        return await self.reader.run(
+            lambda connection: look_back(
+                connection, whose, since_ms=since_ms, now_ms=now_ms, fullest=fullest
+            )
+        )
 
     async def check(self) -> None:
         """Return if the database can be written and read.

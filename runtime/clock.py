@@ -30,6 +30,10 @@ class SystemClock:
         """Return a random number from 0 up to `bound`."""
         return secrets.randbelow(bound)
 
+    def secret(self) -> str:
+        """Return text of 256 random bits, as a cookie may hold it."""
+        return secrets.token_urlsafe(32)
+
     def fresh(self, prefix: str) -> str:
         """Return a new unique id: the prefix, then time and 80 random bits, sortable by time."""
         if not self._random:

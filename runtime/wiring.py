@@ -21,14 +21,13 @@ from memory_store.audit import Actor
 from memory_store.sessions import session_id_for
 from memory_store.store import Store
 from runtime.adapters import StoreManifests, StorePausing, StoreSubSessions, StoreUses
-from runtime.admin.app import create_admin_app
-from runtime.admin.parts import AdminParts
+from runtime.administering import administration
 from runtime.agent_routes import agent_routes
 from runtime.agent_runs.front import launchers_heard
 from runtime.agents import agents_app
 from runtime.attaching import attached
 from runtime.configuration.content import detectors_of
-from runtime.configuration.model import Config, known_targets
+from runtime.configuration.model import Config
 from runtime.configuration.oauth import resource_terms_of
 from runtime.configuration.open_access import caller_named, open_caller_of
 from runtime.configuration.tools import list_terms_of
@@ -43,7 +42,6 @@ from runtime.configuration.translate import (
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of, store_of
 from runtime.housekeeping import keeping_house
-from runtime.http_guard import HostGuard
 from runtime.in_force import InForce
 from runtime.isolating import isolated_room
 from runtime.listeners import check_open_access
@@ -53,15 +51,15 @@ from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
 from runtime.memory.compaction import compactor_of
-from runtime.memory.serving import Memory, memory_administration_of, memory_of
+from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
 from runtime.oauth.door import door_for
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
-from runtime.seat import ALONE, KeeperPart, Seat
+from runtime.seat import ALONE, Seat
 from runtime.sub_sessions import SubSessions
-from runtime.telemetry import collect_metrics, exposition
+from runtime.telemetry import collect_metrics
 from runtime.token_files import TENANT, TokenFiles, token_files
 from runtime.version import VERSION
 from runtime.word_vectors import vectors_if_any
@@ -450,43 +448,11 @@ def _admin(
     offered: _Offered,
     reloader: Reloader,
 ) -> ASGIApp:
-    keeper = ground.seat.keeper
-    app = create_admin_app(
-        AdminParts(
-            store=ground.store,
-            clock=ground.clock,
-            running=ground.running,
-            approver=ground.approver,
-            freezer=freezer,
-            readiness=partial(_problems, readiness, keeper),
-            upstreams=readiness.upstreams,
-            upstream=readiness.upstream,
-            providers=ground.provider_cares.shown,
-            metrics=exposition if keeper is None else keeper.metrics,
-            policy=lambda: ground.policy,
-            known=lambda: known_targets(ground.config),
-            prices=ground.prices,
-            router=ground.routing.desk,
-            feedback=ground.routing.feedback,
-            pins=offered.pins,
-            memory=memory_administration_of(ground),
-            labels=ground.flow.traits_of,
-            reload=partial(_reload_all, reloader, keeper),
-            schema_faults=lambda: offered.stock.schemas.faults,
-            body_bytes_max=ground.config.listen.body_bytes_max,
-        )
+    return administration(
+        ground,
+        readiness=readiness,
+        freezer=freezer,
+        pins=offered.pins,
+        schema_faults=lambda: offered.stock.schemas.faults,
+        reloader=reloader,
     )
-    return HostGuard(app, allowed_hosts=ground.config.listen.allowed_hosts)
-
-
-async def _reload_all(reloader: Reloader, keeper: KeeperPart | None, by: Actor) -> Reloaded:
-    """Take the changed configuration over here, and where agents connect."""
-    reloaded = await reloader.reload(by=by)
-    if keeper is not None:
-        keeper.spread_reload()
-    return reloaded
-
-
-async def _problems(readiness: Readiness, keeper: KeeperPart | None) -> list[str]:
-    """Return why nothing can be served, here or where agents connect."""
-    return [*await readiness.problems(), *(() if keeper is None else keeper.problems())]

@@ -1,6 +1,12 @@
 """Required behaviours of operating Flyball: console, commands, telemetry, clients, deployment."""
 
-CONSOLE: dict[str, str] = {}
+CONSOLE: dict[str, str] = {
+    "overview.pace": "budgets say how fast they are used and when nothing is left at that pace",
+    "overview.last-hour": "what ran, was denied and cost in the last hour is one answer",
+    "console.sign-in": "who has an administrator's token signs in and out; nobody else does",
+    "console.accessible": "no page has a barrier that axe finds, in either scheme, or overflows",
+    "console.keyboard": "every page can be used by keyboard alone, from its skip link on",
+}
 
 SESSION_PAGES: dict[str, str] = {
     "curves.from-the-domain": "A local command's memory and processor time over time are sampled "

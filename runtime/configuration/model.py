@@ -22,6 +22,7 @@ from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
 from runtime.configuration.care import BreakerTable
 from runtime.configuration.confines import ConfinesTable
+from runtime.configuration.console import ConsoleTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
 from runtime.configuration.credentials import UpstreamAuthTable
@@ -359,6 +360,7 @@ class Config(Table):
     """The whole file."""
 
     listen: Listen = Listen()
+    console: ConsoleTable = ConsoleTable()
     auth: Auth = Auth()
     oauth: OAuthTable = OAuthTable()
     session: SessionTable = SessionTable()

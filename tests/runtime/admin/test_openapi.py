@@ -54,6 +54,7 @@ ROUTES = {
     f"{PREFIX}/budgets": {"get", "post"},
     f"{PREFIX}/budgets/{{budget_id}}": {"get", "put", "delete"},
     f"{PREFIX}/policies": {"get"},
+    f"{PREFIX}/overview": {"get"},
     f"{PREFIX}/principals": {"get", "post"},
     f"{PREFIX}/principals/{{principal_id}}": {"get", "put"},
     f"{PREFIX}/principals/{{principal_id}}/tokens": {"get", "post"},

@@ -1,0 +1,11 @@
+"""The pages, one module for each kind of thing; a new one adds its routes here."""
+
+from starlette.routing import Route
+
+from runtime.console.pages import calls, frame, overview
+
+ROUTES: list[Route] = [
+    *frame.ROUTES,
+    *overview.ROUTES,
+    *calls.ROUTES,
+]

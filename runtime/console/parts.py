@@ -1,0 +1,35 @@
+"""What the console needs of the rest of the process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.types import ASGIApp
+
+from memory_store.identities import Identity
+
+IDLE_MS = 60 * 60 * 1000
+
+
+class Doorkeeper(Protocol):
+    """Whoever knows which tokens stand for whom."""
+
+    async def recognise(self, secret_hash: str, *, now_ms: int) -> Identity | None:
+        """Return whom the token of that hash stands for at this moment, None for nobody."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleParts:
+    """Everything that the console works on.
+
+    `api` is the admin API's application, which is asked in this process. `draw` returns fresh
+    random text that nobody can guess. `is_secure` says that browsers reach the console by TLS.
+    """
+
+    api: ASGIApp
+    doorkeeper: Doorkeeper
+    now_ms: Callable[[], int]
+    draw: Callable[[], str]
+    is_secure: bool = False
+    idle_ms: int = IDLE_MS

@@ -1,0 +1,243 @@
+"""A real sidecar, a real browser before its console, and what tests ask of both."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from scenarios.process import SidecarProcess
+
+from tests.conformance.installed import CACHE, made_once, npm_install
+
+HERE = Path(__file__).resolve().parent
+CHROMIUM = "/usr/bin/chromium"
+SECONDS_MAX = 60
+# Without these the browser asks its maker's hosts for this and that at every start.
+_FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+WIDE = (1280, 860)
+PHONE = (390, 844)
+
+expect.set_options(timeout=SECONDS_MAX * 1000)
+
+RULES = """
+[[budget]]
+id = "everything"
+scope = "tenant"
+limits = { tool_calls = 60, cost_microusd = 2000000 }
+window = { every_s = 86400 }
+
+[[budget]]
+id = "each-agent"
+scope = "agent"
+limits = { cost_microusd = 1500000 }
+
+[[rule]]
+name = "ask-first"
+tool = "worker__big"
+approve = true
+approval_wait_s = 0
+
+[[rule]]
+name = "no-crash"
+tool = "worker__die"
+allow = false
+
+[[rule]]
+name = "dear"
+tool = "worker__burn"
+cost_microusd = 480000
+
+[default]
+cost_microusd = 12500
+"""
+
+
+@dataclass
+class Console:
+    """A sidecar whose console is looked at, and the agent that gives it something to show."""
+
+    sidecar: SidecarProcess
+
+    @property
+    def url(self) -> str:
+        return self.sidecar.urls["admin"].removesuffix("/admin/v1") + "/console"
+
+    @property
+    def token(self) -> str:
+        return self.sidecar.token("admin")
+
+    def admin(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.sidecar.urls["admin"],
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=SECONDS_MAX,
+            trust_env=False,
+        )
+
+    def call(self, tool: str, session: str = "fix-the-parser", **arguments: Any) -> dict[str, Any]:
+        """Return the result of one tool call of the agent."""
+        asked = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": tool,
+                "arguments": arguments,
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        }
+        answer = httpx.post(
+            self.sidecar.urls["agents"],
+            json=asked,
+            headers={
+                "Authorization": f"Bearer {self.sidecar.token('agent')}",
+                "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2026-07-28",
+                "Mcp-Method": "tools/call",
+                "Mcp-Name": tool,
+                "Flyball-Session": session,
+            },
+            timeout=SECONDS_MAX,
+            trust_env=False,
+        )
+        assert answer.status_code == 200, answer.text
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+
+@contextmanager
+def console_with(folder: Path, extra: str = RULES) -> Iterator[Console]:
+    """Yield the console of a sidecar of its own."""
+    sidecar = SidecarProcess(folder=folder, extra=extra)
+    sidecar.start()
+    try:
+        yield Console(sidecar=sidecar)
+    finally:
+        sidecar.stop()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Yield a headless browser with nothing remembered."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def window(
+    browser: Browser,
+    *,
+    size: tuple[int, int] = WIDE,
+    scheme: str = "light",
+    **more: Any,
+) -> Iterator[Page]:
+    """Yield a page of a browser that nobody has signed in with; it may not err."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",
+        **more,
+    )
+    context.set_default_timeout(SECONDS_MAX * 1000)
+    context.set_default_navigation_timeout(SECONDS_MAX * 1000)
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+def sign_in(page: Page, console: Console, path: str = "") -> None:
+    """Sign in with the administrator's token, and go to a page."""
+    page.goto(f"{console.url}{path}")
+    page.get_by_label("Administrator's token").fill(console.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", level=1).wait_for()
+    page.get_by_role("navigation", name="Pages").wait_for(state="attached")
+
+
+def signed_in(context: BrowserContext, console: Console) -> None:
+    """Give a browser the cookie of a visit, as signing in would."""
+    answer = httpx.post(
+        f"{console.url}/login",
+        data={"token": console.token},
+        headers={"Origin": console.url.removesuffix("/console")},
+        trust_env=False,
+        timeout=SECONDS_MAX,
+    )
+    assert answer.status_code == 303, answer.text
+    (name, value), *_ = answer.cookies.items()
+    context.add_cookies([{"name": name, "value": value, "url": console.url}])
+
+
+def axe_source() -> str:
+    """Return the program that looks for barriers, or skip the test where it cannot be had."""
+    lock = (HERE / "package-lock.json").read_bytes()
+    folder = CACHE / f"axe-{hashlib.sha256(lock).hexdigest()[:16]}"
+    with made_once(folder) as making:
+        if making is not None:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(HERE / name, making)
+            npm_install(making)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def pictures_folder() -> Path:
+    """Return where pictures of pages are kept: `FLYBALL_PICTURES`, else a temporary folder."""
+    named = os.environ.get("FLYBALL_PICTURES")
+    folder = Path(named) if named else Path(tempfile.gettempdir()) / "flyball-pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def barriers(page: Page) -> list[str]:
+    """Return what axe finds wrong with a page, each as its rule and the place."""
+    found = page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']}))")
+    return [
+        f"{one['id']}: {node['html'][:120]}: {node['failureSummary']}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+def look_at(browser: Browser, console: Console, path: str, name: str, axe: str) -> list[str]:
+    """Take pictures of a page, light, dark and as a phone shows it; return its barriers.
+
+    A page that is wider than a phone is a barrier, too, and so is what the browser complains of.
+    """
+    faults: list[str] = []
+    views: list[tuple[str, tuple[int, int], Literal["light", "dark"]]]
+    views = [("light", WIDE, "light"), ("dark", WIDE, "dark"), ("phone", PHONE, "light")]
+    with window(browser) as page:
+        page.context.add_init_script(axe)
+        signed_in(page.context, console)
+        page.on("console", lambda said: faults.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.goto(f"{console.url}{path}")
+        page.wait_for_load_state("networkidle")
+        for view, (width, height), scheme in views:
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=pictures_folder() / f"{name}-{view}.png", full_page=True)
+            faults += [f"{view}: {fault}" for fault in barriers(page)]
+            needed = page.evaluate("document.documentElement.scrollWidth")
+            if needed > width:
+                faults.append(f"{view}: the page is {needed} px wide, the window {width}")
+    return faults
