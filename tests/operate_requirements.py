@@ -15,6 +15,7 @@ SESSION_PAGES: dict[str, str] = {
     "thinning hides no peak; stored, it is less than a kilobyte",
     "curves.kept": "A curve is stored with its call and read by itself",
     "curves.workers": "Commands that different workers run have curves like any other",
+    "timeline.archive": "What was archived of a call is read by whoever reads the call",
     "timeline.live": "A running sidecar tells a session's model calls, commands and turns",
     "timeline.order": "A session's timeline tells calls, denials, questions to people and changes "
     "in the order of time, the same page by page",

@@ -1,5 +1,7 @@
 """Call records as JSON."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from governor.amounts import Unit
@@ -10,8 +12,9 @@ from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, Tu
 from governor.target import CallKind
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
+from memory_store.archive import SLICE_BYTES_MAX, ArchiveSlice
 from memory_store.calls import CallCurve, CallView
-from runtime.admin.shapes.fields import Out, Paging, limits_shape
+from runtime.admin.shapes.fields import Out, Paging, Shape, limits_shape
 
 _NO_CURVE = (
     "no command of this call was sampled: it ran none of its own, was denied before it began, or "
@@ -96,6 +99,28 @@ class CallOut(Out):
     )
 
 
+class ArchivedPart(Shape):
+    """Which part of an archived result is wanted."""
+
+    offset: Annotated[int, Field(ge=0, le=2**53)] = 0
+    length: Annotated[int, Field(ge=1, le=SLICE_BYTES_MAX)] = SLICE_BYTES_MAX
+
+
+class ArchivedOut(Out):
+    """A part of a result as it was kept; bytes that are no UTF-8 show as replacements.
+
+    It goes on at `next_offset` until that is null. `sha256` is that of the whole.
+    """
+
+    archive: ArchiveId
+    media_type: str
+    sha256: str
+    total_bytes: int
+    offset: int
+    text: str
+    next_offset: int | None
+
+
 class CurvePointOut(Out):
     """How a local command stood so long after it began."""
 
@@ -156,6 +181,20 @@ def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
         result_bytes=record.result_bytes,
         archive=record.archive_id,
         has_curve=view.has_curve,
+    )
+
+
+def archived_out(archive: ArchiveId, found: ArchiveSlice) -> ArchivedOut:
+    """Return a part of an archived result as it is shown."""
+    end = found.offset + len(found.content)
+    return ArchivedOut(
+        archive=archive,
+        media_type=found.media_type,
+        sha256=found.sha256,
+        total_bytes=found.total_bytes,
+        offset=found.offset,
+        text=found.content.decode(errors="replace"),
+        next_offset=end if found.content and end < found.total_bytes else None,
     )
 
 

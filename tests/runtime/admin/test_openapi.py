@@ -76,6 +76,7 @@ ROUTES = {
     f"{PREFIX}/calls": {"get"},
     f"{PREFIX}/calls/{{call_id}}": {"get"},
     f"{PREFIX}/calls/{{call_id}}/curve": {"get"},
+    f"{PREFIX}/calls/{{call_id}}/archive": {"get"},
     f"{PREFIX}/budgets/preview": {"post"},
     f"{PREFIX}/sessions/{{session_id}}/timeline": {"get"},
     f"{PREFIX}/balances": {"get"},

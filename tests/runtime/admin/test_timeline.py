@@ -224,3 +224,28 @@ async def test_a_session_that_nobody_saw_and_a_cursor_of_another_listing_are_ref
 
     assert unknown.status_code == 404
     assert (stray.status_code, stray.json()["errors"][0]["field"]) == (422, "cursor")
+
+
+@pytest.mark.requirement("timeline.archive")
+async def test_an_archived_result_is_read_through_its_call_part_by_part(world: World) -> None:
+    entry = await world.parts.store.archive.put(
+        "0123456789é".encode(),
+        tenant=TENANT,
+        agent=AGENT,
+        session=SESSION,
+        call_id=CallId("long-1"),
+        media_type="text/plain",
+        now_ms=world.clock.now_ms(),
+    )
+    await _ended(world, "long-1", archive_id=entry.archive_id)
+    await _ended(world, "short-1")
+
+    first = (await world.get("/calls/long-1/archive", params={"length": 4})).json()
+    rest = (await world.get("/calls/long-1/archive", params={"offset": 4})).json()
+
+    assert (first["text"], first["next_offset"], first["total_bytes"]) == ("0123", 4, 12)
+    assert (rest["text"], rest["next_offset"]) == ("456789é", None)
+    assert first["archive"] == entry.archive_id
+    assert (await world.get("/calls/short-1/archive")).status_code == 404
+    assert (await world.get("/calls/nobody/archive")).status_code == 404
+    assert (await world.get("/calls/long-1/archive", params={"offset": -1})).status_code == 422
