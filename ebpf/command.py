@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from governor.amounts import Unit
 from governor.call import Isolated
+from governor.curve import Curve
 from governor.raising import Story
 
 
@@ -70,7 +71,8 @@ class CommandResult:
     memory, where it said so. `frozen_ms` is how long the command stood still, which is not part
     of `wall_ms`. `attached` and `notes` are what the attachments of its domain counted and
     noted, `refused` what it tried against its rule. `unknown` says why a figure is None, by its
-    name. `story` tells how it went up the ladder.
+    name. `story` tells how it went up the ladder, `curve` how its memory and
+    its processor time went.
     """
 
     cause: EndCause
@@ -99,3 +101,4 @@ class CommandResult:
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     story: Story | None = None
+    curve: Curve | None = None

@@ -424,6 +424,7 @@ def _result(
         },
         unknown=measured.unknown,
         story=story,
+        curve=measured.curve,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from governor.amounts import Amounts, Unit
+from governor.curve import Curve
 
 # What a call takes of a machine: somebody has to watch it there while it runs.
 OF_THE_MACHINE = (
@@ -31,13 +32,15 @@ class Usage:
 
     `unmeasured` names each unit that nobody could measure, with the reason: unknown is
     not zero, and settlement charges such a unit at what was held for it. `divided` are measured
-    units of a server that ran other calls as well: the call's part by time.
+    units of a server that ran other calls as well: the call's part by time. `curve` is how a
+    local command went over its life.
     """
 
     measured: Amounts
     unmeasured: Mapping[Unit, str] = field(default_factory=dict)
     memory_peak_bytes: int | None = None
     divided: tuple[Unit, ...] = ()
+    curve: Curve | None = None
 
     @property
     def estimated(self) -> tuple[Unit, ...]:

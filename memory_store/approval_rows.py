@@ -50,6 +50,7 @@ approvals = Table(
     ),
     CheckConstraint("(decided_at_ms IS NULL) = (decided_by IS NULL)", name="decided_by_someone"),
     Index("ix_approvals_created_at_ms_approval_id", "created_at_ms", "approval_id"),
+    Index("ix_approvals_session_created_at_ms", "session", "created_at_ms"),
     Index("ix_approvals_live", "expires_at_ms", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
     # One question at a time about the same call of the same agent in the same session.
     Index(

@@ -99,10 +99,11 @@ class AuditLog:
             (seq,) = key_of(cursor, kinds=(int,))
             query = query.where(audit.c.seq < seq)
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
-        return page_of(rows, limit=limit, item=_entry, key=lambda row: (row.seq,))
+        return page_of(rows, limit=limit, item=audit_entry, key=lambda row: (row.seq,))
 
 
-def _entry(row: Any) -> AuditEntry:
+def audit_entry(row: Any) -> AuditEntry:
+    """Return the change in a row of the table."""
     return AuditEntry(
         seq=row.seq,
         at_ms=row.at_ms,

@@ -8,6 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from governor.amounts import Amounts
 from governor.call import CallRecord
 from governor.usage import Usage
+from memory_store.curve_rows import curve_text
 from memory_store.rows import UNIT_NAMES, amounts_json, json_of
 from memory_store.statement import Driver, Statement, Value
 from memory_store.tables import calls
@@ -43,6 +44,7 @@ def call_row(record: CallRecord, charged: Amounts) -> dict[str, Value]:
         "measured": None if usage is None else amounts_json(usage.measured),
         "unmeasured": None if usage is None else _reasons(usage),
         "memory_peak_bytes": None if usage is None else usage.memory_peak_bytes,
+        "curve": None if usage is None or usage.curve is None else curve_text(usage.curve),
         "denial": None if record.denial is None else record.denial.value,
         "detail": _storable(record.detail),
         "isolated": None

@@ -5,15 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, cast, func, select
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallRecord, CallStatus, Enforcement, Isolated
+from governor.curve import Curve
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from governor.usage import Usage
+from memory_store.curve_rows import curve_of
 from memory_store.errors import NotFoundError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
@@ -29,6 +31,20 @@ class CallView:
 
     record: CallRecord
     charged: Amounts
+    has_curve: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCurve:
+    """How the memory and the processor time of a call went; `curve` is None where nobody looked."""
+
+    call_id: CallId
+    name: str
+    started_at_ms: int
+    ended_at_ms: int
+    memory_peak_bytes: int | None
+    isolated: Isolated | None
+    curve: Curve | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +81,21 @@ class GoodCall:
     detail: str | None
 
 
+# A curve is read where it is shown, by itself.
+SHOWN = (
+    *(column for column in calls.c if column is not calls.c.curve),
+    calls.c.curve.is_not(None).label("has_curve"),
+)
+_OF_CURVES = (
+    calls.c.name,
+    calls.c.started_at_ms,
+    calls.c.ended_at_ms,
+    calls.c.memory_peak_bytes,
+    calls.c.isolated,
+    calls.c.curve,
+)
+
+
 class CallLog:
     """Reads call records and keeps those of calls that never held anything."""
 
@@ -82,12 +113,32 @@ class CallLog:
         Raises:
             NotFoundError: it has not ended, or never was.
         """
-        query = select(calls).where(calls.c.call_id == call_id)
+        return call_view(await self._row(select(*SHOWN).where(calls.c.call_id == call_id), call_id))
+
+    async def curve(self, call_id: CallId) -> CallCurve:
+        """Return how the call's memory and processor time went.
+
+        Raises:
+            NotFoundError: it has not ended, or never was.
+        """
+        query = select(*_OF_CURVES).where(calls.c.call_id == call_id)
+        row = await self._row(query, call_id)
+        return CallCurve(
+            call_id=call_id,
+            name=row.name,
+            started_at_ms=row.started_at_ms,
+            ended_at_ms=row.ended_at_ms,
+            memory_peak_bytes=row.memory_peak_bytes,
+            isolated=_isolated(row.isolated),
+            curve=None if row.curve is None else curve_of(row.curve),
+        )
+
+    async def _row(self, query: Select[Any], call_id: CallId) -> Any:
         row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
         if row is None:
             message = f"there is no record of the call {call_id}"
             raise NotFoundError(message)
-        return _view(row)
+        return row
 
     async def page(
         self,
@@ -110,7 +161,7 @@ class CallLog:
             "name": name,
         }
         query = (
-            select(calls)
+            select(*SHOWN)
             .where(
                 *(calls.c[column] == value for column, value in wanted.items() if value is not None)
             )
@@ -121,7 +172,7 @@ class CallLog:
             query = query.where(_is_after(cursor))
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return page_of(
-            rows, limit=limit, item=_view, key=lambda row: (row.ended_at_ms, row.call_id)
+            rows, limit=limit, item=call_view, key=lambda row: (row.ended_at_ms, row.call_id)
         )
 
     async def latest_good(self, *, limit: int, in_full: str) -> tuple[GoodCall, ...]:
@@ -210,7 +261,8 @@ def _is_unmeasured(unit: Unit) -> ColumnElement[bool]:
     return calls.c.unmeasured.contains(f'"{unit.value}":', autoescape=True)
 
 
-def _view(row: Any) -> CallView:
+def call_view(row: Any) -> CallView:
+    """Return the call in a row of `SHOWN`."""
     return CallView(
         record=CallRecord(
             call_id=CallId(row.call_id),
@@ -242,6 +294,7 @@ def _view(row: Any) -> CallView:
             usage_source=row.usage_source,
         ),
         charged=Amounts({unit: getattr(row, unit.value) for unit in Unit}),
+        has_curve=bool(row.has_curve),
     )
 
 

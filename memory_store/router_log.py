@@ -189,7 +189,10 @@ class RouterLog:
         query = query.order_by(at.desc(), name.desc()).limit(limit + 1)
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return page_of(
-            rows, limit=limit, item=_logged, key=lambda row: (row.decided_at_ms, row.call_id)
+            rows,
+            limit=limit,
+            item=logged_decision,
+            key=lambda row: (row.decided_at_ms, row.call_id),
         )
 
     async def rated(self, *, since_ms: int, limit: int) -> tuple[LoggedDecision, ...]:
@@ -203,7 +206,7 @@ class RouterLog:
             .limit(limit)
         )
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
-        return tuple(_logged(row) for row in reversed(rows))
+        return tuple(logged_decision(row) for row in reversed(rows))
 
     async def pending(self, *, since_ms: int, limit: int) -> tuple[LoggedDecision, ...]:
         """Return choices since then that served and teach something, the oldest first."""
@@ -216,7 +219,7 @@ class RouterLog:
             .limit(limit)
         )
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
-        return tuple(_logged(row) for row in rows)
+        return tuple(logged_decision(row) for row in rows)
 
     async def tally(self) -> tuple[TierTally, ...]:
         """Return how often each tier was chosen, and how many of the choices were rated."""
@@ -365,7 +368,8 @@ def _remove(connection: Connection, *, before_ms: int) -> int:
     return len(ids)
 
 
-def _logged(row: Any) -> LoggedDecision:
+def logged_decision(row: Any) -> LoggedDecision:
+    """Return the choice in a row of the table."""
     return LoggedDecision(
         decision=RouterDecision(
             call_id=CallId(row.call_id),

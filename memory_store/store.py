@@ -44,6 +44,7 @@ from memory_store.lock import exclusive
 from memory_store.manifests import ManifestBook
 from memory_store.memory_choices import ChoiceLog
 from memory_store.notices import NoticeBook
+from memory_store.past_calls import PastCalls
 from memory_store.postgresql_engine import server_url
 from memory_store.prices import PriceBook
 from memory_store.principals import PrincipalBook
@@ -60,6 +61,7 @@ from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding, k
 from memory_store.search.word_check import unfound
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
+from memory_store.timeline import TimelineBook
 from memory_store.turn_book import TurnBook
 from memory_store.works import WorkBook
 from memory_store.writer import Writer
@@ -78,6 +80,8 @@ class Store:
     turns: TurnBook
     productivity: ProductivityBook
     calls: CallLog
+    past_calls: PastCalls
+    timelines: TimelineBook
     approvals: ApprovalBook
     budgets: BudgetBook
     tenants: TenantBook
@@ -258,6 +262,8 @@ def _books_on(
         turns=TurnBook(writer=writer, reader=reader),
         productivity=ProductivityBook(reader=reader),
         calls=CallLog(writer=writer, reader=reader),
+        past_calls=PastCalls(reader=reader),
+        timelines=TimelineBook(reader=reader),
         approvals=ApprovalBook(writer=writer, reader=reader),
         budgets=BudgetBook(writer=writer, reader=reader, live=live),
         tenants=TenantBook(writer=writer, reader=reader, identities=identities),

@@ -318,6 +318,7 @@ calls = Table(
     Column("result_hash", Text),
     Column("price_version", Text),
     Column("usage_source", Text),  # NULL: of no model call, or of one from before this was kept
+    Column("curve", Text),  # of a local command, some hundred characters; no listing reads it
     Index("ix_calls_ended_at_ms_call_id", "ended_at_ms", "call_id"),
     Index("ix_calls_session_ended_at_ms_call_id", "session", "ended_at_ms", "call_id"),
 )
@@ -357,6 +358,7 @@ audit = Table(
     Column("target", Text, nullable=False),
     Column("before", Text),
     Column("after", Text),
+    Index("ix_audit_target_at_ms", "target", "at_ms"),
     sqlite_autoincrement=True,
 )
 

@@ -21,6 +21,10 @@ class ProviderError(RuntimeFaultError):
     """The model provider failed."""
 
 
+class PreviewsBusyError(RuntimeFaultError):
+    """Others wait for a preview already; ask again in a moment."""
+
+
 class NotBetterError(RuntimeFaultError):
     """A router model is put in force only if it is better than what is."""
 

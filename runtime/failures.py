@@ -186,6 +186,7 @@ FAILURES: Mapping[type[Exception], Failure] = {
     runtime.RuntimeFaultError: _INTERNAL,
     runtime.ConfigError: _INTERNAL,
     runtime.ListenError: _INTERNAL,
+    runtime.PreviewsBusyError: _OVERLOADED,
     runtime.MemoryStaysError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Stays"),
     runtime.NotBetterError: Failure(HTTPStatus.CONFLICT, INVALID_REQUEST, "Not better"),
     runtime.RouterModelError: _INVALID,

@@ -229,6 +229,7 @@ class LocalCommands:
                 {**measured.attached, **energy.amounts},
             ),
             memory_peak_bytes=measured.memory_peak_bytes,
+            curve=measured.curve,
         )
 
     def _usage(self, ended: CommandResult, energy: Energy, *, waited_ms: int) -> Usage:
@@ -247,6 +248,7 @@ class LocalCommands:
             ),
             unmeasured=unmeasured,
             memory_peak_bytes=ended.memory_peak_bytes,
+            curve=ended.curve,
         )
 
     @property

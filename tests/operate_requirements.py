@@ -8,7 +8,27 @@ CONSOLE: dict[str, str] = {
     "console.keyboard": "every page can be used by keyboard alone, from its skip link on",
 }
 
-SESSION_PAGES: dict[str, str] = {}
+SESSION_PAGES: dict[str, str] = {
+    "curves.from-the-domain": "A local command's memory and processor time over time are sampled "
+    "from its own domain, on every kind of domain",
+    "curves.bounded": "A curve has 120 points at the most, however long a command runs, and "
+    "thinning hides no peak; stored, it is less than a kilobyte",
+    "curves.kept": "A curve is stored with its call and read by itself",
+    "curves.workers": "Commands that different workers run have curves like any other",
+    "timeline.archive": "What was archived of a call is read by whoever reads the call",
+    "timeline.live": "A running sidecar tells a session's model calls, commands and turns",
+    "timeline.order": "A session's timeline tells calls, denials, questions to people and changes "
+    "in the order of time, the same page by page",
+    "timeline.why": "A model call in the timeline says its tier, why, effort and mode, and what "
+    "the router expected of each tier",
+    "preview.route": "A budget, new or changed, is previewed over the last days and not stored",
+    "preview.bounded": "A preview looks at so many calls for so long, says when it is a part, and "
+    "runs one at a time",
+    "preview.as-the-ledger": "A preview of a budget denies the calls of the past that a ledger "
+    "with that budget would have denied, for every kind of window, scope, match and overdraft",
+    "preview.honest": "A preview says of which calls it cannot know: those denied then, without "
+    "an estimate, not measured, and what no record tells any more",
+}
 
 COMMANDS: dict[str, str] = {
     "commands.start-light": "what only asks loads nothing that serves",

@@ -55,6 +55,7 @@ def usage_of(
         },
         memory_peak_bytes=None if backend is None else backend.memory_peak_bytes,
         divided=() if backend is None else backend.divided,
+        curve=None if backend is None else backend.curve,
     )
 
 

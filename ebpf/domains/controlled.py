@@ -9,6 +9,7 @@ import anyio
 from ebpf.command import EndCause, Level, Victim
 from ebpf.domains.causes import MemoryEvidence, counted_refusals, memory_cause, pids_level
 from ebpf.domains.controls import Controls, Directories, Figures, Reins, ShortageCount
+from ebpf.domains.curve_samples import CurveSamples
 from ebpf.domains.domain import Entry, Measured
 from ebpf.domains.groups import remove_group, remove_groups
 from ebpf.domains.hierarchies import UNIFIED
@@ -51,6 +52,7 @@ class ControlledDomain:
         self._removed = removed
         self._own = chain[0]
         self._memory_time = MemoryTime()
+        self._curve = CurveSamples()
         self._swap_peak_bytes: int | None = None
         self._limits: ExecutionLimits | None = None
         self._before = self._counts()
@@ -85,7 +87,9 @@ class ControlledDomain:
 
     def started(self, pid: int) -> None:
         """Note when; the kernel keeps the list of members."""
-        self._memory_time.begin(anyio.current_time())
+        now = anyio.current_time()
+        self._memory_time.begin(now)
+        self._curve.begin(now)
 
     def members(self) -> tuple[int, ...]:
         """Return who is in the domain, by the kernel's own list."""
@@ -96,8 +100,10 @@ class ControlledDomain:
         self._limits = self._limits or limits
         while True:
             now_bytes = self._controls.memory_now(self._own.directories)
-            self._memory_time.note(anyio.current_time(), now_bytes)
+            now = anyio.current_time()
+            self._memory_time.note(now, now_bytes)
             figures = self._figures()
+            self._curve.note(now, memory_bytes=now_bytes, cpu_ms=_whole_ms(figures.cpu_us))
             if figures.memory_kills:
                 return self._memory_cause(figures.memory_kills)[0] or EndCause.UNKNOWN
             cpu_ms_max = self._limits.cpu_ms
@@ -111,10 +117,11 @@ class ControlledDomain:
         killed_by, victim = self._memory_cause(figures.memory_kills)
         refusals, refused_by = self._refusals(figures)
         peak_bytes = figures.memory_peak_bytes
+        now, cpu_ms = anyio.current_time(), _whole_ms(figures.cpu_us)
         return Measured(
-            cpu_ms=None if figures.cpu_us is None else -(-figures.cpu_us // 1000),
+            cpu_ms=cpu_ms,
             memory_peak_bytes=peak_bytes,
-            memory_mib_s=self._memory_time.mib_s(now=anyio.current_time(), peak_bytes=peak_bytes),
+            memory_mib_s=self._memory_time.mib_s(now=now, peak_bytes=peak_bytes),
             swap_peak_bytes=self._swap_peak_bytes,
             io_bytes=figures.io_bytes,
             pids_peak=figures.pids_peak,
@@ -126,6 +133,7 @@ class ControlledDomain:
             victim=victim,
             unknown=figures.unknown,
             memory_bytes=self._memory_now(),
+            curve=self._curve.curve(now=now, cpu_ms=cpu_ms, memory_peak_bytes=peak_bytes),
         )
 
     def _memory_now(self) -> int | None:
@@ -211,7 +219,9 @@ class ControlledDomain:
 
     async def kill(self) -> None:
         """Kill every process at once and wait until the kernel says that none is left."""
-        self._memory_time.end(anyio.current_time())
+        now = anyio.current_time()
+        self._memory_time.end(now)
+        self._curve.end(now)
         await self._reins.kill(self._rein)
 
     async def remove(self) -> None:
@@ -234,3 +244,7 @@ class ControlledDomain:
     def _forget(self) -> None:
         self._own.shortages.close()
         self._removed()
+
+
+def _whole_ms(cpu_us: int | None) -> int | None:
+    return None if cpu_us is None else -(-cpu_us // 1000)

@@ -8,6 +8,7 @@ from typing import Protocol
 from ebpf.command import EndCause, Level, Victim
 from ebpf.domains.place import Place, ServerPlace
 from governor.amounts import Unit
+from governor.curve import Curve
 from governor.limits import ExecutionLimits
 
 
@@ -27,7 +28,8 @@ class Measured:
 
     `attached` is what the attachments counted. `unknown` says why a figure is None, by its name
     here. `killed_by` is whose limit had a process killed for want of memory, `pids_refused_by`
-    whose limit refused forks. `memory_bytes` is what the processes hold at this moment.
+    whose limit refused forks. `memory_bytes` is what the processes hold at this moment,
+    `curve` how both went so far.
     """
 
     cpu_ms: int | None
@@ -46,6 +48,7 @@ class Measured:
     victim: Victim | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: int | None = None
+    curve: Curve | None = None
 
 
 class Domain(Protocol):

@@ -16,6 +16,7 @@ import anyio.to_thread
 import psutil
 
 from ebpf.command import EndCause
+from ebpf.domains.curve_samples import CurveSamples
 from ebpf.domains.domain import Entry, Measured
 from ebpf.domains.groups import read_field
 from ebpf.domains.memory_time import MemoryTime
@@ -93,6 +94,7 @@ class ObservedDomain:
         self._peak_bytes: int | None = None
         self._cpu_ms: int | None = None
         self._memory_time = MemoryTime()
+        self._curve = CurveSamples()
         self._limits: ExecutionLimits | None = None
         self._kills_before: int | None = None
         self.entry = Entry(
@@ -117,7 +119,9 @@ class ObservedDomain:
         """Remember the root of the tree."""
         self._root_pid = self._roots[self._name] = pid
         self._kills_before = _kills_on_the_machine()
-        self._memory_time.begin(anyio.current_time())
+        now = anyio.current_time()
+        self._memory_time.begin(now)
+        self._curve.begin(now)
 
     def members(self) -> tuple[int, ...]:
         """Return who is in the tree or carries the mark."""
@@ -150,7 +154,9 @@ class ObservedDomain:
     def _note(self, sample: TreeSample) -> None:
         if sample.processes:
             self._peak_bytes = max(self._peak_bytes or 0, sample.memory_bytes)
-            self._memory_time.note(anyio.current_time(), sample.memory_bytes)
+            now = anyio.current_time()
+            self._memory_time.note(now, sample.memory_bytes)
+            self._curve.note(now, memory_bytes=sample.memory_bytes, cpu_ms=sample.cpu_ms)
         # The figure can fall when a process dies whose parent has not waited for it yet.
         self._cpu_ms = max(self._cpu_ms or 0, sample.cpu_ms)
 
@@ -161,12 +167,14 @@ class ObservedDomain:
         """
         kills = _kills_on_the_machine()
         is_spared = kills is not None and kills == self._kills_before
+        now = anyio.current_time()
         return Measured(
             memory_kills=0 if is_spared else None,
             cpu_ms=self._cpu_ms,
             memory_peak_bytes=self._peak_bytes,
-            memory_mib_s=self._memory_time.mib_s(
-                now=anyio.current_time(), peak_bytes=self._peak_bytes
+            memory_mib_s=self._memory_time.mib_s(now=now, peak_bytes=self._peak_bytes),
+            curve=self._curve.curve(
+                now=now, cpu_ms=self._cpu_ms, memory_peak_bytes=self._peak_bytes
             ),
         )
 
@@ -210,7 +218,9 @@ class ObservedDomain:
 
     async def kill(self) -> None:
         """Kill the tree, then whatever else carries the mark, until nothing is left."""
-        self._memory_time.end(anyio.current_time())
+        now = anyio.current_time()
+        self._memory_time.end(now)
+        self._curve.end(now)
         passes = 0
         with anyio.move_on_after(KILL_SECONDS_MAX):
             while await anyio.to_thread.run_sync(self._kill_once):

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261122_20"
-down_revision = "20261122_18"
+down_revision = "20261122_19"
 branch_labels = None
 depends_on = None
 

@@ -1,7 +1,7 @@
 """What the admin interface needs of the rest of the process."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from governor.flow.labels import Traits
@@ -10,6 +10,7 @@ from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
 from runtime.memory.administration import MemoryAdministration
+from runtime.previewing import Previews
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
 from runtime.router.desk import RouterDesk
@@ -70,3 +71,4 @@ class AdminParts:
     providers: Callable[[], Sequence[Mapping[str, object]]] = tuple
     schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX
+    previews: Previews = field(default_factory=Previews)

@@ -28,6 +28,7 @@ from memory_store.lessons.questions import QuestionBook
 from memory_store.manifests import ManifestBook
 from memory_store.memory_choices import ChoiceLog
 from memory_store.notices import NoticeBook
+from memory_store.past_calls import PastCalls
 from memory_store.prices import PriceBook, PutPrices
 from memory_store.principals import Principal, PrincipalBook
 from memory_store.productivity import ProductivityBook
@@ -39,6 +40,7 @@ from memory_store.search.search import ExperienceSearch
 from memory_store.sessions import SessionBook
 from memory_store.store import Store
 from memory_store.tenants import TenantBook
+from memory_store.timeline import TimelineBook
 from memory_store.tokens import hash_of
 from memory_store.turn_book import TurnBook
 from memory_store.works import WorkBook
@@ -249,6 +251,8 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         upkeep=absent(Upkeep),
         audit=absent(AuditLog),
         notices=remote(NoticeBook, "notices", bulk),
+        past_calls=absent(PastCalls),
+        timelines=absent(TimelineBook),
         writer=absent(Writer),
         reader=absent(Reader),
         bookkeeping=absent(Bookkeeping),

@@ -24,6 +24,7 @@ from runtime.admin.shapes.budgets import (
     budget_out,
 )
 from runtime.admin.shapes.fields import Page
+from runtime.admin.shapes.previews import PreviewIn, PreviewOut, preview_out
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
 from runtime.failures import Fault, ProblemError, invalid, problem_for
@@ -67,6 +68,25 @@ async def create_budget(parts: Parts, by: By, new: BudgetNew, response: Response
     response.headers["Location"] = f"/admin/v1/budgets/{budget.budget_id}"
     tag(response, view)
     return budget_out(view)
+
+
+@ROUTES.post(
+    "/preview",
+    summary="See what a budget would have denied",
+    responses=WITH_BODY | problems(404),
+)
+async def preview_budget(parts: Parts, asked: PreviewIn) -> PreviewOut:
+    """Replay the calls of the last days against a budget, new or changed; nothing is stored."""
+    before, after = await _previewed(parts, asked)
+    await parts.store.tenants.get(after.tenant)
+    found = await parts.previews.of(
+        parts.store.past_calls,
+        after,
+        before=before,
+        days=asked.days,
+        now_ms=parts.clock.now_ms(),
+    )
+    return preview_out(found, after)
 
 
 @ROUTES.get("/{budget_id}", summary="Read a budget", responses=problems(404))
@@ -139,6 +159,20 @@ async def retire_budget(
         by=by,
         now_ms=parts.clock.now_ms(),
     )
+
+
+async def _previewed(parts: Parts, asked: PreviewIn) -> tuple[Budget | None, Budget]:
+    """Return the budget to replay, and the one before its change if there is a change."""
+    if asked.new is not None:
+        return None, asked.new.budget(BudgetId(asked.new.id or "preview"))
+    assert asked.id is not None, "checked by the shape"
+    standing = (await _budget(parts, asked.id)).budget
+    change = asked.change
+    if change is None:
+        return None, standing
+    refuse_other("tenant", change.tenant, standing.tenant)
+    refuse_other("kind", change.kind, standing.kind)
+    return standing, change.applied_to(standing)
 
 
 async def _budget(parts: Parts, budget_id: BudgetId) -> BudgetView:

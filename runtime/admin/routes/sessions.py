@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query
 
 from governor.ids import SessionId
 from governor.learning.verdict import Reporter
+from memory_store.sessions import SessionView
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
-from runtime.admin.shapes.fields import Page, page_of
+from runtime.admin.shapes.fields import Page, Paging, page_of
 from runtime.admin.shapes.productivity import figures_out
 from runtime.admin.shapes.sessions import (
     FrozenOut,
@@ -23,6 +24,7 @@ from runtime.admin.shapes.sessions import (
     session_out,
     session_with_bill_out,
 )
+from runtime.admin.shapes.timeline import TimelineOut, timeline_out
 from runtime.admin.shapes.turns import ExtensionIn, OutcomeIn, TurnsOut, turns_out
 from tool_gateway.telemetry import count_outcome
 
@@ -49,17 +51,23 @@ async def list_sessions(
 @ROUTES.get("/{session_id}", summary="Read a session and its bill", responses=problems(404))
 async def read_session(parts: Parts, session_id: SessionId) -> SessionWithBillOut:
     """Return the session with what it was charged so far, its turns and what they brought."""
-    store, policy = parts.store, parts.policy()
+    return await _shown(parts, await parts.store.sessions.get(session_id))
+
+
+@ROUTES.get(
+    "/{session_id}/timeline",
+    summary="Read what happened in a session",
+    responses=problems(404),
+)
+async def read_timeline(
+    parts: Parts, session_id: SessionId, paging: Annotated[Paging, Query()]
+) -> TimelineOut:
+    """Return calls, questions to people and changes in the order of time, with the bill."""
+    store = parts.store
     session = await store.sessions.get(session_id)
-    return session_with_bill_out(
-        session,
-        await store.calls.bill(session_id),
-        prices=policy.unified,
-        turns=turns_out(await store.turns.view(session_id)),
-        productivity=figures_out(
-            await store.productivity.of_session(session_id),
-            milliwatts_per_core=policy.milliwatts_per_core,
-        ),
+    found = await store.timelines.page(session_id, cursor=paging.cursor, limit=paging.limit)
+    return timeline_out(
+        await _shown(parts, session), session.parent, found, prices=parts.policy().unified
     )
 
 
@@ -140,4 +148,18 @@ async def resume_session(parts: Parts, by: By, session_id: SessionId) -> Resumed
         # In one that was not paused nothing stood still.
         commands_resumed=sum(thawed) if was_paused else 0,
         was_paused=was_paused,
+    )
+
+
+async def _shown(parts: Parts, session: SessionView) -> SessionWithBillOut:
+    store, policy, session_id = parts.store, parts.policy(), session.session_id
+    return session_with_bill_out(
+        session,
+        await store.calls.bill(session_id),
+        prices=policy.unified,
+        turns=turns_out(await store.turns.view(session_id)),
+        productivity=figures_out(
+            await store.productivity.of_session(session_id),
+            milliwatts_per_core=policy.milliwatts_per_core,
+        ),
     )

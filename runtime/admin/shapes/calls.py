@@ -1,16 +1,25 @@
 """Call records as JSON."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from governor.amounts import Unit
 from governor.call import CallStatus, Enforcement, Isolated
+from governor.curve import cpu_millis
 from governor.denial import DenialReason
 from governor.ids import ArchiveId, CallId, PrincipalId, SessionId, TenantId, TurnId
 from governor.target import CallKind
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
-from memory_store.calls import CallView
-from runtime.admin.shapes.fields import Out, Paging, limits_shape
+from memory_store.archive import SLICE_BYTES_MAX, ArchiveSlice
+from memory_store.calls import CallCurve, CallView
+from runtime.admin.shapes.fields import Out, Paging, Shape, limits_shape
+
+_NO_CURVE = (
+    "no command of this call was sampled: it ran none of its own, was denied before it began, or "
+    "ended before curves were kept"
+)
 
 
 class CallFilters(Paging):
@@ -85,6 +94,61 @@ class CallOut(Out):
     isolated: IsolatedOut | None
     result_bytes: int | None
     archive: ArchiveId | None
+    has_curve: bool = Field(
+        description="of a local command: how its memory and processor time went is at `…/curve`"
+    )
+
+
+class ArchivedPart(Shape):
+    """Which part of an archived result is wanted."""
+
+    offset: Annotated[int, Field(ge=0, le=2**53)] = 0
+    length: Annotated[int, Field(ge=1, le=SLICE_BYTES_MAX)] = SLICE_BYTES_MAX
+
+
+class ArchivedOut(Out):
+    """A part of a result as it was kept; bytes that are no UTF-8 show as replacements.
+
+    It goes on at `next_offset` until that is null. `sha256` is that of the whole.
+    """
+
+    archive: ArchiveId
+    media_type: str
+    sha256: str
+    total_bytes: int
+    offset: int
+    text: str
+    next_offset: int | None
+
+
+class CurvePointOut(Out):
+    """How a local command stood so long after it began."""
+
+    at_ms: int
+    memory_bytes: int = Field(description="the most that was sampled since the point before")
+    cpu_ms: int | None = Field(description="all processor time so far; null where nobody counts it")
+    cpu_millis: int | None = Field(
+        description="thousandths of a processor, on average since the point before"
+    )
+
+
+class CurveOut(Out):
+    """How the memory and the processor time of a call went, in 120 points at the most.
+
+    `points` is empty, and `why` says so, where no local command was sampled. `by` is what
+    counted: the control groups of this host, or samples of the process tree. Between two samples
+    memory can rise and fall unseen; `memory_peak_bytes` is the peak that was counted for the
+    whole of the call.
+    """
+
+    id: CallId
+    name: str
+    started_at_ms: int
+    ended_at_ms: int
+    memory_peak_bytes: int | None
+    by: str | None
+    why: str | None
+    points: list[CurvePointOut]
 
 
 def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
@@ -116,6 +180,45 @@ def call_out(view: CallView, prices: UnifiedPrices) -> CallOut:
         isolated=None if record.isolated is None else _isolated_out(record.isolated),
         result_bytes=record.result_bytes,
         archive=record.archive_id,
+        has_curve=view.has_curve,
+    )
+
+
+def archived_out(archive: ArchiveId, found: ArchiveSlice) -> ArchivedOut:
+    """Return a part of an archived result as it is shown."""
+    end = found.offset + len(found.content)
+    return ArchivedOut(
+        archive=archive,
+        media_type=found.media_type,
+        sha256=found.sha256,
+        total_bytes=found.total_bytes,
+        offset=found.offset,
+        text=found.content.decode(errors="replace"),
+        next_offset=end if found.content and end < found.total_bytes else None,
+    )
+
+
+def curve_out(found: CallCurve) -> CurveOut:
+    """Return a call's curve as it is shown."""
+    points = () if found.curve is None else found.curve.points
+    rates = cpu_millis(points)
+    return CurveOut(
+        id=found.call_id,
+        name=found.name,
+        started_at_ms=found.started_at_ms,
+        ended_at_ms=found.ended_at_ms,
+        memory_peak_bytes=found.memory_peak_bytes,
+        by=None if found.isolated is None else found.isolated.by,
+        why=None if points else _NO_CURVE,
+        points=[
+            CurvePointOut(
+                at_ms=point.at_ms,
+                memory_bytes=point.memory_bytes,
+                cpu_ms=point.cpu_ms,
+                cpu_millis=rate,
+            )
+            for point, rate in zip(points, rates, strict=True)
+        ],
     )
 
 
