@@ -14,6 +14,8 @@ COMMANDS: dict[str, str] = {
     "commands.start-light": "what only asks loads nothing that serves",
     "commands.what-next": "an error of the command line says what to do next",
     "commands.json": "every command answers in JSON, errors too",
+    "commands.tables": "tables fit the terminal and lose nothing; a pipe gets plain lines",
+    "commands.strangers": "what a stranger wrote does not steer the terminal that shows it",
 }
 
 TELEMETRY: dict[str, str] = {
