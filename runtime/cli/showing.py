@@ -81,11 +81,11 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, none: str) -> str:
     if not sys.stdout.isatty():
         return _lines(columns, shown)
     console = _console()
-    columns, shown = _telling(columns, shown)
-    if _chars_min(columns, shown) > console.width:
-        return "".join(_paragraph(console, columns, row) for row in shown)
+    telling, shown = _telling(columns, shown)
+    if _chars_min(telling, shown) > console.width:
+        return "".join(_paragraph(console, telling, row) for row in shown)
     with console.capture() as captured:
-        console.print(_rich_table(columns, shown))
+        console.print(_rich_table(telling, shown))
     return _stripped(captured.get())
 
 
@@ -196,12 +196,11 @@ def _lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> str:
 
 def _telling(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
-) -> tuple[Sequence[Column], Sequence[Sequence[Cell]]]:
+) -> tuple[list[Column], list[list[Cell]]]:
     """Return what says something: the first column, and those that are not empty in every row."""
-    kept = [
-        at
-        for at in range(len(columns))
-        if at == 0 or any(row[at].text not in _NOTHING for row in rows)
+    kept = [0]
+    kept += [
+        at for at in range(1, len(columns)) if any(row[at].text not in _NOTHING for row in rows)
     ]
     return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 

@@ -1,5 +1,7 @@
 """Call records as JSON."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from governor.amounts import Unit
@@ -10,17 +12,23 @@ from governor.target import CallKind
 from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 from memory_store.calls import CallView
-from runtime.admin.shapes.fields import Out, Paging, limits_shape
+from runtime.admin.shapes.fields import EPOCH_MS_MAX, Out, Paging, limits_shape
+
+
+Moment = Annotated[int, Field(ge=0, le=EPOCH_MS_MAX)]
 
 
 class CallFilters(Paging):
-    """Which calls are wanted."""
+    """Which calls are wanted; of a period, those that ended in it."""
 
     tenant: TenantId | None = None
     session: SessionId | None = None
     agent: PrincipalId | None = None
     status: CallStatus | None = None
     name: str | None = None
+    kind: CallKind | None = None
+    since_ms: Annotated[Moment | None, Field(description="not those that ended before")] = None
+    until_ms: Annotated[Moment | None, Field(description="only those that ended before")] = None
 
 
 class UsageOut(Out):
