@@ -15,6 +15,8 @@ COMMANDS: dict[str, str] = {
     "commands.what-next": "an error of the command line says what to do next",
     "commands.json": "every command answers in JSON, errors too",
     "commands.tables": "tables fit the terminal and lose nothing; a pipe gets plain lines",
+    "commands.focus": "costs are exported as FOCUS 1.2 demands, and add up to what was charged",
+    "commands.export": "calls are exported in pages: whole, or not at all in a file",
     "commands.strangers": "what a stranger wrote does not steer the terminal that shows it",
 }
 

@@ -81,6 +81,10 @@ COMMANDS: dict[str, Command] = {
             "sessions", "List sessions, agents, tools or task classes with turns, cost and "
             "productivity.",
         ),
+        _watch("calls", "List the calls that ended, how and what they cost; show one."),
+        _watch(
+            "export", "Write calls as JSON lines or CSV, and costs as FOCUS rows.",
+        ),
         _watch("approve", "Show the calls that wait for a person; let one run, or refuse it."),
         _memory(
             "memory",
@@ -99,6 +103,7 @@ COMMANDS: dict[str, Command] = {
             "probe",
             "Add, list and remove programs of your own that count what commands do in the kernel.",
         ),
+        _measure("bench", "Time governed calls against the sidecar, or one started for it."),
         _upkeep("token", "Make, list, rotate or revoke a principal's tokens."),
         _upkeep(
             "migrate",
@@ -112,6 +117,7 @@ COMMANDS: dict[str, Command] = {
             "restore",
             "Put back what `flyball backup` copied; refuses to go over a store unless told to.",
         ),
+        _upkeep("completion", "Write what bash, zsh, fish or tcsh needs to complete commands."),
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from runtime.cli.admin_api import RefusedError, asked
+from runtime.cli.admin_api import answered, asked, refused
 from runtime.errors import RuntimeFaultError
 from runtime.memory.carrying import LINE_BYTES_MAX
 
@@ -45,7 +45,7 @@ def content_of(client: httpx.Client, arguments: argparse.Namespace) -> bytes:
     """
     path, content, total = f"{_PATH}/experiences/{arguments.index}/content", b"", 1
     while len(content) < total:
-        answer = _sent(
+        answer = answered(
             client, "GET", path, params={"tenant": arguments.tenant, "offset": len(content)}
         )
         content += answer.content
@@ -58,7 +58,7 @@ def shown_content(
 ) -> dict[str, Any]:
     """Return the text of an experience, as much as is shown; None where it is no text."""
     path = f"{_PATH}/experiences/{one['index']}/content"
-    content = _sent(client, "GET", path, params={"tenant": arguments.tenant}).content
+    content = answered(client, "GET", path, params={"tenant": arguments.tenant}).content
     part = content[:_SHOWN_BYTES_MAX]
     try:
         text: str | None = codecs.getincrementaldecoder("utf-8")().decode(part)
@@ -80,7 +80,7 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
         with client.stream("GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX) as answer:
             if answer.is_error:
                 answer.read()
-                raise _refused(answer)
+                raise refused(client, answer)
             _write(answer.iter_bytes(), arguments.file)
     except httpx.HTTPError as error:
         raise RuntimeFaultError(
@@ -189,23 +189,3 @@ def _taken_text(total: dict[str, Any]) -> str:
         )
     lines = [f"line {one['line']}: {one['why']}\n" for one in total["faults"][:_FAULTS_SHOWN]]
     return told + "".join(lines)
-
-
-def _sent(client: httpx.Client, method: str, path: str, **arguments: Any) -> httpx.Response:
-    try:
-        answer = client.request(method, path, **arguments)
-    except httpx.TransportError as error:
-        raise RuntimeFaultError(
-            f"no sidecar answers at {client.base_url}: start one with `flyball up`"
-        ) from error
-    if answer.is_error:
-        raise _refused(answer)
-    return answer
-
-
-def _refused(answer: httpx.Response) -> RefusedError:
-    try:
-        told = str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        told = answer.reason_phrase
-    return RefusedError(told, status=answer.status_code)

@@ -9,14 +9,14 @@ from governor.turn_policy import DEFAULT_CLASS
 from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.productivity import Grouping
 from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.counts import count
+from runtime.cli.money import dollars
 from runtime.cli.showing import Cell, Tone, figures, note, table, words
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
-_MICRO = 1_000_000
 _NAME_CHARS = 32
-_HUNDREDTH = 10_000
 _OUTCOMES = {
     True: Cell(text="solved", tone=Tone.GOOD),
     False: Cell(text="failed", tone=Tone.BAD),
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tenant", help="only of this tenant")
     parser.add_argument("--agent", help="only of this agent")
-    parser.add_argument("--limit", type=_count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    parser.add_argument("--limit", type=count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -57,16 +57,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     else:
         sys.stdout.write(_text(items, by=Grouping(arguments.by), follows=following is not None))
     return 0
-
-
-def _count(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return count
 
 
 def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
@@ -106,18 +96,11 @@ def _figures(item: dict[str, Any]) -> list[str | Cell]:
         str(item["tool_calls"]),
         _percent(item["useful_share"]),
         _percent(item["redundant_share"]),
-        _dollars(item["cost_microusd"]),
-        _dollars(item["cost_of_pass_microusd"]),
+        dollars(item["cost_microusd"]),
+        dollars(item["cost_of_pass_microusd"]),
         f"~{energy['mj'] / 1000:.1f} J",
     ]
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
-
-
-def _dollars(microusd: int | None) -> str:
-    if microusd is None:
-        return "-"
-    # Cents and their hundredths, but for what would then be nothing at all.
-    return f"${microusd / _MICRO:.{4 if microusd >= _HUNDREDTH else 6}f}"

@@ -14,7 +14,6 @@ from governor.usage import Usage
 from memory_store.calls import CallView
 from runtime.admin.shapes.fields import EPOCH_MS_MAX, Out, Paging, limits_shape
 
-
 Moment = Annotated[int, Field(ge=0, le=EPOCH_MS_MAX)]
 
 
