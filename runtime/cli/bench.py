@@ -20,7 +20,8 @@ from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 from runtime.token_files import read_token, token_files
 
-_TOOL = "governor_status"
+# It is admitted, charged and recorded like any other, and changes nothing.
+_TOOL, _ARGUMENTS = "tools_search", {"query": "status"}
 _CALLS = 500
 _CALLERS = (1, 8)
 _CALLERS_MAX = 256
@@ -40,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + ",".join(map(str, _CALLERS)),
     )
     parser.add_argument("--tool", default=_TOOL, help=f"which one is called; default: {_TOOL}")
-    parser.add_argument(
-        "--arguments", type=_object, default={}, metavar="JSON", help="what the tool is given"
-    )
+    parser.add_argument("--arguments", type=_object, metavar="JSON", help="what the tool is given")
     parser.add_argument(
         "--temporary",
         action="store_true",
@@ -68,6 +67,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             with showing.stages("Starting a sidecar"):
                 settings = stack.enter_context(temporary_sidecar())
         url, token = _where(settings)
+        of_default = _ARGUMENTS if arguments.tool == _TOOL else {}
+        given = of_default if arguments.arguments is None else arguments.arguments
         outcomes = []
         for callers in arguments.callers:
             work = Work(
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
                 token=token,
                 session=session,
                 tool=arguments.tool,
-                arguments=arguments.arguments,
+                arguments=given,
                 calls=arguments.calls,
                 callers=callers,
             )

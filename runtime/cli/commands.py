@@ -76,6 +76,7 @@ COMMANDS: dict[str, Command] = {
         _start(
             "tour", "Start a sidecar with sample upstreams, play the main job on it, keep serving."
         ),
+        _watch("top", "Show live what runs, what was denied and how fast budgets are used up."),
         _watch("budgets", "List budgets with what is used, held and left."),
         _watch(
             "sessions", "List sessions, agents, tools or task classes with turns, cost and "

@@ -70,7 +70,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise RuntimeFaultError("export --json tells what was written: name a FILE to write to")
     if arguments.by is not None and not arguments.focus:
         raise RuntimeFaultError("--by goes with --focus")
-    with client_of(settings) as client, showing.progress("Exporting calls") as exported:
+    is_shown = is_output and sys.stdout.isatty()
+    with (
+        client_of(settings) as client,
+        showing.progress("Exporting", is_on=not is_shown) as exported,
+    ):
         calls = _calls(client, filters_of(arguments), exported)
         try:
             with _opened(arguments.file) as file:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from runtime.cli import showing
 from runtime.cli.admin_api import answered, asked, refused
 from runtime.errors import RuntimeFaultError
 from runtime.memory.carrying import LINE_BYTES_MAX
@@ -81,7 +82,9 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
             if answer.is_error:
                 answer.read()
                 raise refused(client, answer)
-            _write(answer.iter_bytes(), arguments.file)
+            is_shown = str(arguments.file) == "-" and sys.stdout.isatty()
+            with showing.progress("Exporting", is_bytes=True, is_on=not is_shown) as written:
+                _write(_counted(answer.iter_bytes(), written), arguments.file)
     except httpx.HTTPError as error:
         raise RuntimeFaultError(
             f"the export broke off, and nothing of it is kept: {error}"
@@ -103,7 +106,11 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
     """
     total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), "faults": []}
     try:
-        with arguments.file.open("rb") as file:
+        size = arguments.file.stat().st_size
+        with (
+            arguments.file.open("rb") as file,
+            showing.progress("Importing", total=size, is_bytes=True) as sent,
+        ):
             for first, part in _parts(file, arguments.file):
                 answer = asked(
                     client,
@@ -115,6 +122,7 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
                     timeout=_SECONDS_MAX,
                 )
                 _add(total, answer, first=first)
+                sent.advance(len(part))
     except OSError as error:
         message = f"{arguments.file}: cannot be read: {error.strerror}"
         raise RuntimeFaultError(message) from error
@@ -126,13 +134,20 @@ def checked(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[s
     """Return what does not add up."""
     params = {"tenant": arguments.tenant}
     method, path = ("POST", "rebuild") if arguments.rebuild else ("GET", "check")
-    answer = asked(client, method, f"{_PATH}/{path}", params=params, timeout=_SECONDS_MAX)
+    with showing.stages("Looking through the log, the rows and the contents"):
+        answer = asked(client, method, f"{_PATH}/{path}", params=params, timeout=_SECONDS_MAX)
     looked = f"{answer['experiences']} experiences and {answer['entries']} entries of the log"
     if answer["ok"]:
         return answer, f"{looked}: everything adds up.\n"
     lines = [f"{one['index'] or '-'}: {one['what']}" for one in answer["problems"]]
     more = ["There is more."] if answer["is_cut"] else []
     return answer, "\n".join([f"{looked}:", *lines, *more]) + "\n"
+
+
+def _counted(parts: Iterator[bytes], progress: showing.Progress) -> Iterator[bytes]:
+    for part in parts:
+        yield part
+        progress.advance(len(part))
 
 
 def _write(parts: Iterator[bytes], path: Path) -> None:

@@ -68,7 +68,14 @@ class ShownProgress:
             columns = (*columns, TimeElapsedColumn())
         else:
             columns = (name, BarColumn(bar_width=None), counted, TimeRemainingColumn())
-        return Progress(*columns, console=Console(stderr=True), transient=True)
+        return Progress(
+            *columns,
+            console=Console(stderr=True),
+            transient=True,
+            # Else what is written for a program would go to the terminal.
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
 
 @contextmanager
@@ -95,6 +102,8 @@ def shown_stages(first: str) -> Iterator[Callable[[str], None]]:
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
     ) as bars:
         task = bars.add_task(first, total=None)
         yield lambda what: bars.update(task, description=what)

@@ -146,12 +146,14 @@ class _NoProgress:
 
 
 @contextmanager
-def progress(what: str, *, total: int | None = None, is_bytes: bool = False) -> Iterator[Progress]:
+def progress(
+    what: str, *, total: int | None = None, is_bytes: bool = False, is_on: bool = True
+) -> Iterator[Progress]:
     """Show on standard error how far something has come, once it has taken half a second.
 
     What is no terminal is told nothing.
     """
-    if not sys.stderr.isatty():
+    if not is_on or not sys.stderr.isatty():
         yield _NoProgress()
         return
     # Only for a terminal: it takes a third of the time of a short command.
