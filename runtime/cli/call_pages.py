@@ -22,8 +22,14 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", help="only of this agent")
     parser.add_argument("--session", metavar="ID", help="only of this session (`ses_…`)")
     parser.add_argument("--name", help="only of this tool, or of this model")
-    parser.add_argument("--kind", choices=[kind.value for kind in CallKind])
-    parser.add_argument("--status", choices=[status.value for status in CallStatus])
+    for name, known in (("kind", CallKind), ("status", CallStatus)):
+        values = [value.value for value in known]
+        parser.add_argument(
+            f"--{name}",
+            choices=values,
+            metavar=name.upper(),
+            help=f"only of this {name}: {', '.join(values)}",
+        )
     add_period(parser)
 
 

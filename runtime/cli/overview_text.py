@@ -21,6 +21,7 @@ _AROUND = 4
 _ROWS_MIN = 3
 _BAR_CHARS = 10
 _MANY = 10_000
+_SPARKS = " ▁▂▃▄▅▆▇█"
 _STEPS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 _NEAR, _FULL = 0.8, 1.0
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
@@ -71,14 +72,31 @@ def _head(answer: Mapping[str, Any]) -> str:
     waiting = answer["approvals_waiting"]
     told = note(
         f"{date_of(answer['at_ms'])}   {answer['running_total']} running, "
-        f"{answer['sessions_open']} sessions open   last hour: {calls} calls, "
+        f"{answer['sessions_open']} sessions open   {_span(answer)}: {calls} calls, "
         f"{dollars(answer['cost_microusd'])}",
         tone=Tone.STRONG,
     )
+    if pace := sparks([minute["calls"] for minute in answer["minutes"]]):
+        told += note(f"calls a minute {pace}", tone=Tone.FAINT)
     if waiting:
         calls_wait = "1 call waits" if waiting == 1 else f"{waiting} calls wait"
         told += note(f"{calls_wait} for a person: `flyball approve` shows them", tone=Tone.WARN)
     return told
+
+
+def _span(answer: Mapping[str, Any]) -> str:
+    """Return what the figures are of: less than an hour where very many calls ended."""
+    span_ms = answer["at_ms"] - answer["since_ms"]
+    return "last hour" if span_ms >= _HOUR_MS else f"last {lasting(span_ms)}"
+
+
+def sparks(counts: Sequence[int]) -> str:
+    """Return a line of columns, the highest for the most; nothing where there is nothing."""
+    most = max(counts, default=0)
+    if not most:
+        return ""
+    top = len(_SPARKS) - 1
+    return "".join(_SPARKS[-(-count * top // most)] for count in counts) + f" (at most {most})"
 
 
 def _part(
@@ -96,7 +114,7 @@ def _budget(one: Mapping[str, Any], now_ms: int) -> Row:
     taken = most - one["remaining"]
     share = 1.0 if most <= 0 else taken / most
     tone = Tone.BAD if share >= _FULL else Tone.WARN if share >= _NEAR else Tone.GOOD
-    per_hour, empties = one["per_hour"], one["empties_at_ms"]
+    per_hour = one["per_hour"]
     marks = "" if one["mode"] == "enforce" else f" ({one['mode']})"
     return [
         f"{one['budget_id']}{marks}",
@@ -106,15 +124,23 @@ def _budget(one: Mapping[str, Any], now_ms: int) -> Row:
         shown_amount(one["unit"], most),
         Cell(text=shown_amount(one["unit"], one["remaining"]), tone=tone),
         "-" if per_hour is None else shown_amount(one["unit"], per_hour),
-        "-" if empties is None else Cell(text=lasting(empties - now_ms), tone=Tone.WARN),
+        _emptying(one, now_ms),
     ]
+
+
+def _emptying(one: Mapping[str, Any], now_ms: int) -> str | Cell:
+    if one["remaining"] <= 0:
+        return Cell(text="empty", tone=Tone.BAD)
+    if one["empties_at_ms"] is None:
+        return "-"
+    return Cell(text=lasting(one["empties_at_ms"] - now_ms), tone=Tone.WARN)
 
 
 def _running(one: Mapping[str, Any], now_ms: int) -> Row:
     return [
         lasting(now_ms - one["started_at_ms"]),
         one["kind"],
-        one["name"],
+        one["name"] if one["forwarded"] else f"{one['name']} (waits)",
         one["session_name"] or one["session"],
         one["call_id"],
     ]

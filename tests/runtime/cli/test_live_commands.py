@@ -145,6 +145,19 @@ def test_json_and_rows_do_not_share_one_output(flyball: Flyball, house: House) -
     assert "name a FILE" in json.loads(ended.out)["error"]
 
 
+@pytest.mark.requirement("commands.top")
+def test_the_overview_of_a_real_sidecar_is_told(flyball: Flyball, house: House) -> None:
+    told = flyball("top", "--agent", "agent", *house.words)
+    answer = json.loads(flyball("top", "--json", *house.words).out)
+
+    assert told.status == 0
+    assert "Running: none" in told.out
+    assert next(line for line in told.out.splitlines() if line.startswith("all ")).split()[1:3] == [
+        "default", "tool_calls",
+    ]  # fmt: skip
+    assert sum(answer["calls"].values()) >= CALLS
+
+
 @pytest.mark.requirement("commands.bench")
 def test_a_measurement_times_calls_and_finds_them_on_record(flyball: Flyball, house: House) -> None:
     words = ("bench", "--calls", "20", "--callers", "1,4", "--json", *house.words)

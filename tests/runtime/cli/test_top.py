@@ -55,10 +55,13 @@ def overview(budgets: int = 1, running: int = 1) -> dict[str, Any]:
         "agent": "coder",
         "session": "ses_1",
         "session_name": "coder/refactor",
+        "forwarded": True,
         "started_at_ms": NOW_MS - 12_300,
     }
     return {
         "at_ms": NOW_MS,
+        "since_ms": NOW_MS - 3_600_000,
+        "minutes": [{"at_ms": 0, "calls": n, "denied": 0, "cost_microusd": 0} for n in (0, 1, 8)],
         "budgets": [budget(f"budget-{number}") for number in range(budgets)],
         "denials": [{"reason": "budget_exhausted", "count": 4, "last_at_ms": NOW_MS}],
         "running": [call] * running,
@@ -75,6 +78,7 @@ def test_the_overview_tells_what_burns_what_runs_and_what_was_denied() -> None:
     told = overview_text(overview())
 
     assert "6 running, 3 sessions open   last hour: 14 calls, $1.2346" in told
+    assert "calls a minute  ▁█ (at most 8)" in told
     assert "1 call waits for a person: `flyball approve` shows them" in told
     assert "$2.0000  $0.1000  $1.2000  5 min 3 s" in told
     assert "Running (1 of 6)" in told
@@ -102,6 +106,13 @@ def test_nothing_at_all_is_told_as_such() -> None:
 
     assert "Budgets: none" in told
     assert "waits" not in told
+
+
+def test_figures_of_less_than_an_hour_are_told_as_such() -> None:
+    told = overview_text(overview() | {"since_ms": NOW_MS - 90_000, "minutes": []})
+
+    assert "last 1 min 30 s: 14 calls" in told
+    assert "calls a minute" not in told
 
 
 def test_amounts_and_times_are_told_in_few_characters() -> None:
