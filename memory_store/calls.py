@@ -148,10 +148,16 @@ class CallLog:
         agent: PrincipalId | None = None,
         status: CallStatus | None = None,
         name: str | None = None,
+        kind: CallKind | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[CallView]:
-        """Return calls, the one that ended last first."""
+        """Return calls, the one that ended last first; of a period, those that ended in it.
+
+        The period begins at `since_ms` and ends before `until_ms`.
+        """
         limit = clamped(limit)
         wanted: dict[str, str | None] = {
             "tenant": tenant,
@@ -159,6 +165,7 @@ class CallLog:
             "agent": agent,
             "status": status,
             "name": name,
+            "kind": kind,
         }
         query = (
             select(*SHOWN)
@@ -168,6 +175,10 @@ class CallLog:
             .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
             .limit(limit + 1)
         )
+        if since_ms is not None:
+            query = query.where(calls.c.ended_at_ms >= since_ms)
+        if until_ms is not None:
+            query = query.where(calls.c.ended_at_ms < until_ms)
         if cursor is not None:
             query = query.where(_is_after(cursor))
         rows = await self._reader.run(lambda connection: connection.execute(query).all())

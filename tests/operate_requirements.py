@@ -34,6 +34,13 @@ COMMANDS: dict[str, str] = {
     "commands.start-light": "what only asks loads nothing that serves",
     "commands.what-next": "an error of the command line says what to do next",
     "commands.json": "every command answers in JSON, errors too",
+    "commands.tables": "tables fit the terminal and lose nothing; a pipe gets plain lines",
+    "commands.top": "top fits the terminal, outlives a silent sidecar, is one snapshot piped",
+    "commands.bench": "bench times what ran alone and compares its calls with the books",
+    "commands.completion": "shells complete commands, options and values",
+    "commands.focus": "costs are exported as FOCUS 1.2 demands, and add up to what was charged",
+    "commands.export": "calls are exported in pages: whole, or not at all in a file",
+    "commands.strangers": "what a stranger wrote does not steer the terminal that shows it",
 }
 
 TELEMETRY: dict[str, str] = {

@@ -4,6 +4,7 @@ import argparse
 import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ class RefusedError(RuntimeFaultError):
         """Keep the status, by which one refusal is told from another."""
         super().__init__(message)
         self.status = status
+
+
+class SidecarClient(httpx.Client):
+    """A client of the admin API, which knows where its token is from."""
+
+    token_file: Path
 
 
 def add_options(deeds: Iterable[argparse.ArgumentParser]) -> None:
@@ -48,16 +55,28 @@ def client_of(settings: Settings) -> httpx.Client:
     try:
         token = token_file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise RuntimeFaultError(
-            f"{token_file}: {error.strerror}; `flyball up` writes it at its first start"
-        ) from error
+        raise RuntimeFaultError(_no_token(token_file, error)) from error
     scheme = "http" if listen.tls_cert is None else "https"
-    return httpx.Client(
+    client = SidecarClient(
         base_url=f"{scheme}://{listen.admin}",
         headers={"Authorization": f"Bearer {token}"},
         timeout=_SECONDS_MAX,
         trust_env=False,
     )
+    client.token_file = token_file
+    return client
+
+
+def _no_token(file: Path, error: OSError) -> str:
+    """Return why there is no token to ask with, and what to do."""
+    if isinstance(error, PermissionError):
+        return f"{file} is another user's: run this as who runs the sidecar"
+    if not file.parent.is_dir():
+        return (
+            f"{file.parent}: there is no such state directory; name the sidecar's with --state DIR "
+            "or FLYBALL_STATE, or start a sidecar here with `flyball up`"
+        )
+    return f"{file}: {error.strerror}; `flyball up` writes it at its first start"
 
 
 def listen_of(config: Path) -> Listen:
@@ -85,20 +104,74 @@ def asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dic
         RuntimeFaultError: no sidecar answers.
         RefusedError: it refuses.
     """
-    try:
-        answer = client.request(method, path, **arguments)
-    except httpx.TransportError as error:
-        raise RuntimeFaultError(
-            f"no sidecar answers at {client.base_url}: start one with `flyball up`"
-        ) from error
+    answer = answered(client, method, path, **arguments)
     try:
         body: dict[str, Any] = answer.json() if answer.content else {}
     except ValueError as error:
-        raise RuntimeFaultError(f"what answers at {client.base_url} is no Flyball") from error
-    if answer.is_error:
-        told = str(body.get("detail") or body.get("title") or answer.text)
-        raise RefusedError(told, status=answer.status_code)
+        raise RuntimeFaultError(
+            f"what answers at {client.base_url} is no Flyball: [listen] admin in flyball.toml says "
+            "where the sidecar is; --config FILE names another file"
+        ) from error
     return body
+
+
+def answered(client: httpx.Client, method: str, path: str, **arguments: Any) -> httpx.Response:
+    """Return the answer as it came, which is no error.
+
+    Raises:
+        RuntimeFaultError: no sidecar answers.
+        RefusedError: it refuses.
+    """
+    try:
+        answer = client.request(method, path, **arguments)
+    except httpx.TransportError as error:
+        raise RuntimeFaultError(unreached(client, error)) from error
+    if answer.is_error:
+        raise refused(client, answer)
+    return answer
+
+
+def unreached(client: httpx.Client, error: httpx.TransportError) -> str:
+    """Return why no sidecar answered, and what to do."""
+    where = client.base_url
+    told = str(error)
+    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+        return f"nothing at {where} takes a connection: is the sidecar's host reachable from here?"
+    if isinstance(error, httpx.TimeoutException):
+        return (
+            f"the sidecar at {where} does not answer within {_SECONDS_MAX:.0f} s: it is busy or "
+            "stands still; its log and `flyball doctor` say more"
+        )
+    if "CERTIFICATE" in told:
+        return (
+            f"the certificate of {where} is not trusted here ({told}): let SSL_CERT_FILE name the "
+            "authority that signed it"
+        )
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) or "SSL" in told:
+        return (
+            f"what answers at {where} does not speak {where.scheme.upper()}: [listen] in "
+            "flyball.toml has to be as the sidecar was started with (tls_cert, admin)"
+        )
+    return (
+        f"no sidecar answers at {where}: start one with `flyball up`, or name its flyball.toml "
+        "with --config FILE"
+    )
+
+
+def refused(client: httpx.Client, answer: httpx.Response) -> RefusedError:
+    """Return what the sidecar refuses, and what to do where it is the token that it refuses."""
+    try:
+        body = answer.json()
+        told = str(body.get("detail") or body.get("title") or answer.reason_phrase)
+    except (ValueError, AttributeError):
+        told = answer.reason_phrase or f"status {answer.status_code}"
+    if answer.status_code == HTTPStatus.UNAUTHORIZED and isinstance(client, SidecarClient):
+        told = (
+            f"the sidecar at {client.base_url} does not know the token in {client.token_file}: "
+            "--state DIR or FLYBALL_STATE has to name the state directory that it was started "
+            "with; where the token was revoked, `flyball up` writes a new one when it starts again"
+        )
+    return RefusedError(told, status=answer.status_code)
 
 
 def date_of(epoch_ms: int) -> str:

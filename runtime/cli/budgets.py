@@ -9,12 +9,21 @@ import httpx
 
 from governor.tracker import duration_words
 from memory_store.paging import PAGE_LIMIT_MAX
+from runtime.cli import showing
 from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.showing import Cell, Tone, figures, folding, note, words
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/balances"
-_HEAD = ["budget", "scope", "whom", "unit", "limit", "used", "reserved", "remaining", "resets"]
-_WORDS = 4
+_HEAD = (
+    folding("budget"),
+    *words("scope"),
+    folding("whom"),
+    *words("unit"),
+    *figures("limit", "used", "reserved", "remaining", "resets"),
+)
+# Less than so many parts of a limit left is worth a look.
+_NEAR_PARTS = 10
 _ROWS_MAX = 20_000
 # There is one for each session, and seldom is it asked for them all.
 _SESSION_ROWS = 40
@@ -56,51 +65,44 @@ def _listed(client: httpx.Client, params: dict[str, Any]) -> dict[str, Any]:
     """Return every balance, or as many as one listing may have."""
     items: list[dict[str, Any]] = []
     more: dict[str, Any] = {"limit": PAGE_LIMIT_MAX}
-    while True:
-        page = asked(client, "GET", _PATH, params={**params, **more})
-        items += page["items"]
-        if page["next"] is None or len(items) >= _ROWS_MAX:
-            return {"items": items, "next": page["next"]}
-        more["cursor"] = page["next"]
+    with showing.progress("Asking for balances") as asking:
+        while True:
+            page = asked(client, "GET", _PATH, params={**params, **more})
+            items += page["items"]
+            asking.advance(len(page["items"]))
+            if page["next"] is None or len(items) >= _ROWS_MAX:
+                return {"items": items, "next": page["next"]}
+            more["cursor"] = page["next"]
 
 
 def table(answer: dict[str, Any], *, sessions_max: int) -> str:
     """Return the balances as a table, of sessions at most so many lines."""
     found = answer["items"]
     if not found:
-        return "No budget stands here yet.\n"
+        return note("No budget stands here yet.")
     of_sessions = [item for item in found if item["scope"] == "session"]
     left_out = of_sessions[sessions_max:]
     items = [item for item in found if item["scope"] != "session"] + of_sessions[:sessions_max]
-    rows = [_HEAD, *map(_row, items)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column < _WORDS else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    told = showing.table(_HEAD, [_row(item) for item in items], none="")
     if left_out:
         shown = {item["subject"] for item in of_sessions[:sessions_max]}
         count = len({item["subject"] for item in left_out} - shown)
         least = "at least " if answer["next"] is not None else ""
-        lines.append(
+        told += note(
             f"{least}{count} more sessions have balances of their own: list them with --scope "
             "session, or name one with --session"
         )
     elif answer["next"] is not None:
-        lines.append("more follow: name a tenant, an agent, a session or a budget")
-    return "\n".join(lines) + "\n"
+        told += note("more follow: name a tenant, an agent, a session or a budget")
+    return told
 
 
-def _row(item: dict[str, Any]) -> list[str]:
+def _row(item: dict[str, Any]) -> list[str | Cell]:
     marks = [
         *(["quota"] if item["is_quota"] else []),
         *([item["kind"]] if item["kind"] != "allowance" else []),
         *([item["mode"]] if item["mode"] != "enforce" else []),
     ]
-    figures = (str(item[name]) for name in ("used", "reserved", "remaining"))
     resets = item["resets_at_ms"]
     return [
         item["budget_id"] + (f" ({', '.join(marks)})" if marks else ""),
@@ -108,9 +110,19 @@ def _row(item: dict[str, Any]) -> list[str]:
         item["subject"] + (f" ({name})" if (name := item["session_name"]) else ""),
         item["unit"],
         _limit(item),
-        *figures,
+        str(item["used"]),
+        str(item["reserved"]),
+        Cell(text=str(item["remaining"]), tone=left_tone(item)),
         "-" if resets is None else date_of(resets),
     ]
+
+
+def left_tone(item: dict[str, Any]) -> Tone:
+    """Return what it means that so much of a limit is left."""
+    if item["remaining"] <= 0:
+        return Tone.BAD
+    most = item["limit"] if item["burst"] is None else item["burst"]
+    return Tone.WARN if item["remaining"] * _NEAR_PARTS < most else Tone.GOOD
 
 
 def _limit(item: dict[str, Any]) -> str:

@@ -76,10 +76,15 @@ COMMANDS: dict[str, Command] = {
         _start(
             "tour", "Start a sidecar with sample upstreams, play the main job on it, keep serving."
         ),
+        _watch("top", "Show live what runs, what was denied and how fast budgets are used up."),
         _watch("budgets", "List budgets with what is used, held and left."),
         _watch(
             "sessions", "List sessions, agents, tools or task classes with turns, cost and "
             "productivity.",
+        ),
+        _watch("calls", "List the calls that ended, how and what they cost; show one."),
+        _watch(
+            "export", "Write calls as JSON lines or CSV, and costs as FOCUS rows.",
         ),
         _watch("approve", "Show the calls that wait for a person; let one run, or refuse it."),
         _memory(
@@ -99,6 +104,7 @@ COMMANDS: dict[str, Command] = {
             "probe",
             "Add, list and remove programs of your own that count what commands do in the kernel.",
         ),
+        _measure("bench", "Time governed calls against the sidecar, or one started for it."),
         _upkeep("token", "Make, list, rotate or revoke a principal's tokens."),
         _upkeep(
             "migrate",
@@ -112,6 +118,7 @@ COMMANDS: dict[str, Command] = {
             "restore",
             "Put back what `flyball backup` copied; refuses to go over a store unless told to.",
         ),
+        _upkeep("completion", "Write what bash, zsh, fish or tcsh needs to complete commands."),
     )
 }  # fmt: skip
 

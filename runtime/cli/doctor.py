@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ebpf.capability import Capability
+from runtime.cli.showing import stages
 from runtime.examination import Examination, examine
 from runtime.settings import Settings
 
@@ -20,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the examination; return 0 if everything works, 1 otherwise."""
-    examination = examine(settings)
+    with stages("Looking at this host, its kernel and the configuration"):
+        examination = examine(settings)
     if arguments.json:
         sys.stdout.write(json.dumps(examination.shape()) + "\n")
     else:

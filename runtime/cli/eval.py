@@ -1,8 +1,11 @@
 """`flyball eval`: measure Flyball's own decisions on recorded runs and known answers."""
 
 import argparse
+import io
 import json
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from runtime.cli import (
     eval_router,
     eval_router_log,
     eval_tools,
+    showing,
 )
 from runtime.cli.admin_api import add_options
 from runtime.errors import RuntimeFaultError
@@ -77,33 +81,34 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     Raises:
         RuntimeFaultError: what is evaluated was not named, or cannot be read.
     """
+    told = io.StringIO()
+    # What was found is written when nothing moves at the terminal any more.
+    with showing.stages("Reading") as stage, redirect_stdout(told):
+        status = _run(arguments, settings, stage)
+    sys.stdout.write(told.getvalue())
+    return status
+
+
+def _run(arguments: argparse.Namespace, settings: Settings, show: Callable[[str], None]) -> int:
     if (alone := _OF_FILES.get(arguments.evaluation)) is not None:
         return alone(arguments)
     if arguments.evaluation == eval_os.NAME:
-        return eval_os.run(arguments, _show)
+        return eval_os.run(arguments, show)
     if arguments.evaluation == eval_context.NAME:
-        return eval_context.run(arguments, _show)
+        return eval_context.run(arguments, show)
     if arguments.evaluation == eval_router.NAME:
-        of_file = partial(eval_router.run, arguments, _show)
+        of_file = partial(eval_router.run, arguments, show)
         return eval_router_log.run_either(arguments, settings, of_file=of_file)
     if arguments.live == (arguments.runs is not None):
         raise RuntimeFaultError("eval turns: give either --runs FILE.csv or --live, and not both")
     if arguments.live:
         return eval_live.run(arguments, settings)
-    evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed, begun=_show)
-    _show("")
+    evaluation = evaluate_turns(read_runs(arguments.runs), seed=arguments.seed, begun=show)
     if arguments.json:
         sys.stdout.write(json.dumps(evaluation.shape(), allow_nan=False) + "\n")
     else:
         sys.stdout.write(_text(evaluation))
     return 0
-
-
-def _show(what: str) -> None:
-    """Show on a terminal what is being done, in the place of what was; no words clear it."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{what}")
-        sys.stderr.flush()
 
 
 def _text(evaluation: TurnsEvaluation) -> str:

@@ -77,7 +77,6 @@ def run(arguments: argparse.Namespace, show: Show) -> int:
     )
     runs = read_conversations(arguments.runs)
     figures = anyio.run(partial(_lived, runs, terms, show))
-    show("")
     evaluation = ContextEvaluation(runs=tuple(figures), terms=terms)
     shape = evaluation.shape()
     sys.stdout.write(json.dumps(shape) + "\n" if arguments.json else _text(shape))

@@ -106,7 +106,6 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
             shape = anyio.run(lambda: evaluate_os(plan, told=show))
     except EbpfError as error:
         raise RuntimeFaultError(f"eval os: {error}") from error
-    show("")
     if not shape["arms"]:
         sizes = " or ".join(str(size) for size in plan.memory_mib)
         raise RuntimeFaultError(

@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace, show: Callable[[str], None]) -> int:
         ablation=arguments.ablation,
     )
     shape = evaluate_router(recorded, wish, vectors=vectors_if_any(), begun=show)
-    show("")
     if arguments.json:
         sys.stdout.write(json.dumps(shape, allow_nan=False) + "\n")
     else:

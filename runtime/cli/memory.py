@@ -16,6 +16,7 @@ from governor.experience.namespace import Right
 from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli import memory_files, memory_lessons
 from runtime.cli.admin_api import add_options, asked, client_of
+from runtime.cli.counts import count
 from runtime.cli.memory_texts import (
     content_text,
     experience_text,
@@ -56,14 +57,14 @@ def _add_looking(deeds: Any) -> None:
     search.add_argument(
         "--namespace", action="append", default=[], metavar="NAMESPACE", help=_NAMED
     )
-    search.add_argument("--limit", type=_count, default=10, help="how many; default: 10")
+    search.add_argument("--limit", type=count, default=10, help="how many; default: 10")
     listed = deeds.add_parser("ls", help="list experiences, the latest first")
     listed.add_argument("--namespace", metavar="NAMESPACE", help=_NAMED)
     listed.add_argument("--kind", choices=[kind.value for kind in ExperienceKind])
     listed.add_argument("--lane", choices=[lane.value for lane in TrustLane])
     listed.add_argument("--standing", choices=[standing.value for standing in Standing])
     listed.add_argument("--writer", metavar="PRINCIPAL")
-    listed.add_argument("--limit", type=_count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    listed.add_argument("--limit", type=count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
     show = deeds.add_parser("show", help="show one experience with where it is from")
     show.add_argument("index")
     show.add_argument("--content", action="store_true", help="write its bytes, and nothing else")
@@ -112,12 +113,6 @@ def _add_changing(deeds: Any) -> None:
     make = deeds.add_parser("make", help="make a namespace that agents share")
     make.add_argument("name", metavar="team/NAME")
     make.add_argument("--bytes-max", type=int)
-
-
-def _count(said: str) -> int:
-    if not said.isdecimal() or int(said) < 1:
-        raise argparse.ArgumentTypeError(f"{said!r} is no number from 1 on")
-    return int(said)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

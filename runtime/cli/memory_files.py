@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from runtime.cli.admin_api import RefusedError, asked
+from runtime.cli import showing
+from runtime.cli.admin_api import answered, asked, refused
 from runtime.errors import RuntimeFaultError
 from runtime.memory.carrying import LINE_BYTES_MAX
 
@@ -45,7 +46,7 @@ def content_of(client: httpx.Client, arguments: argparse.Namespace) -> bytes:
     """
     path, content, total = f"{_PATH}/experiences/{arguments.index}/content", b"", 1
     while len(content) < total:
-        answer = _sent(
+        answer = answered(
             client, "GET", path, params={"tenant": arguments.tenant, "offset": len(content)}
         )
         content += answer.content
@@ -58,7 +59,7 @@ def shown_content(
 ) -> dict[str, Any]:
     """Return the text of an experience, as much as is shown; None where it is no text."""
     path = f"{_PATH}/experiences/{one['index']}/content"
-    content = _sent(client, "GET", path, params={"tenant": arguments.tenant}).content
+    content = answered(client, "GET", path, params={"tenant": arguments.tenant}).content
     part = content[:_SHOWN_BYTES_MAX]
     try:
         text: str | None = codecs.getincrementaldecoder("utf-8")().decode(part)
@@ -80,8 +81,10 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
         with client.stream("GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX) as answer:
             if answer.is_error:
                 answer.read()
-                raise _refused(answer)
-            _write(answer.iter_bytes(), arguments.file)
+                raise refused(client, answer)
+            is_shown = str(arguments.file) == "-" and sys.stdout.isatty()
+            with showing.progress("Exporting", is_bytes=True, is_on=not is_shown) as written:
+                _write(_counted(answer.iter_bytes(), written), arguments.file)
     except httpx.HTTPError as error:
         raise RuntimeFaultError(
             f"the export broke off, and nothing of it is kept: {error}"
@@ -103,7 +106,11 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
     """
     total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), "faults": []}
     try:
-        with arguments.file.open("rb") as file:
+        size = arguments.file.stat().st_size
+        with (
+            arguments.file.open("rb") as file,
+            showing.progress("Importing", total=size, is_bytes=True) as sent,
+        ):
             for first, part in _parts(file, arguments.file):
                 answer = asked(
                     client,
@@ -115,6 +122,7 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
                     timeout=_SECONDS_MAX,
                 )
                 _add(total, answer, first=first)
+                sent.advance(len(part))
     except OSError as error:
         message = f"{arguments.file}: cannot be read: {error.strerror}"
         raise RuntimeFaultError(message) from error
@@ -126,13 +134,20 @@ def checked(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[s
     """Return what does not add up."""
     params = {"tenant": arguments.tenant}
     method, path = ("POST", "rebuild") if arguments.rebuild else ("GET", "check")
-    answer = asked(client, method, f"{_PATH}/{path}", params=params, timeout=_SECONDS_MAX)
+    with showing.stages("Looking through the log, the rows and the contents"):
+        answer = asked(client, method, f"{_PATH}/{path}", params=params, timeout=_SECONDS_MAX)
     looked = f"{answer['experiences']} experiences and {answer['entries']} entries of the log"
     if answer["ok"]:
         return answer, f"{looked}: everything adds up.\n"
     lines = [f"{one['index'] or '-'}: {one['what']}" for one in answer["problems"]]
     more = ["There is more."] if answer["is_cut"] else []
     return answer, "\n".join([f"{looked}:", *lines, *more]) + "\n"
+
+
+def _counted(parts: Iterator[bytes], progress: showing.Progress) -> Iterator[bytes]:
+    for part in parts:
+        yield part
+        progress.advance(len(part))
 
 
 def _write(parts: Iterator[bytes], path: Path) -> None:
@@ -189,23 +204,3 @@ def _taken_text(total: dict[str, Any]) -> str:
         )
     lines = [f"line {one['line']}: {one['why']}\n" for one in total["faults"][:_FAULTS_SHOWN]]
     return told + "".join(lines)
-
-
-def _sent(client: httpx.Client, method: str, path: str, **arguments: Any) -> httpx.Response:
-    try:
-        answer = client.request(method, path, **arguments)
-    except httpx.TransportError as error:
-        raise RuntimeFaultError(
-            f"no sidecar answers at {client.base_url}: start one with `flyball up`"
-        ) from error
-    if answer.is_error:
-        raise _refused(answer)
-    return answer
-
-
-def _refused(answer: httpx.Response) -> RefusedError:
-    try:
-        told = str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        told = answer.reason_phrase
-    return RefusedError(told, status=answer.status_code)

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 
 from runtime.cli.admin_api import asked, date_of
-from runtime.cli.memory_texts import plain, table
+from runtime.cli.memory_texts import table
+from runtime.cli.showing import plain
 from runtime.errors import RuntimeFaultError
 
 _PATH = "/admin/v1/memory"

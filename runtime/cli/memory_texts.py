@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.cli import showing
 from runtime.cli.admin_api import date_of
+from runtime.cli.showing import fields, folding, plain, words
 from runtime.clock import SystemClock
 
 _SUMMARY_CHARS = 72
@@ -11,15 +13,8 @@ _NEVER_SHOWN = {"summary", "number", "content", "is_whole", "history"}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, none: str) -> str:
-    """Return rows under their headings, each column as wide as it must be."""
-    if not rows:
-        return f"{none}\n"
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (headings, *rows)
-    ]
-    return "\n".join(lines) + "\n"
+    """Return rows under their headings; the last column may be folded at a terminal."""
+    return showing.table((*words(*headings[:-1]), folding(headings[-1])), rows, none=none)
 
 
 def listed_text(items: Sequence[dict[str, Any]], *, follows: bool) -> str:
@@ -51,15 +46,15 @@ def content_text(one: Mapping[str, Any]) -> str:
 
 def experience_text(one: dict[str, Any]) -> str:
     """Return the content of an experience, and everything that is known of it, a line each."""
-    lines = [content_text(one), f"{'summary':<14}{plain(one['summary'])} (its writer's words)"]
+    pairs = [("summary", f"{one['summary']} (its writer's words)")]
     for name, value in one.items():
         if name in _NEVER_SHOWN or value in (None, "", []):
             continue
         shown = date_of(value) if name.endswith("_ms") else value
         shown = ", ".join(shown) if isinstance(shown, list) else shown
-        lines.append(f"{name.removesuffix('_ms'):<14}{plain(str(shown))}")
-    lines += ["", *map(_entry_text, one.get("history", ()))]
-    return "\n".join(lines) + "\n"
+        pairs.append((name.removesuffix("_ms"), str(shown)))
+    history = "".join(f"{_entry_text(entry)}\n" for entry in one.get("history", ()))
+    return f"{content_text(one)}\n{fields(pairs)}\n{history}"
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
@@ -87,11 +82,6 @@ def _is_over(item: Mapping[str, Any]) -> bool:
     """Tell whether an experience has run out and waits for the next purge."""
     expires = item["expires_at_ms"]
     return expires is not None and expires <= SystemClock().now_ms()
-
-
-def plain(text: str) -> str:
-    """Return a text that strangers wrote as one line which a terminal only shows."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def tiers_text(answer: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ import json
 import sys
 
 from memory_store.store import migrate_store
+from runtime.cli.showing import stages
 from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
@@ -28,12 +29,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Run the steps that are due and show them; return 0 if this version can start then."""
     config = load_config(settings.config) if settings.config.exists() else Config()
     url = store_url_of(config, settings.store_url)
-    done = migrate_store(
-        settings.state,
-        url=None if url is None else url.get_secret_value(),
-        with_post=arguments.post,
-        only_look=arguments.check,
-    )
+    with stages("Looking at the schema" if arguments.check else "Changing the schema"):
+        done = migrate_store(
+            settings.state,
+            url=None if url is None else url.get_secret_value(),
+            with_post=arguments.post,
+            only_look=arguments.check,
+        )
     ran = [step.revision for step in done.ran]
     pending = [step.revision for step in done.pending]
     if arguments.json:

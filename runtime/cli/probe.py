@@ -16,6 +16,7 @@ from governor.amounts import Unit
 from governor.usage import OF_PROBES
 from memory_store.lock import holder_of
 from runtime.cli.admin_api import RefusedError, asked, client_of
+from runtime.cli.showing import table, words
 from runtime.errors import RuntimeFaultError
 from runtime.probes import shelf_of
 from runtime.settings import Settings
@@ -73,11 +74,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         {"name": one.name, "session": one.session, "headers": one.headers, "unit": one.unit}
         for one in shelf.probes()
     ]
-    lines = [
-        f"{one['name']}  {one['session'] or 'every session'}  {one['unit'] or 'no unit'}"
+    rows = [
+        (str(one["name"]), one["session"] or "every session", one["unit"] or "no unit")
         for one in probes
     ]
-    _say(arguments, {"probes": probes}, "\n".join(lines) or "There is no probe here.")
+    told = table(words("probe", "counts for", "as"), rows, none="There is no probe here.")
+    _say(arguments, {"probes": probes}, told.rstrip("\n"))
     return 0
 
 

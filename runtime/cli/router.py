@@ -12,7 +12,9 @@ import httpx
 
 from governor.errors import TooFewOutcomesError
 from memory_store.paging import PAGE_LIMIT_MAX
+from runtime.cli import showing
 from runtime.cli.admin_api import RefusedError, add_options, asked, client_of, date_of
+from runtime.cli.showing import figures, table, words
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/router"
@@ -111,7 +113,8 @@ def _trained(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[
             "/v1/outcomes, or give --outcomes FILE.jsonl"
         )
     try:
-        model = fit(rows, tiers=tiers, vectors=vectors_if_any(), seed=arguments.seed)
+        with showing.stages(f"Training on {len(rows)} outcomes"):
+            model = fit(rows, tiers=tiers, vectors=vectors_if_any(), seed=arguments.seed)
     except TooFewOutcomesError as error:
         raise TrainingError(
             f"{error}; of {len(rows)} outcomes a tier has too few: let more be explored and rated, "
@@ -159,28 +162,27 @@ def _trained(arguments: argparse.Namespace, client: httpx.Client) -> tuple[dict[
 def _decisions(client: httpx.Client, *, since_ms: int) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     following: str | None = None
-    while len(items) < _DECISIONS_MAX:
-        params: dict[str, Any] = {"since_ms": since_ms, "rated": True, "limit": PAGE_LIMIT_MAX}
-        more = {} if following is None else {"cursor": following}
-        page = asked(client, "GET", f"{_PATH}/decisions", params={**params, **more})
-        items += page["items"]
-        following = page["next"]
-        if following is None:
-            break
+    params: dict[str, Any] = {"since_ms": since_ms, "rated": True, "limit": PAGE_LIMIT_MAX}
+    with showing.progress("Reading rated calls") as reading:
+        while len(items) < _DECISIONS_MAX:
+            more = {} if following is None else {"cursor": following}
+            page = asked(client, "GET", f"{_PATH}/decisions", params={**params, **more})
+            items += page["items"]
+            reading.advance(len(page["items"]))
+            following = page["next"]
+            if following is None:
+                break
     return items
 
 
 def _table(items: list[dict[str, Any]]) -> str:
-    if not items:
-        return "No model was trained yet; the tier rules decide.\n"
-    lines = ["version       state      trained               from"]
+    rows = []
     for item in items:
-        rows = item["evidence"].get("rows", {})
-        lines.append(
-            f"{item['version']:<13} {item['state']:<10} {date_of(item['created_at_ms'])}  "
-            f"{rows.get('log', 0)} logged, {rows.get('outcomes', 0)} recorded"
-        )
-    return "\n".join(lines) + "\n"
+        learned = item["evidence"].get("rows", {})
+        learned_from = f"{learned.get('log', 0)} logged, {learned.get('outcomes', 0)} recorded"
+        rows.append((item["version"], item["state"], date_of(item["created_at_ms"]), learned_from))
+    head = words("version", "state", "trained", "from")
+    return table(head, rows, none="No model was trained yet; the tier rules decide.")
 
 
 def _model(answer: dict[str, Any]) -> str:
@@ -208,12 +210,15 @@ def _standing(answer: dict[str, Any]) -> str:
         f"mode {answer['mode']}, objective {answer['objective']}, up to {share} explored",
         f"in force: {answer['incumbent'] or 'the tier rules'}{doubt}",
         f"in the shadow: {answer['candidate'] or '-'}",
-        "",
-        f"{'tier':<16}{'chosen':>8}{'rated':>8}{'explored':>10}{'evidence':>10}{'drifts':>8}",
     ]
-    lines += [
-        f"{tier['tier']:<16}{tier['chosen']:>8}{tier['rated']:>8}{tier['explored']:>10}"
-        f"{tier['evidence']:>10.1f}{tier['drifts']:>8}"
+    rows = [
+        (
+            tier["tier"],
+            *(str(tier[name]) for name in ("chosen", "rated", "explored")),
+            f"{tier['evidence']:.1f}",
+            str(tier["drifts"]),
+        )
         for tier in answer["tiers"]
     ]
-    return "\n".join(lines) + "\n"
+    head = (*words("tier"), *figures("chosen", "rated", "explored", "evidence", "drifts"))
+    return "\n".join(lines) + "\n\n" + table(head, rows, none="There is no tier yet.")

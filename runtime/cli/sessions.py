@@ -9,13 +9,19 @@ from governor.turn_policy import DEFAULT_CLASS
 from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.productivity import Grouping
 from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.counts import count
+from runtime.cli.money import dollars
+from runtime.cli.showing import Cell, Tone, figures, note, table, words
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
-_MICRO = 1_000_000
 _NAME_CHARS = 32
-_HUNDREDTH = 10_000
+_OUTCOMES = {
+    True: Cell(text="solved", tone=Tone.GOOD),
+    False: Cell(text="failed", tone=Tone.BAD),
+    None: Cell(text="-"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tenant", help="only of this tenant")
     parser.add_argument("--agent", help="only of this agent")
-    parser.add_argument("--limit", type=_count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    parser.add_argument("--limit", type=count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -53,47 +59,28 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _count(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return count
-
-
 def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
     if not items:
-        return "Nothing was called yet.\n"
+        return note("Nothing was called yet.")
     is_session = by is Grouping.SESSION
-    first = [by.value.replace("_", " ")]
-    about = ["id", "class", "turns", "outcome"] if is_session else ["sessions"]
-    head = [*first, *about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"]
-    rows = [head, *([*_about(item, is_session=is_session), *_figures(item)] for item in items)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    if items:
-        lines.append("~ energy is estimated from CPU time")
-    if follows:
-        lines.append("more follow: raise --limit")
-    return "\n".join(lines) + "\n"
+    about = ("id", "class", "turns", "outcome") if is_session else ("sessions",)
+    head = (
+        *words(by.value.replace("_", " ")),
+        *figures(*about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"),
+    )
+    rows = [[*_about(item, is_session=is_session), *_figures(item)] for item in items]
+    told = table(head, rows, none="") + note("~ energy is estimated from CPU time")
+    return told + note("more follow: raise --limit") if follows else told
 
 
-def _about(item: dict[str, Any], *, is_session: bool) -> list[str]:
+def _about(item: dict[str, Any], *, is_session: bool) -> list[str | Cell]:
     if not is_session:
         return [item["key"], str(item["sessions"])]
     session = item["session"]
     name = session["name"]
     shown = name if len(name) <= _NAME_CHARS else name[: _NAME_CHARS - 1] + "…"
     limit = session["turns_limit"]
-    outcome = {True: "solved", False: "failed", None: "-"}[session["success"]]
+    outcome = _OUTCOMES[session["success"]]
     return [
         f"{date_of(session['opened_at_ms'])} {session['agent']}/{shown}",
         session["id"],
@@ -103,24 +90,17 @@ def _about(item: dict[str, Any], *, is_session: bool) -> list[str]:
     ]
 
 
-def _figures(item: dict[str, Any]) -> list[str]:
+def _figures(item: dict[str, Any]) -> list[str | Cell]:
     energy = item["energy"]
     return [
         str(item["tool_calls"]),
         _percent(item["useful_share"]),
         _percent(item["redundant_share"]),
-        _dollars(item["cost_microusd"]),
-        _dollars(item["cost_of_pass_microusd"]),
+        dollars(item["cost_microusd"]),
+        dollars(item["cost_of_pass_microusd"]),
         f"~{energy['mj'] / 1000:.1f} J",
     ]
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
-
-
-def _dollars(microusd: int | None) -> str:
-    if microusd is None:
-        return "-"
-    # Cents and their hundredths, but for what would then be nothing at all.
-    return f"${microusd / _MICRO:.{4 if microusd >= _HUNDREDTH else 6}f}"

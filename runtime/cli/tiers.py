@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.cli.admin_api import add_options, asked, client_of
+from runtime.cli.showing import figures, folding, note, table, words
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/router"
@@ -65,21 +66,13 @@ def _of_file(path: Path) -> dict[str, Any]:
 
 def _text(answer: dict[str, Any], deed: str) -> str:
     if deed == "list":
-        lines = [f"{'tier':<24}{'chosen':>8}{'rated':>8}{'explored':>10}"]
-        lines += [
-            f"{tier['tier']:<24}{tier['chosen']:>8}{tier['rated']:>8}{tier['explored']:>10}"
-            for tier in answer["tiers"]
-        ]
-        return "\n".join(lines) + "\n"
-    rows = [("tier", "n", "quality", "cost of a call", "standing"), *map(_row, answer["tiers"])]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    if answer["too_thin"]:
-        lines.append(answer["too_thin"])
-    return "\n".join(lines) + "\n"
+        counted = ("chosen", "rated", "explored")
+        rows = [[tier["tier"], *(str(tier[name]) for name in counted)] for tier in answer["tiers"]]
+        head = (*words("tier"), *figures(*counted))
+        return table(head, rows, none="There is no tier yet: [[tier]] in flyball.toml makes one.")
+    head = (*words("tier"), *figures("n"), *words("quality", "cost of a call"), folding("standing"))
+    told = table(head, [_row(tier) for tier in answer["tiers"]], none="Nothing is known of a tier.")
+    return told + note(answer["too_thin"]) if answer["too_thin"] else told
 
 
 def _row(tier: dict[str, Any]) -> tuple[str, str, str, str, str]:

@@ -12,6 +12,7 @@ import httpx
 
 from governor.ids import PrincipalId
 from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
+from runtime.cli.showing import Cell, Tone, folding, table, words
 from runtime.clock import SystemClock
 from runtime.errors import RuntimeFaultError
 from runtime.naming import ID_PATTERN, ID_RULE
@@ -130,8 +131,9 @@ def _rewritten(file: Path, secret: str) -> dict[str, Any]:
 def _text(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     if arguments.action == "list":
         now_ms = SystemClock().now_ms()
-        lines = [_line(item, now_ms=now_ms) for item in answer["items"]]
-        return "".join(lines) or f"{arguments.principal} has no tokens.\n"
+        rows = [_row(item, now_ms=now_ms) for item in answer["items"]]
+        head = (*words("token", "ends in", "state", "made"), folding("until"))
+        return table(head, rows, none=f"{arguments.principal} has no tokens.")
     if "secret" in answer:
         shown = f"{answer['secret']}\n(token {answer['id']}; the secret is not shown again)\n"
     else:
@@ -147,16 +149,15 @@ def _text(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     return shown
 
 
-def _line(item: dict[str, Any], *, now_ms: int) -> str:
-    """Return a token as a line: which, whether it is accepted, since when, until when."""
+def _row(item: dict[str, Any], *, now_ms: int) -> list[str | Cell]:
+    """Return a token as a row: which, whether it is accepted, since when, until when."""
     expires, revoked = item["expires_at_ms"], item["revoked_at_ms"]
     if revoked is not None:
-        state, dates = "revoked", f"revoked {date_of(revoked)}"
+        state, dates = Cell(text="revoked", tone=Tone.BAD), f"revoked {date_of(revoked)}"
     elif expires is None:
-        state, dates = "valid", "never expires"
+        state, dates = Cell(text="valid", tone=Tone.GOOD), "never expires"
     elif expires <= now_ms:
-        state, dates = "expired", f"expired {date_of(expires)}"
+        state, dates = Cell(text="expired", tone=Tone.WARN), f"expired {date_of(expires)}"
     else:
-        state, dates = "valid", f"expires {date_of(expires)}"
-    made = date_of(item["created_at_ms"])
-    return f"{item['id']}  …{item['last_four']}  {state:<7}  made {made}, {dates}\n"
+        state, dates = Cell(text="valid", tone=Tone.GOOD), f"expires {date_of(expires)}"
+    return [item["id"], f"…{item['last_four']}", state, date_of(item["created_at_ms"]), dates]

@@ -32,6 +32,9 @@ async def list_calls(parts: Parts, filters: Annotated[CallFilters, Query()]) -> 
         agent=filters.agent,
         status=filters.status,
         name=filters.name,
+        kind=filters.kind,
+        since_ms=filters.since_ms,
+        until_ms=filters.until_ms,
         cursor=filters.cursor,
         limit=filters.limit,
     )

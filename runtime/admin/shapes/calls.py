@@ -14,8 +14,9 @@ from governor.unified_cost import UnifiedPrices
 from governor.usage import Usage
 from memory_store.archive import SLICE_BYTES_MAX, ArchiveSlice
 from memory_store.calls import CallCurve, CallView
-from runtime.admin.shapes.fields import Out, Paging, Shape, limits_shape
+from runtime.admin.shapes.fields import EPOCH_MS_MAX, Out, Paging, Shape, limits_shape
 
+Moment = Annotated[int, Field(ge=0, le=EPOCH_MS_MAX)]
 _NO_CURVE = (
     "no command of this call was sampled: it ran none of its own, was denied before it began, or "
     "ended before curves were kept"
@@ -23,13 +24,16 @@ _NO_CURVE = (
 
 
 class CallFilters(Paging):
-    """Which calls are wanted."""
+    """Which calls are wanted; of a period, those that ended in it."""
 
     tenant: TenantId | None = None
     session: SessionId | None = None
     agent: PrincipalId | None = None
     status: CallStatus | None = None
     name: str | None = None
+    kind: CallKind | None = None
+    since_ms: Annotated[Moment | None, Field(description="not those that ended before")] = None
+    until_ms: Annotated[Moment | None, Field(description="only those that ended before")] = None
 
 
 class UsageOut(Out):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from governor.amounts import AMOUNT_MAX, Amounts, Unit
 from memory_store import paging
 
-_EPOCH_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+EPOCH_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -28,7 +28,7 @@ class Out(BaseModel):
 
 Label = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Amount = Annotated[int, Field(strict=True, ge=0, le=AMOUNT_MAX)]
-EpochMs = Annotated[int, Field(strict=True, ge=0, le=_EPOCH_MS_MAX)]
+EpochMs = Annotated[int, Field(strict=True, ge=0, le=EPOCH_MS_MAX)]
 Limits = Annotated[dict[Unit, Amount], Field(min_length=1)]
 
 

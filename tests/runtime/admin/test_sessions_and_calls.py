@@ -245,6 +245,25 @@ async def test_calls_are_listed_and_filtered(world: World) -> None:
     assert await found(agent="nobody") == []
 
 
+async def test_calls_of_a_period_are_those_that_ended_in_it(world: World) -> None:
+    began_ms = world.clock.at_ms
+    for number in range(3):
+        await world.run_call(f"call-{number}")
+        world.clock.at_ms += 1_000
+
+    async def found(**filters: object) -> list[str]:
+        answer = await world.get("/calls", params=filters)
+        return [item["id"] for item in answer.json()["items"]]
+
+    ended_ms = began_ms + 7
+    assert await found(since_ms=ended_ms + 1_000) == ["call-2", "call-1"]
+    assert await found(until_ms=ended_ms + 1_000) == ["call-0"]
+    assert await found(since_ms=ended_ms, until_ms=ended_ms + 2_000) == ["call-1", "call-0"]
+    assert await found(kind="model") == []
+    assert len(await found(kind="tool")) == 3
+    assert (await world.get("/calls", params={"since_ms": -1})).status_code == 422
+
+
 async def test_pages_hold_every_call_once(world: World) -> None:
     for number in range(7):
         await world.run_call(f"call-{number}")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from anyio import to_thread
 
-from runtime.cli.sessions import _dollars
+from runtime.cli.money import dollars
 from runtime.configuration.listen import Listen
 from runtime.configuration.model import Config, TurnTermsTable
 from runtime.listeners import Listeners
@@ -196,4 +196,4 @@ async def test_a_limit_that_is_no_number_is_told(sessions: Sessions) -> None:
     [(30, "$0.000030"), (0, "$0.000000"), (1_234_567, "$1.2346"), (None, "-")],
 )
 def test_a_cost_that_is_small_is_not_shown_as_nothing(microusd: int | None, shown: str) -> None:
-    assert _dollars(microusd) == shown
+    assert dollars(microusd) == shown
