@@ -8,13 +8,14 @@ SEED ?=
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check prove install install-dev fmt lock programs clean
+.PHONY: help run test check prove docs install install-dev fmt lock programs clean
 
 help:
 	@echo "make run    start the sidecar, play the tour, serve until Ctrl-C (ARGS=--exit-after-tour)"
 	@echo "make test   every check and every test (SYSTEM=1 installs the system parts, as root)"
 	@echo "make check  the fast part: lint, types, import rules, pure tests"
 	@echo "make prove  the proofs at full length, in parts (PART=kills SEED=7 MINUTES=30); goes on where it stopped"
+	@echo "make docs   the documentation as a site, in build/site; the reference made anew"
 	@echo "make install, make clean    make the environment that the others share; remove it"
 
 # A stamp is newer than its lock exactly when the environment holds what the lock says.
@@ -46,6 +47,11 @@ check: install-dev
 
 prove: install-dev
 	$(BIN)/python tests/prove.py $(PART) $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES)
+
+# What its theme says of its own future is no matter of a build.
+docs: install-dev
+	$(BIN)/python -m docs.tools.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 fmt: install-dev
 	$(BIN)/ruff check --fix .

@@ -77,7 +77,16 @@ UPKEEP: dict[str, str] = {
     ),
 }
 
-DOCS: dict[str, str] = {}
+DOCS: dict[str, str] = {
+    "docs.snippets-are-tagged": "every snippet says whether a test executes or reads it",
+    "docs.snippets-parse": "a snippet tagged parse is read by what would read it",
+    "docs.snippets-run": "a snippet tagged run does what it shows, against a real sidecar",
+    "docs.reference-is-current": "the reference is what the code says, and leaves nothing out",
+    "docs.site-builds": "the site builds without a warning; its links and anchors lead somewhere",
+    "docs.site-is-offline": "a reader's browser asks nobody but the site itself",
+    "docs.papers-are-true": "a paper's page names modules and tests that there are",
+    "docs.front-page": "the README is a front page, and leads to the rest",
+}
 
 OPERATE: dict[str, str] = {
     **CONSOLE,
