@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator
 
 from docs.tools.markdown import code, page, table
-from runtime.cli import command_line
+from runtime.cli.command_line import parser_with
+from runtime.cli.commands import COMMANDS, Group
 
 _SHARED = ("--config", "--state", "--json")
 _SHOWN_DEFAULTS = (str, int, float)
@@ -12,7 +13,7 @@ _SHOWN_DEFAULTS = (str, int, float)
 
 def commands_page() -> str:
     """Return the page."""
-    parser = command_line._parser(command_line._COMMANDS)  # noqa: SLF001 - nobody else needs all
+    parser = parser_with(list(COMMANDS))
     intro = (
         "Every command takes `--config FILE` (`flyball.toml` unless said), `--state DIR` "
         "(`.flyball` unless said) and `--json`, which prints one JSON document in place of a text; "
@@ -20,8 +21,16 @@ def commands_page() -> str:
         "something was refused or is not as it should be, 2 when the command could not be done "
         "(and when its words are wrong), 130 after Ctrl-C."
     )
-    parts = [_written(name, command) for name, command in _commands(parser)]
-    return page("Commands", "the parsers of `runtime/cli`", intro, *parts)
+    parts = [intro]
+    for group in Group:
+        parts.append(f"## {group.value.capitalize()}")
+        names = {f"{parser.prog} {each.name}" for each in COMMANDS.values() if each.group is group}
+        parts.extend(
+            _written(name, command)
+            for name, command in _commands(parser)
+            if " ".join(name.split()[:2]) in names
+        )
+    return page("Commands", "the parsers of `runtime/cli`", *parts)
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -35,7 +44,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.A
 
 
 def _written(name: str, command: argparse.ArgumentParser) -> str:
-    level = "##" if name.count(" ") == 1 else "###"
+    level = "###" if name.count(" ") == 1 else "####"
     rows = [
         (_words_of(action), _said(action, command))
         for action in command._actions  # noqa: SLF001
@@ -73,7 +82,7 @@ def _value_of(action: argparse.Action) -> str:
 def _said(action: argparse.Action, command: argparse.ArgumentParser) -> str:
     words = (action.help or "") % {"prog": command.prog, "default": action.default}
     is_shown = isinstance(action.default, _SHOWN_DEFAULTS) and not isinstance(action.default, bool)
-    if is_shown and "default" not in words and action.default != argparse.SUPPRESS:
+    if is_shown and "default" not in words and action.default not in ("", argparse.SUPPRESS):
         words = f"{words} (default: {action.default})" if words else f"default: {action.default}"
     must = " *Required.*" if action.required and action.option_strings else ""
     return words + must
