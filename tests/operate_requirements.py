@@ -77,6 +77,10 @@ UPKEEP: dict[str, str] = {
         "A backup of a store at work is one moment of it, with each file and key; what was "
         "acknowledged before it began is in it."
     ),
+    "admin.answers-as-described": (
+        "Whatever is sent to the admin API, allowed by its description or not, is answered with a "
+        "status, a media type and a shape that the description names, and never with 500."
+    ),
     "backup.proved-before-used": "A backup that is not what was written changes nothing.",
     "backup.survives-kills": (
         "Killed at any step, a backup leaves no half of one, and a restore the store of before or "

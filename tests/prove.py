@@ -49,6 +49,9 @@ from proof.stories import BlockingStage, play_seed  # noqa: E402
 from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
 from memory_store.engine import Durability  # noqa: E402
 from tests.memory_store.backups.drill import Drill  # noqa: E402
+from tests.runtime.admin.admin_opening import opened_world  # noqa: E402
+from tests.runtime.admin.admin_world import Clock  # noqa: E402
+from tests.runtime.admin.openapi_fuzz import Fuzz, fuzzed  # noqa: E402
 
 PROGRESS = ROOT / "benchmarks" / "proof.json"
 TABLE = ROOT / "benchmarks" / "PROOF.md"
@@ -223,6 +226,20 @@ def backup_kills(seed: int, chunk: int) -> Figures:
     return {"kills": drill.kills, "halves left": 0}
 
 
+def openapi(seed: int, _chunk: int) -> Figures:
+    """Ask every route of the administration forty times, half of them wrongly."""
+
+    async def main(state_dir: Path) -> Fuzz:
+        async with opened_world(state_dir, Clock()) as world:
+            return await fuzzed(world, examples=20, seed=seed)
+
+    with tempfile.TemporaryDirectory() as folder:
+        fuzz = anyio.run(main, Path(folder, "state"))
+    assert not fuzz.found, fuzz.told()
+    asked = fuzz.asked.total()
+    return {"requests": asked, "routes": len(fuzz.asked), "answers other than described": 0}
+
+
 def hostile(seed: int, _chunk: int) -> Figures:
     """Be hostile a hundred times to a sidecar that is root."""
 
@@ -261,6 +278,12 @@ PARTS = {
         chunks=3,
         run=backup_kills,
         proven=("governor", "memory_store", "migrations", "tests/memory_store/backups"),
+    ),
+    "openapi": Part(
+        says="schemathesis on the admin API",
+        chunks=10,
+        run=openapi,
+        proven=("governor", "memory_store", "migrations", "runtime/admin", "tests/runtime/admin"),
     ),
     "hostile": Part(
         says="hostile calls of a sidecar that is root", chunks=10, run=hostile, proven=CONTAINED

@@ -49,7 +49,8 @@ from runtime.admin.shapes.memory import (
 )
 from runtime.memory.places import name_of
 
-ROUTES = APIRouter(prefix="/memory", tags=["memory"])
+# Every one names a tenant, which may not be there.
+ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
 
 Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 

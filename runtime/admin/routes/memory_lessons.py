@@ -8,6 +8,7 @@ from governor.ids import TenantId
 from memory_store.lessons.figures import MemoryFigures
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
+from runtime.admin.memory_tenant import tenant_of
 from runtime.admin.openapi import problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Page, whole_page
@@ -26,14 +27,15 @@ from runtime.admin.shapes.memory_lessons import (
 )
 from runtime.memory.playbook_shelf import PlaybookShelf
 
-ROUTES = APIRouter(prefix="/memory", tags=["memory"])
+# Every one names a tenant, which may not be there.
+ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
 _CHANGED = problems(400, 404, 409, 413)
 
 
 @ROUTES.get("/stats", summary="What is kept, and what it is worth")
 async def stats(parts: Parts, of: Annotated[OfTenant, Query()]) -> StatsShown:
     """Return what is kept by lane and kind, what quiet work cost and saved, how tasks went."""
-    tenant, store = TenantId(of.tenant), parts.store
+    tenant, store = await tenant_of(parts, of), parts.store
     figures = MemoryFigures(reader=store.reader)
     return stats_shown(
         await figures.kept(tenant),
@@ -46,7 +48,7 @@ async def stats(parts: Parts, of: Annotated[OfTenant, Query()]) -> StatsShown:
 @ROUTES.get("/playbooks", summary="The playbooks of a tenant")
 async def listed(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[PlaybookNamed]:
     """Return the playbooks of a tenant, the one that changed last first."""
-    return whole_page(map(named, await _shelf(parts).all(TenantId(of.tenant))))
+    return whole_page(map(named, await _shelf(parts).all(await tenant_of(parts, of))))
 
 
 @ROUTES.get("/playbooks/{playbook}", summary="One playbook", responses=problems(404))

@@ -8,12 +8,13 @@ from governor.ids import TenantId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import WITH_BODY
+from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_tiers import PutInForce, TiersShown, tiers_shown
 from runtime.memory.tier_learning import TierLearner
 
-ROUTES = APIRouter(prefix="/memory/tiers", tags=["memory"])
+# Every one names a tenant, which may not be there.
+ROUTES = APIRouter(prefix="/memory/tiers", tags=["memory"], responses=problems(404))
 
 
 @ROUTES.get("", summary="What searches by other plans would have earned")
@@ -22,7 +23,11 @@ async def report(parts: Parts, of: Annotated[OfTenant, Query()]) -> TiersShown:
     return tiers_shown(await _learner(parts).report(await tenant_of(parts, of)))
 
 
-@ROUTES.post("/promote", summary="Let what was learned choose", responses=WITH_BODY)
+@ROUTES.post(
+    "/promote",
+    summary="Let what was learned choose",
+    responses=WITH_BODY | problems(409),
+)
 async def promote(parts: Parts, by: By, asked: PutInForce) -> TiersShown:
     """Put in force what was learned, if by the log it loses nothing, or if it is forced."""
     tenant, learner = await tenant_of(parts, asked), _learner(parts)

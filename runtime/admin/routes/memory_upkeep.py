@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import WITH_BODY
+from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_upkeep import (
     ExportFilters,
@@ -20,7 +20,8 @@ from runtime.admin.shapes.memory_upkeep import (
 )
 from runtime.memory.carrying import taken_from
 
-ROUTES = APIRouter(prefix="/memory", tags=["memory"])
+# Every one names a tenant, which may not be there.
+ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
 LINES = "application/x-ndjson"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, StrictInt
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget, BudgetKind, Mode, Overdraft
@@ -108,7 +108,7 @@ class BudgetChange(Shape):
     kind: BudgetKind | None = None
     id: BudgetId | None = None
     tenant: TenantId | None = None
-    version: int | None = None
+    version: StrictInt | None = None
 
     def applied_to(self, budget: Budget) -> Budget:
         """Return `budget` after the change.

@@ -106,7 +106,7 @@ class SearchIn(Shape):
     tenant: Tenant = TENANT
     query: Annotated[str, Field(min_length=1, max_length=_QUERY_CHARS_MAX)]
     namespaces: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
-    limit: Annotated[int, Field(ge=1, le=SEARCHED_MAX)] = 10
+    limit: Annotated[int, Field(strict=True, ge=1, le=SEARCHED_MAX)] = 10
 
 
 class PromoteIn(Shape):
@@ -313,10 +313,10 @@ class ReceiptIn(Shape):
     experience_id: Label
     tenant: Label
     address: Annotated[str, Field(max_length=128)]
-    size_bytes: Annotated[int, Field(ge=0)]
-    entry_number: Annotated[int, Field(ge=0, le=2**62)]
+    size_bytes: Annotated[int, Field(strict=True, ge=0)]
+    entry_number: Annotated[int, Field(strict=True, ge=0, le=2**62)]
     entry_hash: Annotated[str, Field(max_length=128)]
-    head_number: Annotated[int, Field(ge=0, le=2**62)]
+    head_number: Annotated[int, Field(strict=True, ge=0, le=2**62)]
     head_hash: Annotated[str, Field(max_length=128)]
     signature: Annotated[str, Field(max_length=256)]
 

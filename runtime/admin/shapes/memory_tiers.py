@@ -2,6 +2,8 @@
 
 from math import isfinite
 
+from pydantic import StrictBool
+
 from governor.learning.offpolicy import Estimate
 from runtime.admin.shapes.fields import Out
 from runtime.admin.shapes.memory import OfTenant
@@ -11,7 +13,7 @@ from runtime.memory.tier_learning import TierReport
 class PutInForce(OfTenant):
     """Whose searches, and whether to do it without evidence."""
 
-    force: bool = False
+    force: StrictBool = False
 
 
 class Figure(Out):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, StrictInt
 
 from governor.ids import PrincipalId, TenantId
 from memory_store.identities import Role
@@ -39,9 +39,9 @@ class PrincipalChange(Shape):
     disabled: StrictBool | None = None
     id: PrincipalId | None = None
     tenant: TenantId | None = None
-    created_at_ms: int | None = None
-    updated_at_ms: int | None = None
-    version: int | None = None
+    created_at_ms: StrictInt | None = None
+    updated_at_ms: StrictInt | None = None
+    version: StrictInt | None = None
 
 
 class PrincipalOut(Out):

@@ -1,6 +1,6 @@
 """Tenants and their quotas as JSON."""
 
-from pydantic import StrictBool
+from pydantic import StrictBool, StrictInt
 
 from governor.amounts import Unit
 from governor.ids import TenantId
@@ -33,9 +33,9 @@ class TenantChange(Shape):
     name: Label | None = None
     disabled: StrictBool | None = None
     id: TenantId | None = None
-    created_at_ms: int | None = None
-    updated_at_ms: int | None = None
-    version: int | None = None
+    created_at_ms: StrictInt | None = None
+    updated_at_ms: StrictInt | None = None
+    version: StrictInt | None = None
 
 
 class TenantOut(Out):
@@ -59,7 +59,7 @@ class QuotaChange(Shape):
     limits: Limits | None = None
     window: WindowShape | None = None
     tenant: TenantId | None = None
-    version: int | None = None
+    version: StrictInt | None = None
 
 
 class QuotaOut(Out):

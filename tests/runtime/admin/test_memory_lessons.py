@@ -147,6 +147,7 @@ async def test_figures_say_what_is_kept_what_quiet_work_cost_and_saved_and_how_t
     status, told = await flyball(
         world, monkeypatch, capsys, "memory", "stats", "--tenant", str(TENANT)
     )
+    await world.post("/tenants", {"id": "another", "name": "Another"})
     nothing = (await world.get("/memory/stats", params={"tenant": "another"})).json()
 
     (kept,) = shape["kept"]

@@ -1,0 +1,24 @@
+"""The administration answers whatever is sent to it as its description says."""
+
+import random
+
+import pytest
+
+from tests.runtime.admin.admin_world import World
+from tests.runtime.admin.openapi_fuzz import fuzzed
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+# Of so many routes one is asked here; `make prove PART=openapi` asks all, and longer.
+SHARE = 4
+
+
+@pytest.mark.requirement("admin.answers-as-described")
+async def test_no_answer_is_other_than_described(world: World) -> None:
+    seed = random.randrange(2**32)
+
+    fuzz = await fuzzed(world, examples=3, seed=seed, share=SHARE)
+
+    assert not fuzz.found, f"seed {seed}\n{fuzz.told()}"
+    assert min(fuzz.asked.values()) >= 1
