@@ -37,8 +37,8 @@ from runtime.configuration.translate import (
     policy_of,
     prices_of,
     shows_builtins,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.configuration.webhooks import webhooks_of
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of, store_of
@@ -56,6 +56,7 @@ from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
 from runtime.oauth.door import door_for
+from runtime.plugging import outside_of
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, Seat
@@ -323,6 +324,7 @@ async def _gateway(
         memory=ground.memory,
         needing=ground.needing,
         charging=memory.charging,
+        outside=outside_of(ground.config, ground.clock),
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )

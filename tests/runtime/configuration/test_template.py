@@ -17,8 +17,8 @@ from runtime.configuration.translate import (
     providers_of,
     tier_rules_of,
     tiers_of,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.configuration.webhooks import webhooks_of
 from runtime.token_files import TENANT
 
