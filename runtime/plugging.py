@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from runtime.configuration.flow import flow_approval_of
 from runtime.configuration.model import Config
+from runtime.notifying import notice_json
 from runtime.plugins.loading import Group, Plugin, load_plugins
 from runtime.plugins.notifying import PluggedNotifier
 from runtime.plugins.outside import PluggedOutside, Terms
-from runtime.webhook import notice_json
 from tool_gateway.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -31,15 +31,17 @@ def outside_of(config: Config, clock: Clock) -> PluggedOutside | None:
     return PluggedOutside(plugins, terms, clock=clock)
 
 
-def plugged_notifiers_of(config: Config, clock: Clock) -> tuple[PluggedNotifier, ...]:
-    """Return the plug-ins that are told of notices.
+def plugged_notifiers_of(
+    config: Config, clock: Clock, *, is_keeper: bool
+) -> tuple[PluggedNotifier, ...]:
+    """Return the plug-ins that are told of notices, by the one process that tells them.
 
     Raises:
         ConfigError: a name stands for nothing that is installed.
     """
     return tuple(
         PluggedNotifier(plugin, shown=notice_json, clock=clock)
-        for plugin in _loaded(config, Group.NOTIFIER)
+        for plugin in (_loaded(config, Group.NOTIFIER) if is_keeper else ())
     )
 
 

@@ -55,8 +55,9 @@ from runtime.memory.compaction import compactor_of
 from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
+from runtime.notifying import Notifier
 from runtime.oauth.door import door_for
-from runtime.plugging import outside_of
+from runtime.plugging import outside_of, plugged_notifiers_of
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, Seat
@@ -181,7 +182,8 @@ async def open_sidecar(
         )
         await stack.enter_async_context(memory.learning(models.gateway))
         freezer = SessionFreezer(running=ground.running, commands=local)
-        await stack.enter_async_context(keeping_house(ground, notifiers, pins, freezer))
+        notified = [*notifiers, *_plugged_notifiers(ground)]
+        await stack.enter_async_context(keeping_house(ground, notified, pins, freezer))
         await stack.enter_async_context(fleet.connected())
         await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()
@@ -200,6 +202,11 @@ async def open_sidecar(
             stdio=partial(_stdio, ground, gateway, relaying),
             reload=reloader.reload,
         )
+
+
+def _plugged_notifiers(ground: Ground) -> Sequence[Notifier]:
+    is_keeper = ground.seat.worker is None
+    return plugged_notifiers_of(ground.config, ground.clock, is_keeper=is_keeper)
 
 
 async def _opened(

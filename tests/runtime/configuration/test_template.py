@@ -70,7 +70,13 @@ def test_every_example_is_valid_once_uncommented() -> None:
 
     config = parse_config(text, source="the template, uncommented")
 
-    assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues", "tickets", "notes"]
+    assert [upstream.name for upstream in config.upstream] == [
+        "time",
+        "git",
+        "issues",
+        "tickets",
+        "notes",
+    ]
     assert [rule.name for rule in config.rule] == [
         "shell",
         "ask-first",

@@ -138,7 +138,7 @@ async def test_what_a_guard_does_to_the_arguments_is_not_done_to_the_call() -> N
     [
         (raising(RuntimeError("no such table")), "RuntimeError: no such table"),
         (raising(SystemExit(3)), "SystemExit: 3"),
-        (lambda _: cast("Verdict", True), "it answered bool, not Allow, Deny or Ask"),  # noqa: FBT003
+        (lambda _: cast("Verdict", 1), "it answered int, not Allow, Deny or Ask"),
     ],
 )
 async def test_a_guard_that_fails_denies_and_says_what_to_mend(
