@@ -20,6 +20,7 @@ class DenialReason(StrEnum):
     CONCURRENCY_EXHAUSTED = "concurrency_exhausted"
     FLOW_DENIED = "flow_denied"
     GATE_REQUIRED = "gate_required"
+    GUARD_DENIED = "guard_denied"
     ISOLATION_UNAVAILABLE = "isolation_unavailable"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     LOOP_DETECTED = "loop_detected"

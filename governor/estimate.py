@@ -1,6 +1,7 @@
 """How much to reserve before a call, and what is reckoned where no counter exists."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from governor.amounts import NOTHING, Amounts, Unit
 from governor.limits import ExecutionLimits, Isolation
@@ -10,6 +11,19 @@ from governor.usage import OF_PROBES
 _CHARS_PER_TOKEN = 4
 _BYTE_MS_PER_MIB_S = 1024 * 1024 * 1_000
 _MILLI = 1_000
+# What can be expected of a call beside its time.
+EXPECTED_OTHERWISE = frozenset(
+    {
+        Unit.COST_MICROUSD,
+        Unit.MEMORY_MIB_S,
+        Unit.IO_BYTES,
+        Unit.EGRESS_BYTES,
+        Unit.ENERGY_MJ,
+        Unit.CONTEXT_TOKENS,
+        *OF_PROBES,
+    }
+)
+EXPECTABLE = EXPECTED_OTHERWISE | {Unit.WALL_MS, Unit.CPU_MS}
 
 
 def estimate_tool_call(
@@ -50,6 +64,29 @@ def estimate_tool_call(
             held[unit] = probe_limit(limits, unit)
     held.update(said)
     return Amounts(held)
+
+
+def with_expected(rule: ToolRule, expected: Amounts) -> ToolRule:
+    """Return the rule with what somebody expects a call to use, as far as it can be held.
+
+    A limit stays the most that is held, the rule's own price the least; one call is one call.
+    """
+    named = expected.by_unit
+    wall_ms, cpu_ms = rule.estimate_wall_ms, rule.estimate_cpu_ms
+    if Unit.WALL_MS in named:
+        wall_ms = min(named[Unit.WALL_MS], rule.limits.wall_ms)
+    if Unit.CPU_MS in named:
+        most = rule.limits.cpu_ms
+        cpu_ms = named[Unit.CPU_MS] if most is None else min(named[Unit.CPU_MS], most)
+    others = {unit: figure for unit, figure in named.items() if unit in EXPECTED_OTHERWISE}
+    if Unit.COST_MICROUSD in others:
+        others[Unit.COST_MICROUSD] = max(others[Unit.COST_MICROUSD], rule.cost_microusd)
+    return replace(
+        rule,
+        estimate_wall_ms=wall_ms,
+        estimate_cpu_ms=cpu_ms,
+        estimates=Amounts({**rule.estimates.by_unit, **others}),
+    )
 
 
 def probe_limit(limits: ExecutionLimits, unit: Unit) -> int:

@@ -37,12 +37,13 @@ from runtime.configuration.translate import (
     providers_of,
     python_of,
     tiers_of,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.doubts import Doubt, doubts_about_rules, doubts_about_servers
 from runtime.errors import ConfigError, ListenError
 from runtime.listeners import bind
 from runtime.machine import executor_of
+from runtime.plugins.loading import load_plugins
 from runtime.provider_doubts import (
     check_keys,
     doubts_about_addresses,
@@ -55,7 +56,7 @@ from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
 from tool_gateway.python_run import PYTHON_RUN
-from tool_gateway.upstreams.spec import StdioSpec, UpstreamSpec
+from tool_gateway.upstreams.spec import PluggedSpec, StdioSpec, UpstreamSpec
 
 _MEND_REQUIRED = (
     "Start the sidecar as root or with control groups of its own; or set "
@@ -179,12 +180,15 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(map(_doubtful, doubts_about_rules(config, settings.state)))
     findings.append(_pressure())
     findings.extend(turn_findings(config))
+    findings.extend(plugin_findings(config))
     return findings
 
 
 def _upstream(spec: UpstreamSpec) -> Finding:
     """Return whether a program is installed; a server elsewhere is shown and not asked."""
     what = f"upstream {spec.name}"
+    if isinstance(spec, PluggedSpec):
+        return _ok(what, f"of the kind {spec.kind} (`flyball up` says whether it answers)")
     if isinstance(spec, StdioSpec):
         found = shutil.which(spec.command[0])
         told = f"{spec.command[0]} is not on PATH; install it or give its full path"
@@ -242,6 +246,20 @@ def _python(config: Config) -> list[Finding]:
         told = f"{python or 'python3'} cannot be run; install it, or name another interpreter"
         return [_bad("local.python", told)]
     return [_ok("local.python", f"python_run runs {python}")]
+
+
+def plugin_findings(config: Config) -> list[Finding]:
+    """Return what each plug-in is that the file names, and why one does not load."""
+    try:
+        plugins = load_plugins(config.plugins.enabled, config.plugins.settings)
+    except ConfigError as error:
+        return [_bad("plugins", str(error))]
+    return [
+        _bad(f"{one.group.word} {one.name}", f"plug-in of {one.package}: {one.fault}")
+        if one.fault
+        else _ok(f"{one.group.word} {one.name}", f"plug-in of {one.package}")
+        for one in plugins
+    ]
 
 
 def turn_findings(config: Config) -> list[Finding]:

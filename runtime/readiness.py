@@ -10,7 +10,7 @@ from tool_gateway.server_ports import ServerPlacement
 from tool_gateway.upstreams.connection import UpstreamConnection
 from tool_gateway.upstreams.fleet import UpstreamFleet
 from tool_gateway.upstreams.lives import brief, life_of
-from tool_gateway.upstreams.spec import StdioSpec
+from tool_gateway.upstreams.spec import kind_of
 
 
 class Readiness:
@@ -69,7 +69,7 @@ class Readiness:
     def _brief(self, connection: UpstreamConnection) -> dict[str, object]:
         return {
             "name": connection.name,
-            "kind": "stdio" if isinstance(connection.spec, StdioSpec) else "http",
+            "kind": kind_of(connection.spec),
             "protocol_version": connection.protocol_version,
             "tools": len(connection.entries),
             **brief(connection, now_ms=self._now_ms()),

@@ -18,7 +18,8 @@ from runtime.configuration.change import ConfigChange, change_to
 from runtime.configuration.content import detectors_of
 from runtime.configuration.flow import flow_approval_of, flow_policy_of
 from runtime.configuration.model import Config
-from runtime.configuration.translate import policy_of, turn_policy_of, upstreams_of
+from runtime.configuration.translate import policy_of, turn_policy_of
+from runtime.configuration.upstreams import upstreams_of
 from runtime.errors import ConfigError
 from runtime.ground import Ground
 from tool_gateway.changes import Change, ChangeKind, Changes

@@ -37,8 +37,8 @@ from runtime.configuration.translate import (
     policy_of,
     prices_of,
     shows_builtins,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.configuration.webhooks import webhooks_of
 from runtime.first_start import prepare
 from runtime.ground import Ground, clean_up, ground_of, store_of
@@ -55,7 +55,9 @@ from runtime.memory.compaction import compactor_of
 from runtime.memory.serving import Memory, memory_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
+from runtime.notifying import Notifier
 from runtime.oauth.door import door_for
+from runtime.plugging import outside_of, plugged_notifiers_of
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader, Reread
 from runtime.seat import ALONE, Seat
@@ -180,7 +182,8 @@ async def open_sidecar(
         )
         await stack.enter_async_context(memory.learning(models.gateway))
         freezer = SessionFreezer(running=ground.running, commands=local)
-        await stack.enter_async_context(keeping_house(ground, notifiers, pins, freezer))
+        notified = [*notifiers, *_plugged_notifiers(ground)]
+        await stack.enter_async_context(keeping_house(ground, notified, pins, freezer))
         await stack.enter_async_context(fleet.connected())
         await stack.enter_async_context(launchers_heard(ground, executor, local, state_dir))
         await pins.pin_met()
@@ -199,6 +202,11 @@ async def open_sidecar(
             stdio=partial(_stdio, ground, gateway, relaying),
             reload=reloader.reload,
         )
+
+
+def _plugged_notifiers(ground: Ground) -> Sequence[Notifier]:
+    is_keeper = ground.seat.worker is None
+    return plugged_notifiers_of(ground.config, ground.clock, is_keeper=is_keeper)
 
 
 async def _opened(
@@ -323,6 +331,7 @@ async def _gateway(
         memory=ground.memory,
         needing=ground.needing,
         charging=memory.charging,
+        outside=outside_of(ground.config, ground.clock),
         admin_contact=ground.config.guidance.admin_contact,
         turnstile=ground.turnstile,
     )

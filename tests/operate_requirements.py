@@ -68,6 +68,27 @@ CLIENTS: dict[str, str] = {
         "An agent that `flyball run` starts finds the sidecar's models and tools in its "
         "environment, in a file that is its alone, and as its program is told of MCP servers."
     ),
+    "plugins.guards": (
+        "A guard of a plug-in sees each governed call before it runs and what came of it; it lets "
+        "it run, denies it, or has a person asked, with a reason."
+    ),
+    "plugins.estimators": (
+        "What an estimator of a plug-in expects of a call is held while it runs, within the limits "
+        "of its rule; nonsense changes nothing."
+    ),
+    "plugins.upstream-kinds": (
+        "An upstream can be of a kind that a plug-in brings: listed, pinned, governed and "
+        "reconnected as any other."
+    ),
+    "plugins.notifiers": (
+        "A notifier of a plug-in is brought every notice, at least once and in order, at its own "
+        "pace."
+    ),
+    "plugins.contained": (
+        "Nothing of a plug-in is loaded unless it is named; one that raises, hangs, answers "
+        "nonsense or does not load is told, counted and ends nothing but its own part: a guard "
+        "then denies unless the operator says otherwise, all else goes on without it."
+    ),
 }
 
 DEPLOYMENT: dict[str, str] = {}

@@ -260,6 +260,35 @@ def flow_denied(stopped: Stopped, *, tool: str) -> Denied:
     )
 
 
+def guard_denied(guard: str, *, tool: str, why: str) -> Denied:
+    """Return the denial of a call that a guard from outside of the house stops."""
+    return Denied(
+        reason=DenialReason.GUARD_DENIED,
+        remedy=Remedy(
+            action=RemedyAction.CHANGE_APPROACH,
+            text=(
+                f"{tool} was not run: the guard {guard!r} does not allow it: {why}. Do it another "
+                "way, or tell the user what you would have done and why."
+            ),
+        ),
+    )
+
+
+def guard_failed(guard: str, *, tool: str, why: str) -> Denied:
+    """Return the denial of a call about which a guard cannot be asked."""
+    return Denied(
+        reason=DenialReason.GUARD_DENIED,
+        remedy=Remedy(
+            action=RemedyAction.ASK_ADMINISTRATOR,
+            text=(
+                f"{tool} was not run: the guard {guard!r} cannot be asked: {why}. An administrator "
+                "can mend it, take it out of plugins.enabled in flyball.toml, or set "
+                'plugins.guard_failure = "allow" there.'
+            ),
+        ),
+    )
+
+
 # What the caller can put right without anybody's help.
 _FOR_THE_CALLER_ALONE = (
     DenialReason.ARGUMENTS_TOO_LARGE,

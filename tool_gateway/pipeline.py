@@ -33,7 +33,8 @@ from tool_gateway.exchange import NOBODY, Exchange
 from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
-from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.guards.gate import ReasoningGate, gated
+from tool_gateway.guards.outside import Outside
 from tool_gateway.job import Job, Progress, Repeat, Served, record_of
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_texts import loop_json
@@ -86,6 +87,7 @@ class Pipeline:
         memory: MemoryDesk | None = None,
         needing: Needing | None = None,
         charging: MemoryCharging | None = None,
+        outside: Outside | None = None,
         admin_contact: str | None = None,
     ) -> None:
         """Take the ports; nothing is started. Denials name `admin_contact` as whom to ask."""
@@ -106,6 +108,7 @@ class Pipeline:
         self._memory = memory
         self._needing = needing
         self._charging = charging
+        self._outside = outside
         self._admin_contact = admin_contact
 
     async def run(
@@ -226,7 +229,7 @@ class Pipeline:
         """Return the job with what the guards found about it, or the first denial of theirs."""
         refused = refused_unasked(job)
         if refused is None and self._gate is not None:
-            refused = await self._gated(self._gate, job)
+            refused = await gated(self._gate, job)
         if refused is not None:
             return job, refused
         if job.repeat.served is None:
@@ -236,15 +239,12 @@ class Pipeline:
         flowing = await self._flow.checked(job)
         if isinstance(flowing, Denied):
             return job, flowing
+        if self._outside is not None:
+            asked = await self._outside.checked(flowing)
+            if isinstance(asked, Denied):
+                return flowing, asked
+            flowing = asked
         return (flowing if self._cache is None else self._cache.looked_up(flowing)), None
-
-    async def _gated(self, gate: ReasoningGate, job: Job) -> Denied | None:
-        """Return the challenge before a call; where nobody can say who may pass, nobody does."""
-        try:
-            return await gate.checked(job)
-        except LedgerUnavailableError:
-            telemetry.count_failure("gate")
-            return ledger_unavailable()
 
     async def _not_run(self, job: Job, decision: Denied | KeyReused | Replayed) -> ToolResult:
         """Return what a call that is not run is answered with."""
@@ -302,6 +302,8 @@ class Pipeline:
                 seen = None if serving.holds else settled
         if self._needing is not None:
             self._needing.learn(job, record)
+        if self._outside is not None and progress.result is not None:
+            await self._outside.saw(job, progress.result)
         standing = await self._books.after(seen, job.call.chain)
         shown, note = job.granted
         annotated = self._loops.noted(job, progress).with_meta(

@@ -1,6 +1,7 @@
 """What the gateway needs of the machine for the servers that it starts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,3 +81,18 @@ class ServerPlacement(Protocol):
     async def end_server(self, name: str) -> None:
         """Kill whatever is left of the server's tree and remove its domain."""
         ...
+
+
+class PluggedServer(Protocol):
+    """A server of tools in this process, in the JSON of MCP."""
+
+    async def tools(self) -> Sequence[Mapping[str, object]]:
+        """Return the definitions of the tools that it has."""
+        ...
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the result of a call; one that failed says so with `isError`."""
+        ...
+
+
+Opening = Callable[[], AbstractAsyncContextManager[PluggedServer]]

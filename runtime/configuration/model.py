@@ -1,6 +1,5 @@
 """The shape of `flyball.toml`."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal, Self
@@ -13,48 +12,42 @@ from governor.budget import BudgetKind, Mode, Overdraft
 from governor.gate import When
 from governor.learning.bandit import ARMS_MAX
 from governor.loops import BREAKER, COUNT_MAX
-from governor.manifest import Pin
 from governor.puzzle import HOPS_MAX
 from governor.scope import ScopeKind
 from governor.tracker import Tracker
 from governor.turn_policy import TURNS_MAX, TurnMode
 from runtime.budget_words import Burst, KnownTargets, Match, WarnAt, match_of
 from runtime.configuration.access import AccessTable
-from runtime.configuration.care import BreakerTable
 from runtime.configuration.confines import ConfinesTable
 from runtime.configuration.console import ConsoleTable
 from runtime.configuration.content import ContentTable, RedactionTable, unknown_detectors
 from runtime.configuration.contention import CommonsTable, ContentionTable, check_names
-from runtime.configuration.credentials import UpstreamAuthTable
-from runtime.configuration.egress import EgressTable
 from runtime.configuration.flow import FlowTable
 from runtime.configuration.kept_answers import KeptAnswersTable
 from runtime.configuration.ladder import EstimatesTable, LadderTable
-from runtime.configuration.lifetime import HealthTable, IdleSeconds, SessionCount
 from runtime.configuration.listen import Listen
 from runtime.configuration.machine import Limits, Local
 from runtime.configuration.memory import MemoryTable
 from runtime.configuration.models import Pricing, Provider, Tier, TierRuleTable
 from runtime.configuration.oauth import OAuthTable
+from runtime.configuration.plugins import PluginsTable
 from runtime.configuration.provider_care import check_fallbacks
 from runtime.configuration.router import RouterTable
-from runtime.configuration.server_limits import ServerLimitsTable
 from runtime.configuration.strategy import StrategyTable
 from runtime.configuration.table import Amount, Flag, Name, Positive, Table
 from runtime.configuration.telemetry import TelemetryTable
 from runtime.configuration.tools import ToolsTable
+from runtime.configuration.upstream import BUILT_IN, Upstream
 from runtime.configuration.webhooks import WebhookTables
 from runtime.naming import Id
 from runtime.windows import WindowShape
-from tool_gateway.builtin import BUILTIN, ENTRIES
+from tool_gateway.builtin import ENTRIES
 from tool_gateway.shell import LOCAL, LOCAL_TOOLS
 
 LoopCount = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 TurnCount = Annotated[int, Field(strict=True, ge=1, le=TURNS_MAX)]
 TurnCountOrNone = Annotated[int, Field(strict=True, ge=0, le=TURNS_MAX)]
 SmallPrice = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
-_UPSTREAM_NAME = re.compile(r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
-_BUILT_IN = frozenset({BUILTIN, LOCAL})
 _SESSION_ID = "ses_"
 _MIB = 1024 * 1024
 
@@ -117,82 +110,6 @@ class Builtin(Table):
     """The tools of Flyball itself: "auto" hides them beside an upstream without a prefix."""
 
     tools: Literal["auto", "on", "off"] = "auto"
-
-
-class Upstream(EgressTable):
-    """An MCP server: one that is started (`command`) or one that runs elsewhere (`url`)."""
-
-    name: Name
-    command: tuple[str, ...] | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    env_from: tuple[str, ...] = ()
-    cwd: str | None = None
-    url: str | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
-    headers_from: dict[str, str] = Field(default_factory=dict)
-    auth: UpstreamAuthTable | None = None
-    # How a remote one is spoken to; "sse" is the transport of 2024-11-05.
-    transport: Literal["streamable", "sse"] = "streamable"
-    prefix: Literal["server", "none"] = "server"
-    # "session": a connection, and a process, for each session instead of one for all.
-    share: Literal["all", "session"] = "all"
-    sessions_max: SessionCount | None = None
-    # It is stopped when nothing used it for so long, and started for the next call.
-    idle_s: IdleSeconds | None = None
-    # None: one that is started is asked now and again, one that runs elsewhere is not.
-    health: HealthTable | None = None
-    start_ms_max: Positive = 30_000
-    trust_reported_cost: Flag = False
-    pin: Pin = Pin.FIRST_USE
-    breaker: Literal["off"] | BreakerTable = BreakerTable()
-    retries: Annotated[int, Field(strict=True, ge=0, le=10)] = 2
-    answer_ms_max: Positive | None = None
-    idempotent_by_key: Flag = False
-    when_down: Literal["listed", "hidden"] = "listed"
-    limits: ServerLimitsTable | None = None
-
-    @field_validator("breaker", mode="before")
-    @classmethod
-    def _is_breaker(cls, value: object) -> object:
-        if value != "off" and not isinstance(value, (dict, BreakerTable)):
-            raise ValueError('use "off", or { calls_min = 10, open_s = 5 } for terms of your own')
-        return value
-
-    @field_validator("name")
-    @classmethod
-    def _is_safe(cls, value: str) -> str:
-        if not _UPSTREAM_NAME.match(value):
-            raise ValueError("use letters, digits, '-' and single '_': it becomes a tool's prefix")
-        if value in _BUILT_IN:
-            raise ValueError("this name belongs to the built-in tools; choose another")
-        return value
-
-    @field_validator("url")
-    @classmethod
-    def _is_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("expected an http:// or https:// address")
-        return value
-
-    @model_validator(mode="after")
-    def _is_one_kind(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("give exactly one of `command` and `url`")
-        if self.command is not None and not self.command:
-            raise ValueError("command: name the program to start")
-        if self.share != "session":
-            if self.sessions_max is not None:
-                raise ValueError('sessions_max: this is for share = "session"; add that')
-            if self.idle_s is not None and self.command is None:
-                raise ValueError('idle_s: this is for `command`, or share = "session"')
-        if self.command is not None and (self.allow_private or self.allow_networks or self.auth):
-            raise ValueError("allow_private, allow_networks and auth are for a `url`; remove them")
-        has_header = "authorization" in {*map(str.lower, (*self.headers, *self.headers_from))}
-        if self.limits is not None and self.command is None:
-            raise ValueError("limits: this is for `command`; what runs elsewhere is not ours")
-        if self.auth is not None and has_header and self.auth.kind != "forward":
-            raise ValueError("auth: there is an Authorization header as well; remove one of them")
-        return self
 
 
 class Estimate(Table):
@@ -382,6 +299,7 @@ class Config(Table):
     ladder: LadderTable = LadderTable()
     estimates: EstimatesTable = EstimatesTable()
     memory: MemoryTable = MemoryTable()
+    plugins: PluginsTable = PluginsTable()
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
@@ -408,6 +326,7 @@ class Config(Table):
                     f"upstream[{number}].auth: no caller has a token of its own without an "
                     "[[oauth.server]] that issues them"
                 )
+        self.plugins.check_kinds({entry.name: entry.kind for entry in self.upstream})
         if len(self.upstream) > 1 and any(entry.prefix == "none" for entry in self.upstream):
             raise ValueError('upstream: prefix = "none" is for a single upstream; remove it')
         unknown = unknown_detectors((*self.rule, self.default, self.tools), self.redaction)
@@ -453,7 +372,7 @@ def known_targets(config: Config) -> KnownTargets:
             f"{upstream.name}__" if upstream.prefix == "server" else ""
             for upstream in config.upstream
         ),
-        upstreams=_BUILT_IN | {upstream.name for upstream in config.upstream},
+        upstreams=BUILT_IN | {upstream.name for upstream in config.upstream},
         providers=frozenset(provider.name for provider in config.provider),
         tiers=frozenset(tier.name for tier in config.tier),
     )

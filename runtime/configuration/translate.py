@@ -14,7 +14,7 @@ from governor.budget import Budget
 from governor.content import USUAL, ContentTerms
 from governor.errors import GovernorError
 from governor.gate import GateTerms
-from governor.ids import BudgetId, TaskClass, TenantId, TierName, ToolName, UpstreamName
+from governor.ids import BudgetId, TaskClass, TenantId, TierName, ToolName
 from governor.limits import ExecutionLimits, Isolation
 from governor.loops import BREAKER, REMINDERS, LoopRule
 from governor.policy import ApprovalTerms, CacheTerms, Match, Policy, ToolRule
@@ -24,11 +24,8 @@ from governor.turn_policy import AgentClass, TurnPolicy, TurnRule, TurnTerms
 from governor.unified_cost import UnifiedPrices
 from runtime.budget_words import match_of
 from runtime.configuration.access import access_of
-from runtime.configuration.care import care_of
 from runtime.configuration.confines import confines_of
 from runtime.configuration.content import content_of
-from runtime.configuration.credentials import auth_of
-from runtime.configuration.lifetime import HealthTable, health_of
 from runtime.configuration.load import config_version, load_prices
 from runtime.configuration.machine import Limits, execution_limits
 from runtime.configuration.model import (
@@ -41,26 +38,15 @@ from runtime.configuration.model import (
     Rule,
     RuleTerms,
     TurnTermsTable,
-    Upstream,
 )
 from runtime.configuration.models import Pricing, Provider, Tier
 from runtime.configuration.named_secrets import secret_named
-from runtime.configuration.server_limits import server_limits_of
 from runtime.configuration.tier_counting import tokenizer_of
 from runtime.configuration.tier_sets import with_sets
 from runtime.errors import ConfigError
 from runtime.model_gateway.providers.spec import ProviderSpec, Timeouts
-from runtime.settings import scripts_directory
 from runtime.windows import window_of
 from tool_gateway.shell import LOCAL_TOOLS
-from tool_gateway.upstreams.spec import (
-    SESSIONS_MAX,
-    HttpSpec,
-    Share,
-    StdioSpec,
-    Transport,
-    UpstreamSpec,
-)
 
 _MIB = 1024 * 1024
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -109,15 +95,6 @@ def local_rules_of(policy: Policy) -> tuple[ToolRule, ...]:
 def python_of(config: Config) -> str | None:
     """Return the interpreter of python_run, None where the system has none."""
     return config.local.python or shutil.which("python3", path=_SYSTEM_PATH)
-
-
-def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
-    """Return what to connect to, with the secrets that the environment holds.
-
-    Raises:
-        ConfigError: a variable that the file names is not set.
-    """
-    return tuple(_upstream(upstream) for upstream in config.upstream)
 
 
 def shows_builtins(config: Config) -> bool:
@@ -376,62 +353,6 @@ def _limits(limits: Limits, estimate: Estimate) -> ExecutionLimits:
     # What is held of a budget is what may be sent: nothing else bounds a call without a limit.
     egress = estimate.egress_bytes if limits.egress_bytes is None else limits.egress_bytes
     return replace(execution_limits(limits), egress_bytes=egress)
-
-
-def _upstream(table: Upstream) -> UpstreamSpec:
-    prefixed = table.prefix == "server"
-    name = UpstreamName(table.name)
-    if table.url is not None:
-        secrets = {
-            header: secret_named(variable, f"upstream {name}.headers_from.{header}")
-            for header, variable in table.headers_from.items()
-        }
-        return HttpSpec(
-            name=name,
-            url=table.url,
-            headers={**table.headers, **secrets},
-            reach=table.reach(),
-            auth=auth_of(table.auth, where=f"upstream {name}.auth"),
-            transport=Transport(table.transport),
-            prefixed=prefixed,
-            start_ms_max=table.start_ms_max,
-            trust_reported_cost=table.trust_reported_cost,
-            share=Share(table.share),
-            idle_ms=_idle_ms(table),
-            health=None if table.health is None else health_of(table.health),
-            sessions_max=table.sessions_max or SESSIONS_MAX,
-            care=care_of(table),
-        )
-    assert table.command is not None, "the model lets through one of command and url"
-    secrets = {
-        variable: secret_named(variable, f"upstream {name}.env_from") for variable in table.env_from
-    }
-    program, *arguments = table.command
-    return StdioSpec(
-        name=name,
-        command=(_program(program), *arguments),
-        env={**table.env, **secrets},
-        cwd=table.cwd,
-        prefixed=prefixed,
-        start_ms_max=table.start_ms_max,
-        trust_reported_cost=table.trust_reported_cost,
-        share=Share(table.share),
-        idle_ms=_idle_ms(table),
-        health=health_of(table.health or HealthTable()),
-        sessions_max=table.sessions_max or SESSIONS_MAX,
-        care=care_of(table),
-        limits=server_limits_of(table.limits),
-    )
-
-
-def _idle_ms(table: Upstream) -> int | None:
-    return None if table.idle_s is None else table.idle_s * 1000
-
-
-def _program(name: str) -> str:
-    """Return a program of this environment by its full path, so that it need not be on PATH."""
-    beside = scripts_directory() / name
-    return str(beside) if "/" not in name and Path(beside).exists() else name
 
 
 def _budget(table: BudgetTable, tenant: TenantId) -> Budget:

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from governor.amounts import Amounts, Unit
 from governor.errors import InvalidPolicyError
-from governor.estimate import context_tokens, energy_mj, estimate_tool_call, unexcused
+from governor.estimate import (
+    EXPECTABLE,
+    context_tokens,
+    energy_mj,
+    estimate_tool_call,
+    unexcused,
+    with_expected,
+)
 from governor.ids import PrincipalId, TenantId, ToolName
 from governor.limits import ExecutionLimits, Isolation
 from governor.policy import Match, Policy, ToolRule
@@ -163,3 +170,25 @@ def test_the_first_rule_that_covers_a_call_governs_it() -> None:
     assert rule_for(policy, "git__push") == "git"
     assert rule_for(policy, "git__push", tenant="globex") == "fallback"
     assert rule_for(policy, "GIT__push") == "fallback"
+
+
+@pytest.mark.requirement("plugins.estimators")
+@given(
+    st.dictionaries(st.sampled_from(sorted(EXPECTABLE)), st.integers(0, 10_000)),
+    st.none() | st.integers(1, 5_000),
+)
+def test_what_is_expected_is_held_within_the_limits_and_never_below_the_price(
+    named: dict[Unit, int], cpu_ms_max: int | None
+) -> None:
+    rule = replace(RULE, limits=replace(LIMITS, cpu_ms=cpu_ms_max))
+
+    held = estimate_tool_call(with_expected(rule, Amounts(named)), unmeasurable={})
+
+    plain = estimate_tool_call(rule, unmeasurable={})
+    assert held.of(Unit.TOOL_CALLS) == 1
+    assert RULE.cost_microusd <= held.of(Unit.COST_MICROUSD)
+    assert held.of(Unit.WALL_MS) <= LIMITS.wall_ms
+    assert cpu_ms_max is None or held.of(Unit.CPU_MS) <= cpu_ms_max
+    bounded = {Unit.WALL_MS, Unit.CPU_MS, Unit.COST_MICROUSD}
+    assert all(held.of(unit) == figure for unit, figure in named.items() if unit not in bounded)
+    assert named or held == plain

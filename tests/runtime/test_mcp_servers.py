@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.configuration.load import parse_config
-from runtime.configuration.model import Upstream
+from runtime.configuration.upstream import Upstream
 from runtime.mcp_servers import Imported, NotAListError, imported_of
 
 pytestmark = pytest.mark.requirement("command.import-takes-what-it-can")

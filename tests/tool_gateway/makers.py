@@ -56,6 +56,7 @@ from tool_gateway.guards.answers import AnswerGuard
 from tool_gateway.guards.cache import ResultCache
 from tool_gateway.guards.flow import FlowGuard
 from tool_gateway.guards.gate import ReasoningGate
+from tool_gateway.guards.outside import Outside
 from tool_gateway.keeping import ResultKeeper
 from tool_gateway.loop_watch import LoopWatch
 from tool_gateway.pipeline import Pipeline
@@ -346,6 +347,7 @@ class House:
         flow_store: FakeFlowStore | None = None,
         detectors: Mapping[str, Detector] | None = None,
         asks: AskTerms | None = None,
+        outside: Outside | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.breakers = Breakers({"files": breaker} if breaker else {}, clock=self.clock)
@@ -392,6 +394,7 @@ class House:
             admin_contact=contact,
             turnstile=self.turnstile,
             memory=self.memory,
+            outside=outside,
         )
 
     def _memory(

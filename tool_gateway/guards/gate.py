@@ -20,6 +20,8 @@ from governor.puzzle import HOPS_MAX, Puzzle, puzzle_of
 from tool_gateway import telemetry
 from tool_gateway.answering import ANSWER
 from tool_gateway.builtin import BUILTIN
+from tool_gateway.denials import ledger_unavailable
+from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.job import Job
 from tool_gateway.ports import Clock
 
@@ -182,3 +184,12 @@ class ReasoningGate:
             if expires_at_ms > now_ms:
                 return
             del self._answered[nonce]
+
+
+async def gated(gate: ReasoningGate, job: Job) -> Denied | None:
+    """Return the challenge before a call; where nobody can say who may pass, nobody does."""
+    try:
+        return await gate.checked(job)
+    except LedgerUnavailableError:
+        telemetry.count_failure("gate")
+        return ledger_unavailable()

@@ -22,9 +22,16 @@ from tool_gateway.upstreams.http import (
     contained_client,
     guarded_transport,
 )
+from tool_gateway.upstreams.plugged import plugged_server
 from tool_gateway.upstreams.process import server_process
 from tool_gateway.upstreams.questions import Questions
-from tool_gateway.upstreams.spec import HttpSpec, StdioSpec, Transport, UpstreamSpec
+from tool_gateway.upstreams.spec import (
+    HttpSpec,
+    PluggedSpec,
+    StdioSpec,
+    Transport,
+    UpstreamSpec,
+)
 from tool_gateway.upstreams.vitals import Vitals
 from tool_gateway.upstreams.watched import watched
 
@@ -80,12 +87,12 @@ async def opened(
                 ) as client:
                     yield client
         case StdioSpec():
-            transport = server_process(
-                spec, placed_as=placed_as, placement=placement, vitals=vitals
-            )
-            async with _client(
-                watched(transport, on_lost), questions, on_message, era=era
-            ) as client:
+            process = server_process(spec, placed_as=placed_as, placement=placement, vitals=vitals)
+            async with _client(watched(process, on_lost), questions, on_message, era=era) as client:
+                yield client
+        case PluggedSpec():
+            plugged = plugged_server(spec)
+            async with _client(watched(plugged, on_lost), questions, on_message, era=era) as client:
                 yield client
 
 

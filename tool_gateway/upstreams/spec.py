@@ -7,7 +7,7 @@ from enum import StrEnum
 from governor.ids import UpstreamName
 from governor.retrying import RetryTerms
 from tool_gateway.egress.reach import NAMED, Reach
-from tool_gateway.server_ports import ServerLimits
+from tool_gateway.server_ports import Opening, ServerLimits
 from tool_gateway.upstreams.oauth.terms import UpstreamAuth
 
 
@@ -98,4 +98,36 @@ class HttpSpec:
     care: Care = field(default_factory=Care)
 
 
-UpstreamSpec = StdioSpec | HttpSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluggedSpec:
+    """A server of a kind that a plug-in brings, in this process; `opened` makes one.
+
+    Two are the same server where kind and settings are, whoever opens it.
+    """
+
+    name: UpstreamName
+    kind: str
+    opened: Opening = field(compare=False, repr=False)
+    settings: Mapping[str, object] = field(default_factory=dict, repr=False)
+    prefixed: bool = True
+    start_ms_max: int = 30_000
+    trust_reported_cost: bool = False
+    share: Share = Share.ALL
+    idle_ms: int | None = None
+    health: Health | None = None
+    sessions_max: int = SESSIONS_MAX
+    care: Care = field(default_factory=Care)
+
+
+UpstreamSpec = StdioSpec | HttpSpec | PluggedSpec
+
+
+def kind_of(spec: UpstreamSpec) -> str:
+    """Return what kind of upstream it is, in a word."""
+    match spec:
+        case StdioSpec():
+            return "stdio"
+        case HttpSpec():
+            return "http"
+        case PluggedSpec():
+            return spec.kind

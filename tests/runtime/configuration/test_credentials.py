@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from runtime.configuration.load import parse_config
-from runtime.configuration.translate import upstreams_of
+from runtime.configuration.upstreams import upstreams_of
 from runtime.errors import ConfigError
 from tool_gateway.upstreams.oauth.terms import (
     ClientCredentials,

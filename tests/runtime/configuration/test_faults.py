@@ -245,7 +245,8 @@ def test_two_entries_of_one_name_are_refused(text: str, said: str) -> None:
 def test_an_upstream_is_started_or_called_and_never_both_or_neither(more: str) -> None:
     (said,) = refusal_of('[[upstream]]\nname = "a"\n' + more)
 
-    assert said == "flyball.toml: upstream[0]: give exactly one of `command` and `url`"
+    kinds = "give exactly one of `command` and `url`, or the `kind` of a plug-in"
+    assert said == f"flyball.toml: upstream[0]: {kinds}"
 
 
 def test_an_upstream_that_is_started_names_a_program() -> None:

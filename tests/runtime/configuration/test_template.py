@@ -17,8 +17,8 @@ from runtime.configuration.translate import (
     providers_of,
     tier_rules_of,
     tiers_of,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.configuration.webhooks import webhooks_of
 from runtime.token_files import TENANT
 
@@ -70,7 +70,13 @@ def test_every_example_is_valid_once_uncommented() -> None:
 
     config = parse_config(text, source="the template, uncommented")
 
-    assert [upstream.name for upstream in config.upstream] == ["time", "git", "issues", "tickets"]
+    assert [upstream.name for upstream in config.upstream] == [
+        "time",
+        "git",
+        "issues",
+        "tickets",
+        "notes",
+    ]
     assert [rule.name for rule in config.rule] == [
         "shell",
         "ask-first",
@@ -107,7 +113,7 @@ def test_every_example_can_be_put_to_work(tmp_path: Path, monkeypatch: pytest.Mo
     config = parse_config(uncommented(template()), source="the template, uncommented")
 
     assert policy_of(config).rule_for(tool="shell_run", tenant=TENANT, agent="agent").allow
-    assert len(upstreams_of(config)) == 4
+    assert len(upstreams_of(config)) == 5
     assert len(budgets_of(config, tenant=TENANT)) == 6
     assert len(providers_of(config)) == 1
     [webhook] = webhooks_of(config.webhook)

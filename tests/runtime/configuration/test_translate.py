@@ -22,8 +22,8 @@ from runtime.configuration.translate import (
     providers_of,
     tier_rules_of,
     tiers_of,
-    upstreams_of,
 )
+from runtime.configuration.upstreams import upstreams_of
 from runtime.errors import ConfigError
 from runtime.settings import scripts_directory
 from tool_gateway.upstreams.spec import HttpSpec, StdioSpec

@@ -7,7 +7,8 @@ from governor.retrying import RetryTerms
 from runtime.configuration.care import breakers_of
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
-from runtime.configuration.translate import shows_builtins, upstreams_of
+from runtime.configuration.translate import shows_builtins
+from runtime.configuration.upstreams import upstreams_of
 from runtime.errors import ConfigError
 from tool_gateway.egress.reach import NAMED
 from tool_gateway.server_ports import ServerLimits
