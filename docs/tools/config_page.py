@@ -23,7 +23,7 @@ from docs.tools.template_words import words_of
 from runtime.configuration.model import Config
 from runtime.settings import Settings
 
-_PLAIN = {
+_PLAIN: dict[Any, str] = {
     str: "text",
     int: "whole number",
     float: "number",
@@ -31,6 +31,7 @@ _PLAIN = {
     Path: "path",
     Decimal: "decimal, in quotes",
     SecretStr: "text, secret",
+    Any: "whatever TOML can say",
 }
 _NONE = type(None)
 _NO_WORDS = ""
@@ -232,10 +233,13 @@ def _named(annotation: Any) -> str:
         named = f"list of {_named(inside[0])}"
     elif origin is dict:
         named = f"table of {_named(inside[1])}"
+    elif annotation in _PLAIN:
+        named = _PLAIN[annotation]
     elif issubclass(annotation, Enum):
         named = _choices([member.value for member in annotation])
     else:
-        named = "table" if issubclass(annotation, BaseModel) else _PLAIN[annotation]
+        assert issubclass(annotation, BaseModel), f"say in _PLAIN what {annotation} is called"
+        named = "table"
     return named
 
 

@@ -11,7 +11,7 @@ from runtime.telemetry import ExportTerms
 from tool_gateway.upstreams.origin import can_be_sent, origin_of
 
 _SIGNALS = ("/v1/traces", "/v1/metrics")
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 _EVERY_S_MAX = 3_600
 _TIMEOUT_S_MAX = 60
 
