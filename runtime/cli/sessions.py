@@ -7,7 +7,6 @@ from typing import Any
 
 from governor.turn_policy import DEFAULT_CLASS
 from memory_store.paging import PAGE_LIMIT_MAX
-from memory_store.productivity import Grouping
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.cli.counts import count
 from runtime.cli.money import dollars
@@ -16,6 +15,9 @@ from runtime.settings import Settings
 
 _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
+# The store's words, whose module takes a second to load.
+_SESSION = "session"
+GROUPINGS = (_SESSION, "agent", "tool", "task_class")
 _NAME_CHARS = 32
 _OUTCOMES = {
     True: Cell(text="solved", tone=Tone.GOOD),
@@ -28,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to list."""
     parser.add_argument(
         "--by",
-        choices=[grouping.value for grouping in Grouping],
-        default=Grouping.SESSION.value,
+        choices=GROUPINGS,
+        default=_SESSION,
         help="one line for each of these; default: session, the newest first",
     )
     parser.add_argument("--tenant", help="only of this tenant")
@@ -55,17 +57,17 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps({"items": items, "next": following}) + "\n")
     else:
-        sys.stdout.write(_text(items, by=Grouping(arguments.by), follows=following is not None))
+        sys.stdout.write(_text(items, by=arguments.by, follows=following is not None))
     return 0
 
 
-def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
+def _text(items: list[dict[str, Any]], *, by: str, follows: bool) -> str:
     if not items:
         return note("Nothing was called yet.")
-    is_session = by is Grouping.SESSION
+    is_session = by == _SESSION
     about = ("id", "class", "turns", "outcome") if is_session else ("sessions",)
     head = (
-        *words(by.value.replace("_", " ")),
+        *words(by.replace("_", " ")),
         *figures(*about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"),
     )
     rows = [[*_about(item, is_session=is_session), *_figures(item)] for item in items]
