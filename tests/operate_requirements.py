@@ -36,6 +36,8 @@ COMMANDS: dict[str, str] = {
     "commands.json": "every command answers in JSON, errors too",
     "commands.tables": "tables fit the terminal and lose nothing; a pipe gets plain lines",
     "commands.top": "top fits the terminal, outlives a silent sidecar, is one snapshot piped",
+    "commands.session": "a session is told at a terminal, and frozen, resumed and ended there",
+    "commands.preview": "a changed budget is tried on past calls at a terminal",
     "commands.bench": "bench times what ran alone and compares its calls with the books",
     "commands.completion": "shells complete commands, options and values",
     "commands.focus": "costs are exported as FOCUS 1.2 demands, and add up to what was charged",

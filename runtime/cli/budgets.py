@@ -9,9 +9,10 @@ import httpx
 
 from governor.tracker import duration_words
 from memory_store.paging import PAGE_LIMIT_MAX
-from runtime.cli import showing
+from runtime.cli import budget_preview, showing
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.cli.showing import Cell, Tone, figures, folding, note, words
+from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/balances"
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scope", choices=["tenant", "agent", "session"], help="only budgets of this scope"
     )
     parser.add_argument("--budget", help="only this budget")
+    budget_preview.add_arguments(parser)
+    parser.epilog = (
+        "Examples:\n\n"
+        "  flyball budgets --session coder/refactoring\n"
+        "  flyball budgets --preview daily --limits tool_calls=200 --days 30\n"
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -52,7 +59,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         "budget": arguments.budget,
     }
     params = {name: value for name, value in wanted.items() if value is not None}
+    if arguments.limits is not None and arguments.preview is None:
+        raise RuntimeFaultError("--limits goes with --preview BUDGET, and changes nothing")
     with client_of(settings) as client:
+        if arguments.preview is not None:
+            answer, told = budget_preview.previewed(client, arguments)
+            sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else told)
+            return 0
         answer = _listed(client, params)
     is_named = arguments.session is not None or arguments.scope is not None
     sessions_max = _ROWS_MAX if is_named else _SESSION_ROWS

@@ -6,16 +6,17 @@ import sys
 from typing import Any
 from urllib.parse import quote
 
-from governor.call import CallStatus
 from runtime.cli.admin_api import asked, client_of, date_of
+from runtime.cli.call_cells import status_cell, tokens_of, took
 from runtime.cli.call_pages import PATH, add_filters, filters_of, pages
 from runtime.cli.counts import count
 from runtime.cli.money import dollars
-from runtime.cli.showing import Cell, Tone, fields, figures, folding, note, table, words
+from runtime.cli.overview_text import sparks
+from runtime.cli.showing import Cell, fields, figures, folding, note, table, words
 from runtime.settings import Settings
 
 _SHOWN = 50
-_MS_PER_S = 1_000
+_MIB = 1024 * 1024
 _HEAD = (
     *words("call", "ended", "kind"),
     folding("name"),
@@ -23,18 +24,15 @@ _HEAD = (
     folding("status"),
     *figures("took", "tokens", "cost"),
 )
-_TONES = {
-    CallStatus.OK: Tone.GOOD,
-    CallStatus.DENIED: Tone.WARN,
-    CallStatus.CANCELLED: Tone.FAINT,
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which call, or which calls."""
     parser.add_argument("id", nargs="?", help="show this one call with all that is known of it")
     add_filters(parser)
-    parser.add_argument("--limit", type=count, default=_SHOWN, help=f"rows; default: {_SHOWN}")
+    parser.add_argument(
+        "--limit", type=count, metavar="N", default=_SHOWN, help=f"rows; default: {_SHOWN}"
+    )
     parser.epilog = (
         "Examples:\n\n"
         "  flyball calls --status denied --since 24h    what was refused, and why\n"
@@ -51,7 +49,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """
     with client_of(settings) as client:
         if arguments.id is not None:
-            answer = asked(client, "GET", f"{PATH}/{quote(arguments.id, safe='')}")
+            path = f"{PATH}/{quote(arguments.id, safe='')}"
+            answer = asked(client, "GET", path)
+            if answer["has_curve"]:
+                answer["curve"] = asked(client, "GET", f"{path}/curve")
             text = _one(answer)
         else:
             found = list(pages(client, filters_of(arguments), limit=arguments.limit))
@@ -66,28 +67,17 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _row(item: dict[str, Any]) -> list[str | Cell]:
     charged = item["charged"]
-    tokens = charged["input_tokens"] + charged["output_tokens"]
     return [
         item["id"],
         date_of(item["ended_at_ms"]),
         item["kind"],
         item["name"],
         item["agent"],
-        _status(item),
-        _took(item),
-        str(tokens) if tokens else "-",
+        status_cell(item),
+        took(item),
+        tokens_of(item),
         dollars(charged["cost_microusd"]),
     ]
-
-
-def _status(item: dict[str, Any]) -> Cell:
-    status = CallStatus(item["status"])
-    why = f": {item['denial']}" if item["denial"] else ""
-    return Cell(text=f"{status.value}{why}", tone=_TONES.get(status, Tone.BAD))
-
-
-def _took(item: dict[str, Any]) -> str:
-    return f"{(item['ended_at_ms'] - item['started_at_ms']) / _MS_PER_S:.3f} s"
 
 
 def _one(item: dict[str, Any]) -> str:
@@ -96,12 +86,12 @@ def _one(item: dict[str, Any]) -> str:
     isolated = item["isolated"]
     pairs: list[tuple[str, str | Cell | None]] = [
         ("call", item["id"]),
-        ("status", _status(item)),
+        ("status", status_cell(item)),
         ("what", f"{item['kind']} {item['name']} by {item['backend']}"),
         ("who", f"{item['tenant']} / {item['agent']} / {item['session']}"),
         ("turn", item["turn"]),
         ("began", date_of(item["started_at_ms"])),
-        ("ended", f"{date_of(item['ended_at_ms'])}, after {_took(item)}"),
+        ("ended", f"{date_of(item['ended_at_ms'])}, after {took(item)}"),
         ("detail", item["detail"]),
         ("arguments", item["arguments"]),
         ("rule", item["rule"]),
@@ -114,8 +104,18 @@ def _one(item: dict[str, Any]) -> str:
         ("counted by", item["usage_source"]),
         ("isolated", isolated and f"{isolated['enforcement']} by {isolated['by']}"),
         ("archive", item["archive"]),
+        *_curve(item.get("curve")),
     ]
     return fields([(name, value) for name, value in pairs if value])
+
+
+def _curve(curve: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return memory and processor time over the time of a local command, a line of columns each."""
+    points = [] if curve is None else curve["points"]
+    return [
+        ("memory", sparks([point["memory_bytes"] // _MIB for point in points], unit=" MiB")),
+        ("cpu", sparks([point["cpu_millis"] or 0 for point in points], unit=" m")),
+    ]
 
 
 def _amounts(amounts: dict[str, int]) -> str:

@@ -6,13 +6,22 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ebpf.abilities import CapabilityState
 from ebpf.capability import Capability
-from runtime.cli.showing import stages
-from runtime.examination import Examination, examine
+from runtime.cli.showing import Cell, Tone, folding, heading, note, stages, table, words
+from runtime.examination import Examination, Mark, examine
 from runtime.settings import Settings
 
 # The further lines of a finding stand under the beginning of its first.
 _NEXT_LINE = "\n" + " " * 7
+
+
+_STATES = {
+    CapabilityState.ENFORCED: Tone.GOOD,
+    CapabilityState.OBSERVED: Tone.WARN,
+    CapabilityState.ABSENT: Tone.FAINT,
+}
+_MARKS = {Mark.OK: Tone.GOOD, Mark.WARNING: Tone.WARN, Mark.BAD: Tone.BAD}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +35,40 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps(examination.shape()) + "\n")
     else:
-        sys.stdout.write(_text(examination))
+        sys.stdout.write(_tables(examination) if sys.stdout.isatty() else _text(examination))
     return 0 if examination.is_ok else 1
+
+
+def _tables(examination: Examination) -> str:
+    """Return the examination as a terminal shows it."""
+    able = [
+        (
+            one.name,
+            Cell(text=one.state.value, tone=_STATES[one.state]),
+            one.by or "-",
+            one.why or "",
+        )
+        for one in examination.capabilities
+    ]
+    found = [
+        (Cell(text=one.mark.value, tone=_MARKS[one.mark]), one.what, told)
+        for one in examination.findings
+        for told in one.told.splitlines()
+    ]
+    end = (
+        note("Everything works.", tone=Tone.GOOD)
+        if examination.is_ok
+        else note("Mend what is marked BAD.", tone=Tone.BAD)
+    )
+    return "\n".join(
+        (
+            heading("What this host can enforce"),
+            table((*words("what", "state"), folding("by"), folding("why")), able, none=""),
+            heading("Configuration and installation"),
+            table((*words(""), folding("what"), folding("told")), found, none=""),
+            end,
+        )
+    )
 
 
 def _text(examination: Examination) -> str:

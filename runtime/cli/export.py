@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ _PLAIN = (
 )  # fmt: skip
 # What a spreadsheet takes for a formula when a cell begins with it; a stranger may have named it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"^-?\d+(\.\d+)?$")
 _UNITS = tuple(unit.value for unit in Unit)
 
 
@@ -128,7 +130,7 @@ def _write_csv(file: TextIO, names: Sequence[str], rows: Iterator[Mapping[str, s
     writer.writerow(names)
     count = 0
     for row in rows:
-        writer.writerow([_safe(row[name]) for name in names])
+        writer.writerow([spreadsheet_safe(row[name]) for name in names])
         count += 1
     return count
 
@@ -139,9 +141,9 @@ def _flat(item: Mapping[str, Any]) -> dict[str, str]:
     return {**plain, **charged}
 
 
-def _safe(text: str) -> str:
+def spreadsheet_safe(text: str) -> str:
     """Return a cell that no spreadsheet runs."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.match(text) else text
 
 
 def _tenants(client: httpx.Client) -> dict[str, str]:

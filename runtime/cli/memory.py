@@ -57,14 +57,18 @@ def _add_looking(deeds: Any) -> None:
     search.add_argument(
         "--namespace", action="append", default=[], metavar="NAMESPACE", help=_NAMED
     )
-    search.add_argument("--limit", type=count, default=10, help="how many; default: 10")
+    search.add_argument(
+        "--limit", type=count, metavar="N", default=10, help="how many; default: 10"
+    )
     listed = deeds.add_parser("ls", help="list experiences, the latest first")
     listed.add_argument("--namespace", metavar="NAMESPACE", help=_NAMED)
     listed.add_argument("--kind", choices=[kind.value for kind in ExperienceKind])
     listed.add_argument("--lane", choices=[lane.value for lane in TrustLane])
     listed.add_argument("--standing", choices=[standing.value for standing in Standing])
     listed.add_argument("--writer", metavar="PRINCIPAL")
-    listed.add_argument("--limit", type=count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    listed.add_argument(
+        "--limit", type=count, metavar="N", default=_SHOWN, help=f"lines; default: {_SHOWN}"
+    )
     show = deeds.add_parser("show", help="show one experience with where it is from")
     show.add_argument("index")
     show.add_argument("--content", action="store_true", help="write its bytes, and nothing else")

@@ -13,7 +13,6 @@ import httpx
 from runtime.cli import showing
 from runtime.cli.admin_api import answered, asked, refused
 from runtime.errors import RuntimeFaultError
-from runtime.memory.carrying import LINE_BYTES_MAX
 
 _PATH = "/admin/v1/memory"
 # So much is sent at once: whole lines, of which one may be larger.
@@ -169,6 +168,9 @@ def _write(parts: Iterator[bytes], path: Path) -> None:
 
 def _parts(file: Any, path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, some at a time, with the number of the first of them."""
+    # Only here: what reads the lines at the other end takes a second to load.
+    from runtime.memory.carrying import LINE_BYTES_MAX  # noqa: PLC0415
+
     number, first, lines, size = 0, 1, list[bytes](), 0
     while line := file.readline(LINE_BYTES_MAX + 1):
         number += 1

@@ -90,13 +90,15 @@ def _span(answer: Mapping[str, Any]) -> str:
     return "last hour" if span_ms >= _HOUR_MS else f"last {lasting(span_ms)}"
 
 
-def sparks(counts: Sequence[int]) -> str:
+def sparks(counts: Sequence[int], *, unit: str = "") -> str:
     """Return a line of columns, the highest for the most; nothing where there is nothing."""
     most = max(counts, default=0)
     if not most:
         return ""
     top = len(_SPARKS) - 1
-    return "".join(_SPARKS[-(-count * top // most)] for count in counts) + f" (at most {most})"
+    return (
+        "".join(_SPARKS[-(-count * top // most)] for count in counts) + f" (at most {most}{unit})"
+    )
 
 
 def _part(

@@ -7,15 +7,19 @@ from typing import Any
 
 from governor.turn_policy import DEFAULT_CLASS
 from memory_store.paging import PAGE_LIMIT_MAX
-from memory_store.productivity import Grouping
+from runtime.cli import session_story
 from runtime.cli.admin_api import asked, client_of, date_of
 from runtime.cli.counts import count
 from runtime.cli.money import dollars
 from runtime.cli.showing import Cell, Tone, figures, note, table, words
+from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/metrics/productivity"
 _SHOWN = 50
+# The store's words, whose module takes a second to load.
+_SESSION = "session"
+GROUPINGS = (_SESSION, "agent", "tool", "task_class")
 _NAME_CHARS = 32
 _OUTCOMES = {
     True: Cell(text="solved", tone=Tone.GOOD),
@@ -25,20 +29,40 @@ _OUTCOMES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to list."""
+    """Add what to list, or which session, and what is done to it."""
+    parser.add_argument(
+        "session",
+        nargs="?",
+        help="show this one with all that happened in it: its id, or agent/name",
+    )
+    deeds = parser.add_mutually_exclusive_group()
+    deeds.add_argument("--freeze", action="store_true", help="let it make no further calls")
+    deeds.add_argument("--resume", action="store_true", help="let it go on")
+    deeds.add_argument("--kill", action="store_true", help="end it, and what it runs")
     parser.add_argument(
         "--by",
-        choices=[grouping.value for grouping in Grouping],
-        default=Grouping.SESSION.value,
+        choices=GROUPINGS,
+        default=_SESSION,
         help="one line for each of these; default: session, the newest first",
     )
     parser.add_argument("--tenant", help="only of this tenant")
     parser.add_argument("--agent", help="only of this agent")
-    parser.add_argument("--limit", type=count, default=_SHOWN, help=f"lines; default: {_SHOWN}")
+    parser.add_argument(
+        "--limit", type=count, metavar="N", default=_SHOWN, help=f"lines; default: {_SHOWN}"
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """List them; return 0."""
+    """List them, or show one; return 0.
+
+    Raises:
+        RuntimeFaultError: no sidecar answers, or there is no such session.
+    """
+    deed = next((name for name in session_story.DEEDS if getattr(arguments, name)), None)
+    if arguments.session is None and deed is not None:
+        raise RuntimeFaultError(f"--{deed} which session? `flyball sessions` lists them")
+    if arguments.session is not None:
+        return _one(arguments, settings, deed)
     wanted = {"by": arguments.by, "tenant": arguments.tenant, "agent": arguments.agent}
     params = {name: value for name, value in wanted.items() if value is not None}
     items: list[dict[str, Any]] = []
@@ -55,17 +79,27 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps({"items": items, "next": following}) + "\n")
     else:
-        sys.stdout.write(_text(items, by=Grouping(arguments.by), follows=following is not None))
+        sys.stdout.write(_text(items, by=arguments.by, follows=following is not None))
     return 0
 
 
-def _text(items: list[dict[str, Any]], *, by: Grouping, follows: bool) -> str:
+def _one(arguments: argparse.Namespace, settings: Settings, deed: str | None) -> int:
+    with client_of(settings) as client:
+        if deed is None:
+            answer, told = session_story.story(client, arguments.session, limit=arguments.limit)
+        else:
+            answer, told = session_story.done(client, arguments.session, deed)
+    sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else told)
+    return 0
+
+
+def _text(items: list[dict[str, Any]], *, by: str, follows: bool) -> str:
     if not items:
         return note("Nothing was called yet.")
-    is_session = by is Grouping.SESSION
+    is_session = by == _SESSION
     about = ("id", "class", "turns", "outcome") if is_session else ("sessions",)
     head = (
-        *words(by.value.replace("_", " ")),
+        *words(by.replace("_", " ")),
         *figures(*about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"),
     )
     rows = [[*_about(item, is_session=is_session), *_figures(item)] for item in items]

@@ -62,6 +62,9 @@ def _watch(
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(file=sys.stdout, highlight=False)
+    if console.is_dumb_terminal:
+        sys.stdout.write(overview_text(answer))
+        return
     never = threading.Event()
     trouble = ""
 

@@ -40,6 +40,21 @@ class HelpText(argparse.HelpFormatter):
 class WordParser(argparse.ArgumentParser):
     """A parser whose errors are raised, and name what may have been meant."""
 
+    def add_subparsers(self, **more: Any) -> Any:
+        """Return what deeds are added to; the help of each begins with what it is for."""
+        deeds = super().add_subparsers(**more)
+        make = deeds.add_parser
+
+        def add_parser(name: str, **words: Any) -> argparse.ArgumentParser:
+            about = words.get("help", "")
+            words.setdefault("description", f"{about[:1].upper()}{about[1:]}." if about else None)
+            words.setdefault("formatter_class", HelpText)
+            made: argparse.ArgumentParser = make(name, **words)
+            return made
+
+        deeds.add_parser = add_parser  # type: ignore[method-assign]  # no class of it is public
+        return deeds
+
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong, with the usage.
 

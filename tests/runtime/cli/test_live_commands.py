@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -75,6 +75,7 @@ async def called(house: House) -> None:
     )
     with anyio.fail_after(100):
         outcome = await load(work, done=lambda: None)
+        await load(replace(work, session="doomed", calls=1, callers=1), done=lambda: None)
     assert (len(outcome.samples_ns), outcome.faults) == (CALLS - CALLERS, [])
 
 
@@ -287,3 +288,49 @@ def test_a_state_directory_that_is_not_there_is_told(flyball: Flyball) -> None:
 
     assert f"{Path.cwd() / 'gone'}: there is no such state directory" in ended.err
     assert os.environ.get("FLYBALL_STATE") is None
+
+
+@pytest.mark.requirement("commands.session")
+def test_a_session_is_told_with_its_bill_and_what_happened(flyball: Flyball, house: House) -> None:
+    told = flyball("sessions", "agent/past", "--limit", "3", *house.words)
+    answer = json.loads(flyball("sessions", "agent/past", "--json", *house.words).out)
+    unknown = flyball("sessions", "agent/nobody", *house.words)
+
+    assert told.out.splitlines()[0].split() == ["session", "agent/past"]
+    assert f"{CALLS} ok" in told.out
+    assert told.out.count("tools_search") == 3
+    assert told.out.endswith("more follow: raise --limit\n")
+    assert len(answer["items"]) == 50
+    assert "agent has no session nobody; `flyball sessions` lists them" in unknown.err
+
+
+@pytest.mark.requirement("commands.session")
+def test_a_session_is_frozen_resumed_and_ended(flyball: Flyball, house: House) -> None:
+    deeds = [
+        flyball("sessions", "agent/doomed", f"--{deed}", *house.words)
+        for deed in ("freeze", "resume", "kill")
+    ]
+    shown = flyball("sessions", "agent/doomed", *house.words).out
+    nobody = flyball("sessions", "--kill", *house.words)
+
+    assert [deed.status for deed in deeds] == [0, 0, 0]
+    assert "is frozen" in deeds[0].out
+    assert "by admin" in next(line for line in shown.splitlines() if line.startswith("state"))
+    assert "session.close" in shown
+    assert "--kill which session?" in nobody.err
+
+
+@pytest.mark.requirement("commands.preview")
+def test_a_changed_budget_is_tried_on_past_calls(flyball: Flyball, house: House) -> None:
+    words = ("budgets", "--preview", "all", "--limits", "tool_calls=20")
+
+    told = flyball(*words, *house.words)
+    answer = json.loads(flyball(*words, "--json", *house.words).out)
+    alone = flyball("budgets", "--limits", "tool_calls=20", *house.words)
+    wrong = flyball("budgets", "--preview", "all", "--limits", "calls=20", *house.words)
+
+    assert answer["newly_denied"] == answer["after"]["denied"] >= CALLS - 20
+    assert "As it stands it denies 0: " in told.out
+    assert "tools_search" in told.out
+    assert "--limits goes with --preview BUDGET" in alone.err
+    assert "'calls=20' is no limit: say UNIT=N with cost_microusd" in wrong.err

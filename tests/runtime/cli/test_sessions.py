@@ -9,7 +9,9 @@ import httpx
 import pytest
 from anyio import to_thread
 
+from memory_store.productivity import Grouping
 from runtime.cli.money import dollars
+from runtime.cli.sessions import GROUPINGS
 from runtime.configuration.listen import Listen
 from runtime.configuration.model import Config, TurnTermsTable
 from runtime.listeners import Listeners
@@ -197,3 +199,7 @@ async def test_a_limit_that_is_no_number_is_told(sessions: Sessions) -> None:
 )
 def test_a_cost_that_is_small_is_not_shown_as_nothing(microusd: int | None, shown: str) -> None:
     assert dollars(microusd) == shown
+
+
+def test_sessions_are_grouped_by_the_words_of_the_store() -> None:
+    assert list(GROUPINGS) == [grouping.value for grouping in Grouping]

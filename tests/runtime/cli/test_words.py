@@ -80,6 +80,12 @@ def test_every_command_has_help_and_answers_in_json(flyball: Flyball, name: str)
     assert all(len(line) <= 100 for line in ended.out.splitlines())
 
 
+def test_a_deed_of_a_command_says_what_it_is_for(flyball: Flyball) -> None:
+    told = flyball("memory", "ls", "--help").out
+
+    assert "List experiences, the latest first." in told
+
+
 def test_json_that_another_program_is_asked_for_is_none_of_ours(flyball: Flyball) -> None:
     ended = flyball("run", "--bogus", "--", "agent", "--json")
 
