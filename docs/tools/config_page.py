@@ -234,8 +234,10 @@ def _named(annotation: Any) -> str:
         named = f"table of {_named(inside[1])}"
     elif issubclass(annotation, Enum):
         named = _choices([member.value for member in annotation])
+    elif issubclass(annotation, BaseModel):
+        named = "table"
     else:
-        named = "table" if issubclass(annotation, BaseModel) else _PLAIN[annotation]
+        named = _PLAIN.get(annotation, "any value")
     return named
 
 
