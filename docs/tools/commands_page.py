@@ -55,9 +55,17 @@ def _written(name: str, command: argparse.ArgumentParser) -> str:
     parts = [f"{level} `{name}`", (command.description or "").strip()]
     if rows:
         parts.append(table(("words", "what they do"), rows))
-    if command.epilog:
-        parts.append(" ".join(command.epilog.split()))
+    parts.extend(map(_paragraph, (command.epilog or "").strip("\n").split("\n\n")))
     return "\n\n".join(filter(None, parts))
+
+
+def _paragraph(text: str) -> str:
+    """Return a paragraph of what stands below the words; lines that are set in are examples."""
+    lines = text.split("\n")
+    if text.startswith("  "):
+        shown = "\n".join(line.removeprefix("  ") for line in lines)
+        return f"```text parse\n{shown}\n```"
+    return " ".join(text.split())
 
 
 def _words_of(action: argparse.Action) -> str:

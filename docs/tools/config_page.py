@@ -23,7 +23,7 @@ from docs.tools.template_words import words_of
 from runtime.configuration.model import Config
 from runtime.settings import Settings
 
-_PLAIN: dict[Any, str] = {
+_PLAIN = {
     str: "text",
     int: "whole number",
     float: "number",
@@ -31,7 +31,6 @@ _PLAIN: dict[Any, str] = {
     Path: "path",
     Decimal: "decimal, in quotes",
     SecretStr: "text, secret",
-    Any: "whatever TOML can say",
 }
 _NONE = type(None)
 _NO_WORDS = ""
@@ -233,13 +232,12 @@ def _named(annotation: Any) -> str:
         named = f"list of {_named(inside[0])}"
     elif origin is dict:
         named = f"table of {_named(inside[1])}"
-    elif annotation in _PLAIN:
-        named = _PLAIN[annotation]
     elif issubclass(annotation, Enum):
         named = _choices([member.value for member in annotation])
-    else:
-        assert issubclass(annotation, BaseModel), f"say in _PLAIN what {annotation} is called"
+    elif issubclass(annotation, BaseModel):
         named = "table"
+    else:
+        named = _PLAIN.get(annotation, "any value")
     return named
 
 

@@ -43,12 +43,12 @@ class Metric:
 def metrics_page() -> str:
     """Return the page."""
     rows = [
-        (code(metric.name), metric.kind, ", ".join(map(code, metric.labels)), metric.description)
+        (code(metric.name), metric.kind, _shown_labels(metric), metric.description)
         for metric in metrics()
     ]
     intro = (
-        "`GET /metrics` of the administrators' listener shows these in Prometheus' text format, "
-        "with an administrator's token. A histogram is shown as `…_bucket`, `…_sum` and `…_count`. "
+        "`GET /metrics` of the administrators' listener shows these in Prometheus' text format and "
+        "needs no token. A histogram is shown as `…_bucket`, `…_sum` and `…_count`. "
         "Every label's values are words of Flyball's own or names out of the configuration: no "
         "client can make more of them. With several workers each has the label `process` too."
     )
@@ -58,6 +58,13 @@ def metrics_page() -> str:
         intro,
         table(("metric", "kind", "labels", "what it says"), rows),
     )
+
+
+def _shown_labels(metric: Metric) -> str:
+    """Return the labels; those of the semantic conventions stand in no single place of the code."""
+    if metric.kind == _HISTOGRAM and metric.name.startswith(("gen_ai_", "mcp_")):
+        return "those of OpenTelemetry's conventions"
+    return ", ".join(map(code, metric.labels))
 
 
 @cache

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 
 from docs.tools.admin_page import admin_page
+from docs.tools.alerts_page import alerts_page
 from docs.tools.commands_page import commands_page
 from docs.tools.config_page import configuration_page
 from docs.tools.errors_page import WORDS, denials_page, problems_page
@@ -26,6 +27,7 @@ MAKERS: Mapping[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "admin-api.md": admin_page,
     "metrics.md": metrics_page,
+    "alerts.md": alerts_page,
     "errors.md": problems_page,
     "denials.md": _denials,
     "snippets.md": snippets_page,
