@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,10 +11,8 @@ import pytest
 from runtime.admin import create_admin_app
 from runtime.console import ConsoleParts, WithConsole, console_app
 from runtime.console.door import COOKIE
-from tests.runtime.admin.admin_world import World
-from tests.runtime.admin.conftest import open_world, world
-
-__all__ = ["open_world", "world"]
+from tests.runtime.admin.admin_opening import opened_world
+from tests.runtime.admin.admin_world import Clock, World
 
 ORIGIN = "http://admin"
 IDLE_MS = 60_000
@@ -22,6 +21,12 @@ IDLE_MS = 60_000
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+async def world(begun_state: Path) -> AsyncIterator[World]:
+    async with opened_world(begun_state, Clock()) as opened:
+        yield opened
 
 
 @dataclass(frozen=True, kw_only=True)
