@@ -17,7 +17,7 @@ from governor.approval import (
 from governor.denial import Denied
 from governor.errors import InvalidTransitionError
 from governor.events import Reserved
-from governor.ids import ApprovalId
+from governor.ids import ApprovalId, TenantId
 from governor.refusal import session_denied
 from governor.reservation import Reservation, ReservationState
 from memory_store import notice_rows
@@ -97,7 +97,12 @@ class ApprovalBook:
         return await self._reader.run(lambda connection: _get(connection, approval_id))
 
     async def page(
-        self, *, state: ApprovalState | None = None, cursor: str | None = None, limit: int = 50
+        self,
+        *,
+        tenant: TenantId | None = None,
+        state: ApprovalState | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
     ) -> Page[Approval]:
         """Return approvals, the one asked for last first."""
         limit = clamped(limit)
@@ -107,6 +112,8 @@ class ApprovalBook:
             .order_by(table.created_at_ms.desc(), table.approval_id.desc())
             .limit(limit + 1)
         )
+        if tenant is not None:
+            query = query.where(table.tenant == tenant)
         if state is not None:
             query = query.where(table.state == state.value)
         if cursor is not None:

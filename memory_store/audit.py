@@ -91,10 +91,27 @@ class AuditLog:
 
         await self._writer.run(in_turn(Duty.ADMINISTRATION, work))
 
-    async def page(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditEntry]:
-        """Return the changes before `cursor`."""
+    async def page(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[AuditEntry]:
+        """Return the changes before `cursor`, those of an actor, an action or a target if named.
+
+        An action is named whole, or by its first part: `budget` is every `budget.…`.
+        """
         limit = clamped(limit)
         query = select(audit).order_by(audit.c.seq.desc()).limit(limit + 1)
+        for column, wanted in ((audit.c.actor, actor), (audit.c.target, target)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        if action is not None:
+            is_of_kind = audit.c.action.startswith(f"{action}.", autoescape=True)
+            query = query.where((audit.c.action == action) | is_of_kind)
         if cursor is not None:
             (seq,) = key_of(cursor, kinds=(int,))
             query = query.where(audit.c.seq < seq)

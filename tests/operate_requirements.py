@@ -4,7 +4,18 @@ CONSOLE: dict[str, str] = {
     "overview.pace": "budgets say how fast they are used and when nothing is left at that pace",
     "overview.last-hour": "what ran, was denied and cost in the last hour is one answer",
     "console.sign-in": "who has an administrator's token signs in and out; nobody else does",
+    "console.cookie": "the console's cookie is HttpOnly, SameSite=Strict and holds no token",
+    "console.throttled": "tries to sign in are limited for each address and for all together",
+    "console.revoked": "a token that is revoked or expires ends its visits at the next request",
+    "console.csrf": "a form of another origin, or without its token, changes nothing",
+    "console.policy": "no answer of the console lets a browser load or run what is not its own",
+    "console.escaped": "what strangers name things is shown as text",
+    "console.by-whom": "what is done in the console is done by who signed in",
+    "console.units": "amounts are told in the units people read, the exact integer beside them",
     "console.accessible": "no page has a barrier that axe finds, in either scheme, or overflows",
+    "console.overview": "the overview renews itself while calls are made",
+    "console.approvals": "what waits for a person is answered in the inbox, with a reason",
+    "console.upstreams": "a changed manifest is shown as a difference, and approved as it was seen",
     "console.keyboard": "every page can be used by keyboard alone, from its skip link on",
 }
 

@@ -155,6 +155,7 @@ def _shown(
         "agents": f"{agents_url}/mcp",
         "models": f"{agents_url}/v1",
         "admin": f"{admin_url}/admin/v1",
+        "console": f"{admin_url}/console" if config.console.enabled else None,
         "agent_token_file": None if config.auth.mode == "none" else str(tokens.agent),
         "admin_token_file": str(tokens.admin),
         "tools": tools,
@@ -172,6 +173,7 @@ def _announce(
         if config.auth.mode == "none"
         else f"agent token in      {shown['agent_token_file']}"
     )
+    console = f"  console             {shown['console']}\n" if shown["console"] else ""
     if arguments.json:
         sys.stdout.write(json.dumps(shown) + "\n")
     else:
@@ -180,6 +182,7 @@ def _announce(
             f"  MCP for agents      {shown['agents']}\n"
             f"  models for agents   {shown['models']}\n"
             f"  admin API           {shown['admin']}\n"
+            f"{console}"
             f"  {token}\n"
             f"  admin token in      {shown['admin_token_file']}\n"
         )

@@ -129,8 +129,8 @@ class Door:
         if kind != _FORM:
             return plain_problem(request, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _NO_FORM)
         request.scope["flyball.form"] = form
-        if visit is None:
-            return None  # to sign in; a page of another origin was refused already
+        if visit is None or request.scope["path"] == LOGIN:
+            return None  # who signs in has none yet; other origins were refused already
         sent = [*form.get(CSRF_FIELD, []), *header_values(request.scope, CSRF_HEADER)]
         if any(hmac.compare_digest(one.encode(), visit.csrf.encode()) for one in sent):
             return None

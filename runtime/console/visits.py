@@ -24,6 +24,12 @@ class Visit:
     begun_at_ms: int
     seen_at_ms: int
     tenant: str | None = None
+    notice: str | None = None
+
+    def take_notice(self) -> str | None:
+        """Return what was done, once."""
+        told, self.notice = self.notice, None
+        return told
 
 
 class Visits:

@@ -150,6 +150,10 @@ def _money(value: int) -> str:
     if left < _MICRO // 100:
         # Below a cent every digit counts.
         return f"{sign}$0.{left:06d}".rstrip("0")
+    if left < _MICRO:
+        tenths = (left + 50) // 100  # of a thousandth of a dollar
+        if tenths % 100:
+            return f"{sign}$0.{tenths:04d}".rstrip("0")
     cents = (left + 5_000) // 10_000
     return f"{sign}${grouped(cents // 100)}.{cents % 100:02d}"
 

@@ -1,8 +1,10 @@
 """A real sidecar, a real browser before its console, and what tests ask of both."""
 
 import hashlib
+import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +62,8 @@ cost_microusd = 480000
 [default]
 cost_microusd = 12500
 """
+CHANGING = Path(__file__).parent / "changing_server.py"
+HARMLESS = "Return the page at an address."
 
 
 @dataclass
@@ -75,6 +79,11 @@ class Console:
     @property
     def token(self) -> str:
         return self.sidecar.token("admin")
+
+    @property
+    def described(self) -> Path:
+        """What the server `pages` reads the description of its tool from, when it starts."""
+        return self.sidecar.folder / "described.txt"
 
     def admin(self) -> httpx.Client:
         return httpx.Client(
@@ -122,7 +131,11 @@ class Console:
 @contextmanager
 def console_with(folder: Path, extra: str = RULES) -> Iterator[Console]:
     """Yield the console of a sidecar of its own."""
-    sidecar = SidecarProcess(folder=folder, extra=extra)
+    described = folder / "described.txt"
+    described.write_text(HARMLESS, encoding="utf-8")
+    command = json.dumps([sys.executable, str(CHANGING), str(described)])
+    pages = f'\n[[upstream]]\nname = "pages"\ncommand = {command}\n'
+    sidecar = SidecarProcess(folder=folder, extra=extra + pages)
     sidecar.start()
     try:
         yield Console(sidecar=sidecar)

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browsing import Console, look_at, sign_in, window
+from tests.browser.browsing import Console, sign_in, window
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -24,16 +24,6 @@ def test_an_administrator_signs_in_with_the_token_and_out_again(
     page.goto(console.url)
 
     expect(page.get_by_label("Administrator's token")).to_be_visible()
-
-
-@pytest.mark.requirement("console.accessible")
-@pytest.mark.parametrize(("path", "name"), [("", "overview"), ("/calls", "calls")])
-def test_a_page_has_no_barriers_in_either_scheme_and_fits_a_phone(
-    console: Console, browser: Browser, axe: str, path: str, name: str
-) -> None:
-    faults = look_at(browser, console, path, name, axe)
-
-    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.requirement("console.keyboard")

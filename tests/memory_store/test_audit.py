@@ -110,3 +110,18 @@ async def test_rows_are_paged_from_the_latest(store: Store) -> None:
         lambda connection: connection.scalar(select(func.count()).select_from(audit))
     )
     assert total == 7
+
+
+async def test_changes_are_found_by_who_made_them_of_what_kind_and_of_what(store: Store) -> None:
+    await store.budgets.create(budget({COST: 10}), by=ADMIN, now_ms=5)
+    await store.budgets.put(budget({COST: 20}), expected_version=1, by=Actor(name="eve"), now_ms=6)
+    await store.budgets.put_quota(TENANT, limits=Amounts({COST: 90}), by=ADMIN, now_ms=8)
+
+    async def found(**wanted: str) -> list[str]:
+        return [entry.action for entry in (await store.audit.page(**wanted)).items]
+
+    assert await found(action="budget") == ["budget.put", "budget.create"]
+    assert await found(action="budget.put") == ["budget.put"]
+    assert await found(actor="eve") == ["budget.put"]
+    assert await found(target="b1", actor="root") == ["budget.create"]
+    assert await found(action="b%") == []

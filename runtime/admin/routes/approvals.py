@@ -27,7 +27,7 @@ async def list_approvals(
 ) -> Page[ApprovalOut]:
     """Return approvals, the one asked for last first."""
     found = await parts.store.approvals.page(
-        state=filters.state, cursor=filters.cursor, limit=filters.limit
+        tenant=filters.tenant, state=filters.state, cursor=filters.cursor, limit=filters.limit
     )
     return page_of(found, approval_out)
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Query
 from pydantic import JsonValue, TypeAdapter
 
 from runtime.admin.context import Parts
-from runtime.admin.shapes.audit import AuditOut, audit_out
-from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
+from runtime.admin.shapes.audit import AuditFilters, AuditOut, audit_out
+from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.manifests import quarantined_of
 from runtime.admin.shapes.policies import PolicyOut, policy_out
 
@@ -38,7 +38,13 @@ async def list_providers(parts: Parts) -> Page[dict[str, JsonValue]]:
 
 
 @ROUTES.get("/audit", summary="List changes", tags=["audit"])
-async def list_changes(parts: Parts, paging: Annotated[Paging, Query()]) -> Page[AuditOut]:
+async def list_changes(parts: Parts, filters: Annotated[AuditFilters, Query()]) -> Page[AuditOut]:
     """Return who changed what, the latest change first."""
-    found = await parts.store.audit.page(cursor=paging.cursor, limit=paging.limit)
+    found = await parts.store.audit.page(
+        actor=filters.actor,
+        action=filters.action,
+        target=filters.target,
+        cursor=filters.cursor,
+        limit=filters.limit,
+    )
     return page_of(found, audit_out)

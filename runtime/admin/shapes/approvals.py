@@ -15,6 +15,7 @@ _REASON_CHARS_MAX = 1000
 class ApprovalFilters(Paging):
     """Which approvals are wanted."""
 
+    tenant: TenantId | None = None
     state: ApprovalState | None = None
 
 

@@ -1,9 +1,21 @@
 """The audit log as JSON."""
 
-from pydantic import JsonValue
+from typing import Annotated
+
+from pydantic import Field, JsonValue
 
 from memory_store.audit import AuditEntry
-from runtime.admin.shapes.fields import Out
+from runtime.admin.shapes.fields import Label, Out, Paging
+
+
+class AuditFilters(Paging):
+    """Which changes are wanted."""
+
+    actor: Label | None = None
+    action: Annotated[
+        Label | None, Field(description="`budget.put`, or its first part: `budget`")
+    ] = None
+    target: Label | None = None
 
 
 class AuditOut(Out):

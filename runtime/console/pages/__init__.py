@@ -2,10 +2,13 @@
 
 from starlette.routing import Route
 
-from runtime.console.pages import calls, frame, overview
+from runtime.console.pages import approvals, audit, calls, frame, overview, upstreams
 
 ROUTES: list[Route] = [
     *frame.ROUTES,
     *overview.ROUTES,
+    *approvals.ROUTES,
     *calls.ROUTES,
+    *upstreams.ROUTES,
+    *audit.ROUTES,
 ]

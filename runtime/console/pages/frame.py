@@ -48,6 +48,9 @@ async def login(request: Request) -> Response:
             request, "login.html", status=HTTPStatus.UNAUTHORIZED, target=target, fault=_WRONG
         )
     door.throttle.give_back(address)
+    earlier = visit_of(request)
+    if earlier is not None:
+        door.visits.end(earlier)
     response = _see(target)
     door.keep_cookie(response, cookie)
     return response

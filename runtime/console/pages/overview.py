@@ -1,4 +1,6 @@
-"""The overview: what is spent and held, what was denied, what waits."""
+"""The overview: what is spent and how fast, what was denied, what runs and what waits."""
+
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,11 +11,37 @@ from runtime.console.framing import tenant_of
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import page
 
+LIVE = f"{PREFIX}/live"
+_NEAR = 12
+_RUNNING = 10
+_FAILED = frozenset({"tool_error", "timed_out", "upstream_failed", "limit_hit", "expired"})
+
 
 async def overview(request: Request) -> Response:
     """Return the overview of one tenant's things, or of everybody's."""
-    balances = await inside_of(request).get("/balances", {"tenant": tenant_of(request)})
-    return page(request, "overview.html", balances=balances["items"])
+    return page(request, "overview.html", is_part=False, **await _figures(request))
 
 
-ROUTES = [Route(PREFIX, overview, methods=["GET"])]
+async def live(request: Request) -> Response:
+    """Return the part of the overview that renews itself."""
+    return page(request, "overview_live.html", is_part=True, **await _figures(request))
+
+
+async def _figures(request: Request) -> dict[str, Any]:
+    found = await inside_of(request).get("/overview", {"tenant": tenant_of(request)})
+    calls: dict[str, int] = found["calls"]
+    return {
+        "live": LIVE,
+        "now": found,
+        "near": found["budgets"][:_NEAR],
+        "running": found["running"][:_RUNNING],
+        "calls_total": sum(calls.values()),
+        "calls_failed": sum(count for status, count in calls.items() if status in _FAILED),
+        "calls_denied": calls.get("denied", 0),
+    }
+
+
+ROUTES = [
+    Route(PREFIX, overview, methods=["GET"]),
+    Route(LIVE, live, methods=["GET"]),
+]

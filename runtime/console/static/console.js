@@ -39,6 +39,18 @@
     if (words && said && said.textContent !== words) said.textContent = words;
   });
 
+  // A part that cannot be renewed says since when it stands as it is.
+  const stale = document.getElementById("stale");
+  let renewed = new Date();
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!stale || !event.detail.elt.hasAttribute("data-live")) return;
+    if (event.detail.successful) renewed = new Date();
+    const words = `The sidecar does not answer. This is how it was at ${renewed.toLocaleTimeString()}.`;
+    if (stale.hidden === event.detail.successful) return;
+    stale.hidden = event.detail.successful;
+    stale.textContent = event.detail.successful ? "" : words;
+  });
+
   // What cannot be undone is asked once more, in a dialog that keyboards and readers know.
   document.addEventListener("submit", (event) => {
     const form = event.target;

@@ -78,6 +78,8 @@ async def test_questions_are_listed_by_state_and_in_pages(world: World) -> None:
     assert await found(state="pending") == ["apr-2", "apr-1"]
     assert await found(state="approved") == ["apr-0"]
     assert await found(limit=1) == ["apr-2"]
+    assert await found(tenant="acme", state="approved") == ["apr-0"]
+    assert await found(tenant="other") == []
 
 
 @pytest.mark.requirement("approval.first-answer-stands")

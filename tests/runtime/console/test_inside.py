@@ -1,0 +1,57 @@
+"""The admin API as pages ask it."""
+
+import pytest
+
+from memory_store.audit import Actor
+from runtime.admin import create_admin_app
+from runtime.console.inside import AnsweredProblemError, Inside, part
+from tests.runtime.admin.admin_world import TENANT, World
+
+pytestmark = pytest.mark.anyio
+
+EVE = Actor(name="eve")
+BUDGET = {"id": "b", "tenant": TENANT, "scope": "tenant", "limits": {"tool_calls": 5}}
+
+
+@pytest.fixture
+def inside(world: World) -> Inside:
+    return Inside(create_admin_app(world.parts), by=EVE)
+
+
+@pytest.mark.requirement("console.by-whom")
+async def test_a_change_is_made_in_the_name_of_who_asked_and_as_it_was_read(
+    inside: Inside, world: World
+) -> None:
+    made = await inside.ask("POST", "/budgets", body=BUDGET)
+    read = await inside.ask("GET", "/budgets/b")
+    change = {"limits": {"tool_calls": 9}}
+    kept = await inside.ask("PUT", "/budgets/b", body=change, if_match=read.etag)
+    late = await inside.ask("PUT", "/budgets/b", body=change, if_match=read.etag)
+
+    assert (made.status, kept.status, late.status) == (201, 200, 412)
+    assert late.problem is not None
+    assert late.problem["title"] == "Version conflict"
+    changes = (await world.get("/audit", params={"actor": "eve"})).json()["items"]
+    assert [one["action"] for one in changes] == ["budget.put", "budget.create"]
+
+
+async def test_a_problem_is_raised_where_a_page_cannot_be_made_without_the_answer(
+    inside: Inside,
+) -> None:
+    with pytest.raises(AnsweredProblemError) as raised:
+        await inside.get("/budgets/none")
+
+    assert raised.value.answer.status == 404
+
+
+async def test_names_with_any_letters_are_one_part_of_a_path(inside: Inside) -> None:
+    for name in ("ä ö", "a?b#c", "..", "100%"):
+        answer = await inside.ask("GET", f"/principals/{part(name)}")
+
+        assert answer.status in {404, 422}, name
+
+
+async def test_what_is_not_asked_for_is_left_out_of_the_query(inside: Inside) -> None:
+    found = await inside.get("/calls", {"tenant": None, "name": "a&b=c", "limit": 5})
+
+    assert found == {"items": [], "next": None}
