@@ -210,16 +210,16 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
     """Return in sentences what is not known, or is taken for granted."""
     replay = preview.after
     denied_then = (
-        f"{replay.denied_then} calls were denied when they came. They used nothing then, and "
-        "nobody knows what they would have used: they are left out."
+        f"{_calls(replay.denied_then)} denied when they came. They used nothing then, and nobody "
+        "knows what they would have used: they are left out."
     )
     without_estimate = (
-        f"{replay.without_estimate} calls held nothing of these units before they ran, so this "
+        f"{_calls(replay.without_estimate)} let pass without holding any of these units, so this "
         "budget could not have denied them; what they used counts from their end on."
     )
     unmeasured = (
-        f"Of {replay.unmeasured} calls nobody could measure one of these units. They count as "
-        "they were held; the budget itself denies such calls, unless their rule says "
+        f"{_calls(replay.unmeasured)} not measured in one of these units, and count as they were "
+        "held; the budget itself denies such calls, unless their rule says "
         'isolation = "best_effort".'
     )
     unsure = [
@@ -231,3 +231,7 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
         (budget.mode is Mode.OBSERVE, _ONLY_OBSERVES),
     ]
     return [*(said for is_so, said in unsure if is_so), _ALWAYS]
+
+
+def _calls(number: int) -> str:
+    return "1 call was" if number == 1 else f"{number} calls were"

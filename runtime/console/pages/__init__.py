@@ -2,10 +2,12 @@
 
 from starlette.routing import Route
 
-from runtime.console.pages import calls, frame, overview
+from runtime.console.pages import budgets, calls, frame, overview, sessions
 
 ROUTES: list[Route] = [
     *frame.ROUTES,
     *overview.ROUTES,
     *calls.ROUTES,
+    *sessions.ROUTES,
+    *budgets.ROUTES,
 ]
