@@ -122,7 +122,7 @@ def test_a_budget_is_previewed_made_changed_and_retired(console: Console, inside
     inside.get_by_role("button", name="Preview").click()
 
     preview = inside.locator("#preview")
-    expect(preview.get_by_text("Would have been denied")).to_be_visible()
+    expect(preview.get_by_text("Would have been denied", exact=True)).to_be_visible()
     expect(preview.get_by_role("heading", name="What this cannot know")).to_be_visible()
     expect(preview.locator(".figure").first).to_contain_text(re.compile(r"[1-9]\d*\s*of"))
     inside.screenshot(path=pictures_folder() / "budget-preview.png", full_page=True)

@@ -7,8 +7,10 @@ from typing import Any
 from governor.amounts import Unit
 
 _MICRO = 1_000_000
+_DIGITS_MAX = 15
 _SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 _PERMILLE_PER_PERCENT = 10
+_PERMILLE_MAX = 10_000  # the API says what is too much; this is what is read at all
 DAYS = (1, 7, 14, 30, 90)
 DAYS_USUAL = 7
 USUAL_UNITS = (
@@ -158,9 +160,11 @@ def _warnings(fields: Fields, faults: Faults) -> list[int]:
             continue
         try:
             permille = Decimal(text.strip()) * _PERMILLE_PER_PERCENT
-        except InvalidOperation:
+        except ArithmeticError:
             permille = Decimal(0)
-        if not permille.is_finite() or permille != int(permille) or permille <= 0:
+        if permille.is_nan():
+            permille = Decimal(0)
+        if not 0 < permille < _PERMILLE_MAX or permille != int(permille):
             faults["warn_at"] = "write percentages, as 80, 95"
             return []
         found.append(int(permille))
@@ -168,7 +172,12 @@ def _warnings(fields: Fields, faults: Faults) -> list[int]:
 
 
 def _whole(text: str, name: str, faults: Faults) -> int | None:
-    if text.isascii() and text.isdigit() and len(text) <= 18:  # noqa: PLR2004 - 64 bits
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
     faults[name] = "write a whole number"
     return None
+
+
+def number_of(text: str, usual: int) -> int:
+    """Return a number that a form or an address says, what is usual where it says none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else usual

@@ -20,6 +20,7 @@ from runtime.console.pages.budget_form import (
     blank,
     budget_of_fields,
     fields_of_budget,
+    number_of,
 )
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import is_for_part, page
@@ -96,7 +97,7 @@ async def preview_budget(request: Request) -> Response:
         answer = await inside_of(request).ask(
             "POST",
             "/budgets/preview",
-            body=asked | {"days": int(days) if days.isdecimal() else DAYS_USUAL},
+            body=asked | {"days": number_of(days, DAYS_USUAL)},
         )
         preview, problem = (answer.body, None) if answer.is_ok else (None, answer.problem)
     if is_for_part(request):

@@ -11,12 +11,15 @@ from starlette.routing import Route
 from runtime.console.door import inside_of
 from runtime.console.framing import tenant_of
 from runtime.console.inside import part
+from runtime.console.pages.budget_form import number_of
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import page
 
 _PATH = f"{PREFIX}/sessions"
 _STATES = {"open": "true", "closed": "false"}
 _DEEDS = ("freeze", "resume", "kill")
+# What of an archived result one page shows.
+_ARCHIVED_BYTES = 64 * 1024
 
 
 async def sessions(request: Request) -> Response:
@@ -73,7 +76,7 @@ async def archive(request: Request) -> Response:
     inside = inside_of(request)
     found = await inside.get(
         f"/calls/{part(call_id)}/archive",
-        {"offset": int(asked) if asked.isdecimal() else 0, "length": 65_536},
+        {"offset": number_of(asked, 0), "length": _ARCHIVED_BYTES},
     )
     call = await inside.get(f"/calls/{part(call_id)}")
     return page(request, "archive.html", archived=found, call=call)
