@@ -21,6 +21,10 @@ _A_PART = (
     "There were more calls than one preview looks at: this is a part. Ask for fewer days, or for "
     "one agent or session."
 )
+_NO_CARVES = (
+    "What sub-sessions were given is not replayed as the hold that it was: their calls are charged "
+    "one by one to the session above them."
+)
 _NEVER_ANEW = (
     "This budget never starts anew, and what was used before the first record counts for nothing "
     "here: it may deny earlier than this says."
@@ -226,6 +230,7 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
         (replay.denied_then > 0, denied_then),
         (replay.without_estimate > 0, without_estimate),
         (replay.unmeasured > 0, unmeasured),
+        (replay.in_sub_sessions > 0, _NO_CARVES),
         (not preview.is_complete, _A_PART),
         (never_forgets(budget) and bool(preview.records_since_ms), _NEVER_ANEW),
         (budget.mode is Mode.OBSERVE, _ONLY_OBSERVES),
