@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 # However long a command runs: the samples between two points become one of them.
 POINTS_MAX = 120
+_SHARE_MS_MIN = 10
 
 
 class CurvePoint(NamedTuple):
@@ -39,13 +40,17 @@ def halved(points: Sequence[CurvePoint]) -> list[CurvePoint]:
 
 
 def cpu_millis(points: Sequence[CurvePoint]) -> list[int | None]:
-    """Return how much of a processor was used up to each point, in thousandths; None: unknown."""
+    """Return how much of a processor was used up to each point, in thousandths.
+
+    None where nobody counts it, and where the time since the point before is too short for
+    whole milliseconds to say anything.
+    """
     found: list[int | None] = []
     before = CurvePoint(0, 0, 0)
     for point in points:
         elapsed_ms = point.at_ms - before.at_ms
         is_known = point.cpu_ms is not None and before.cpu_ms is not None
-        if not is_known or elapsed_ms <= 0:
+        if not is_known or elapsed_ms < _SHARE_MS_MIN:
             found.append(None)
         else:
             assert point.cpu_ms is not None, "just checked"

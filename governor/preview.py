@@ -142,6 +142,7 @@ class BudgetReplay:
         self.denied_then = 0
         self.without_estimate = 0
         self.unmeasured = 0
+        self.in_sub_sessions = 0
 
     @property
     def by_subject(self) -> tuple[Tally, ...]:
@@ -272,6 +273,7 @@ class BudgetReplay:
         if limited and self._budget.kind is not BudgetKind.CONCURRENCY:
             is_estimated = any(unit in call.estimate for unit in limited)
             self.without_estimate += not is_estimated and any(map(call.charged.of, limited))
+        self.in_sub_sessions += bool(call.chain.ancestors)
         self.unmeasured += any(unit in call.unmeasured for unit in limited)
 
     def _note(self, call: PastCall, denied: Denied) -> None:

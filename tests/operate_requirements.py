@@ -28,6 +28,12 @@ SESSION_PAGES: dict[str, str] = {
     "curves.workers": "Commands that different workers run have curves like any other",
     "timeline.archive": "What was archived of a call is read by whoever reads the call",
     "timeline.live": "A running sidecar tells a session's model calls, commands and turns",
+    "session-pages.accessible": "The pages of sessions and budgets have no barriers, light, dark "
+    "and on a phone",
+    "session-pages.timeline": "A session is found, read with the curves of its commands and what "
+    "was archived, frozen, resumed and ended in a browser",
+    "session-pages.budgets": "A budget is previewed, made, changed and retired in a browser, and a "
+    "form that cannot be read says how it is written",
     "timeline.order": "A session's timeline tells calls, denials, questions to people and changes "
     "in the order of time, the same page by page",
     "timeline.why": "A model call in the timeline says its tier, why, effort and mode, and what "

@@ -25,7 +25,9 @@ class Entry:
 NAVIGATION = (
     Entry(path=PREFIX, label="Overview", icon="overview"),
     Entry(path=f"{PREFIX}/approvals", label="Approvals", icon="approvals"),
+    Entry(path=f"{PREFIX}/sessions", label="Sessions", icon="sessions"),
     Entry(path=f"{PREFIX}/calls", label="Calls", icon="calls"),
+    Entry(path=f"{PREFIX}/budgets", label="Budgets", icon="budgets"),
     Entry(path=f"{PREFIX}/upstreams", label="Upstreams", icon="upstreams"),
     Entry(path=f"{PREFIX}/audit", label="Audit log", icon="audit"),
 )

@@ -1,5 +1,6 @@
 """Figures in the words and units that people read, each with the exact figure beside it."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from markupsafe import Markup
@@ -57,10 +58,9 @@ def amount_words(value: int, unit: str) -> str:
     """Return an amount of a unit in short words."""
     if unit == _MONEY:
         return _money(value)
-    if unit.endswith("_bytes"):
-        return _bytes(value)
-    if unit.endswith("_ms"):
-        return duration_words(value)
+    for ending, words in _BY_ENDING.items():
+        if unit.endswith(ending):
+            return words(value)
     if unit == "memory_mib_s":
         return f"{_scaled(value, _THOUSANDS, 1000)} MiB·s"
     if unit == "energy_mj":
@@ -194,3 +194,10 @@ def _date(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return "after the year 9999"
+
+
+_BY_ENDING: Mapping[str, Callable[[int], str]] = {
+    "_bytes": _bytes,
+    "_ms": duration_words,
+    "_percent": "{} %".format,
+}

@@ -35,9 +35,9 @@ def test_half_as_many_points_have_the_same_peak_and_the_same_end(
 
 
 def test_the_share_of_a_processor_is_that_since_the_point_before() -> None:
-    points = [CurvePoint(100, 1, 50), CurvePoint(200, 1, 250), CurvePoint(200, 1, 260)]
+    points = [CurvePoint(1, 1, 1), CurvePoint(101, 1, 51), CurvePoint(201, 1, 251)]
 
-    assert cpu_millis(points) == [500, 2000, None]
+    assert cpu_millis(points) == [None, 500, 2000]
 
 
 def test_processor_time_that_nobody_counts_has_no_share() -> None:

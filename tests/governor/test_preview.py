@@ -256,3 +256,4 @@ def test_sub_sessions_are_charged_to_the_session_at_their_head() -> None:
 
     assert told == [False, False, True, True]
     assert [(one.name, one.denied) for one in replay.by_subject] == [("one", 2)]
+    assert replay.in_sub_sessions == 2

@@ -21,6 +21,10 @@ _A_PART = (
     "There were more calls than one preview looks at: this is a part. Ask for fewer days, or for "
     "one agent or session."
 )
+_NO_CARVES = (
+    "What sub-sessions were given is not replayed as the hold that it was: their calls are charged "
+    "one by one to the session above them."
+)
 _NEVER_ANEW = (
     "This budget never starts anew, and what was used before the first record counts for nothing "
     "here: it may deny earlier than this says."
@@ -210,24 +214,29 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
     """Return in sentences what is not known, or is taken for granted."""
     replay = preview.after
     denied_then = (
-        f"{replay.denied_then} calls were denied when they came. They used nothing then, and "
-        "nobody knows what they would have used: they are left out."
+        f"{_calls(replay.denied_then)} denied when they came. They used nothing then, and nobody "
+        "knows what they would have used: they are left out."
     )
     without_estimate = (
-        f"{replay.without_estimate} calls held nothing of these units before they ran, so this "
+        f"{_calls(replay.without_estimate)} let pass without holding any of these units, so this "
         "budget could not have denied them; what they used counts from their end on."
     )
     unmeasured = (
-        f"Of {replay.unmeasured} calls nobody could measure one of these units. They count as "
-        "they were held; the budget itself denies such calls, unless their rule says "
+        f"{_calls(replay.unmeasured)} not measured in one of these units, and count as they were "
+        "held; the budget itself denies such calls, unless their rule says "
         'isolation = "best_effort".'
     )
     unsure = [
         (replay.denied_then > 0, denied_then),
         (replay.without_estimate > 0, without_estimate),
         (replay.unmeasured > 0, unmeasured),
+        (replay.in_sub_sessions > 0, _NO_CARVES),
         (not preview.is_complete, _A_PART),
         (never_forgets(budget) and bool(preview.records_since_ms), _NEVER_ANEW),
         (budget.mode is Mode.OBSERVE, _ONLY_OBSERVES),
     ]
     return [*(said for is_so, said in unsure if is_so), _ALWAYS]
+
+
+def _calls(number: int) -> str:
+    return "1 call was" if number == 1 else f"{number} calls were"

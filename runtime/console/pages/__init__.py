@@ -2,12 +2,23 @@
 
 from starlette.routing import Route
 
-from runtime.console.pages import approvals, audit, calls, frame, overview, upstreams
+from runtime.console.pages import (
+    approvals,
+    audit,
+    budgets,
+    calls,
+    frame,
+    overview,
+    sessions,
+    upstreams,
+)
 
 ROUTES: list[Route] = [
     *frame.ROUTES,
     *overview.ROUTES,
     *approvals.ROUTES,
+    *sessions.ROUTES,
+    *budgets.ROUTES,
     *calls.ROUTES,
     *upstreams.ROUTES,
     *audit.ROUTES,

@@ -40,8 +40,10 @@ async def calls(request: Request) -> Response:
 async def call(request: Request) -> Response:
     """Return one call that ended."""
     call_id = request.path_params["call_id"]
-    found = await inside_of(request).get(f"/calls/{part(call_id)}")
-    return page(request, "call.html", call=found)
+    inside = inside_of(request)
+    found = await inside.get(f"/calls/{part(call_id)}")
+    curve = await inside.get(f"/calls/{part(call_id)}/curve") if found["has_curve"] else None
+    return page(request, "call.html", call=found, curve=curve)
 
 
 ROUTES = [

@@ -93,6 +93,7 @@
       while (value >= 1024 && rank < steps.length - 1) { value /= 1024; rank += 1; }
       return `${value.toLocaleString(undefined, { maximumFractionDigits: 1 })} ${steps[rank]}`;
     },
+    percent: (value) => `${value} %`,
     ms: (value) => (value < 1000 ? `${value} ms` : `${(value / 1000).toLocaleString()} s`),
   };
   const worded = (unit) => (value) => {
