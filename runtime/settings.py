@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     )
     store_url: SecretStr | None = Field(default=None, description="a PostgreSQL server's URL")
     log_level: LogLevel = "WARNING"
+    log_format: Literal["text", "json"] = "text"
     model_url: str | None = Field(default=None, description="a real model server for the tour")
     model_key: SecretStr | None = None
     model_name: str = "gpt-4o-mini"

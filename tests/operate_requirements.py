@@ -54,6 +54,8 @@ TELEMETRY: dict[str, str] = {
     "metrics.by-otlp": "all metrics go to a collector that is named, with exemplars",
     "monitoring.metrics-exist": "alerts and dashboard ask for metrics and labels that there are",
     "monitoring.alerts-tested": "each alert is tested by promtool and says what to do",
+    "logs.no-secrets": "no line of the log shows a secret, detected or given",
+    "logs.structured": "each record is one line, as JSON with its trace where asked for",
     "metrics.exemplars": "what Prometheus reads shows traces beside durations",
 }
 

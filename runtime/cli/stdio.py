@@ -1,13 +1,13 @@
 """`flyball stdio`: be the MCP server of the one program that starts it."""
 
 import argparse
-import logging
 import os
 
 import anyio
 
 from runtime.configuration.load import load_config
 from runtime.configuration.store_url import store_url_of
+from runtime.logs import start_log
 from runtime.settings import Settings
 from runtime.stopping import StopSignals, stop_signals
 from runtime.wiring import Sidecar, open_sidecar
@@ -21,10 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_: argparse.Namespace, settings: Settings) -> int:
     """Serve until the client is gone; return 0, or 128 and the number of a signal."""
-    # Standard output belongs to the protocol; the log goes to standard error.
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_log(settings)
     return anyio.run(_serve, settings)
 
 

@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import logging
 import sys
 import tempfile
 from pathlib import Path
 
 import anyio
 
+from runtime.logs import start_log
 from runtime.settings import Settings
 from runtime.stopping import stop_signals
 from runtime.tour.play import STEPS, play
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Play the tour; return 0 if no step failed, 128 and the signal's number if one cut it."""
-    logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
+    start_log(settings, is_for_people=True)
     return anyio.run(_tour, settings, arguments)
 
 

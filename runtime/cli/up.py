@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from runtime.configuration.translate import budgets_of
 from runtime.examination import Mark, budget_findings, local_command_findings
 from runtime.hangup import reloading_on_hangup
 from runtime.listeners import DRAIN_SECONDS, Listeners, bind
+from runtime.logs import start_log
 from runtime.machine import executor_of
 from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Serve; return 0 after an orderly stop, 128 and the signal's number before it served."""
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_log(settings)
     return anyio.run(_serve, settings, arguments)
 
 

@@ -14,6 +14,7 @@ from runtime.configuration.table import Flag
 from runtime.errors import ConfigError
 from runtime.oauth.assertion import UnusableKeyError, assertion_of
 from runtime.settings import secret_from_environment
+from runtime.withheld import withhold
 from tool_gateway.upstreams.oauth.terms import (
     ClientCredentials,
     ClientMethod,
@@ -118,6 +119,9 @@ def auth_of(table: UpstreamAuthTable | None, *, where: str) -> UpstreamAuth | No
         return Forward()
     secret = _secret(table.client_secret_from, table.client_secret_file, f"{where}.client_secret")
     key = _secret(table.private_key_from, table.private_key_file, f"{where}.private_key")
+    for given in (secret, key):
+        if given is not None:
+            withhold(given)
     client = OAuthClient(
         client_id=table.client_id,
         secret=secret,

@@ -2,6 +2,7 @@
 
 from runtime.errors import ConfigError
 from runtime.settings import secret_from_environment
+from runtime.withheld import withhold
 
 
 def secret_named(variable: str, where: str) -> str:
@@ -13,4 +14,4 @@ def secret_named(variable: str, where: str) -> str:
     value = secret_from_environment(variable)
     if value is None:
         raise ConfigError(f"{where}: the environment variable {variable} is not set; export it")
-    return value
+    return withhold(value)

@@ -1,7 +1,6 @@
 """What the parent starts: one process of the sidecar, which does not outlive its parent."""
 
 import argparse
-import logging
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ import anyio
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
 from runtime.errors import RuntimeFaultError
+from runtime.logs import start_log
 from runtime.settings import Settings
 from runtime.workers.keeper import keep
 from runtime.workers.worker import WorkerTerms, work
@@ -33,9 +33,7 @@ def main(words: Sequence[str]) -> int:
     os.set_inheritable(parsed.listening, False)  # noqa: FBT003 - the library's own signature
     # Whoever reads the configuration again does so at its parent's word.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_log(settings)
     threading.Thread(target=_watch_parent, name="flyball-parent", daemon=True).start()
     try:
         anyio.run(_run, settings, parsed)
