@@ -56,6 +56,10 @@ TELEMETRY: dict[str, str] = {
     "monitoring.alerts-tested": "each alert is tested by promtool and says what to do",
     "logs.no-secrets": "no line of the log shows a secret, detected or given",
     "logs.structured": "each record is one line, as JSON with its trace where asked for",
+    "notice.by-kind": "each webhook is sent the kinds it wants, at its own pace",
+    "notice.denials-added-up": "denials are told at once, then as one figure, in bounded many",
+    "notice.approvals": "that a person is asked, and what came of it, is told",
+    "metrics.bounded": "no name that a client chooses makes a series of a metric",
     "metrics.exemplars": "what Prometheus reads shows traces beside durations",
 }
 

@@ -14,11 +14,17 @@ import anyio
 import pytest
 from contracts.builders import COST, TENANT, budget, record, request, used
 from pydantic import SecretStr
+from sqlalchemy import Table, func, select
 
+from governor.denial import DenialReason
+from governor.denial_tally import DenialsSeen
+from governor.ids import CallId, PrincipalId
+from governor.target import CallKind
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.notices import NoticeKind
 from memory_store.store import Store, open_store
+from memory_store.tables import notice_receipts
 from runtime.clock import SystemClock
 from runtime.notifying import Delivery, deliver_for_ever
 from runtime.webhook import Webhook, WebhookNotifier
@@ -111,9 +117,11 @@ async def cross(store: Store, *, of: int = 10) -> None:
     await store.ledger.settle(asked.reservation_id, used({COST: of}), record(asked))
 
 
-async def taken(store: Store, name: str = "ops") -> None:
+async def taken(
+    store: Store, name: str = "ops", kinds: Collection[NoticeKind] = tuple(NoticeKind)
+) -> None:
     with anyio.fail_after(30):
-        while await store.notices.untaken(name, NoticeKind):
+        while await store.notices.untaken(name, kinds):
             await anyio.lowlevel.checkpoint()
 
 
@@ -176,3 +184,98 @@ async def test_notices_go_to_no_private_address_that_a_name_leads_to(store: Stor
 
     with pytest.raises(EgressDeniedError, match=r"leads to 127\.0\.0\.1, a loopback address"):
         await delivery.once()
+
+
+@pytest.mark.requirement("notice.by-kind")
+async def test_each_webhook_is_sent_its_kinds_at_its_own_pace(store: Store) -> None:
+    denials = (NoticeKind.DENIAL,)
+    async with receiver() as budgets, receiver(*[500] * 3) as denied:
+        await cross(store)
+        await store.notices.tell_denials([seen(count=3)], now_ms=1)
+        async with (
+            delivering(store, budgets, name="budgets", kinds=(NoticeKind.THRESHOLD,)),
+            delivering(store, denied, name="denied", kinds=denials),
+        ):
+            await budgets.until(1)
+            await denied.until(4)
+            await taken(store, "denied", denials)
+
+    assert budgets.seqs() == [[1, 2]]
+    assert denied.seqs() == [[3]] * 4
+    [notice] = json.loads(denied.got[-1][1])["notices"]
+    assert (notice["kind"], notice["budget_id"], notice["unit"]) == ("denial", None, None)
+    assert (notice["detail"]["reason"], notice["detail"]["count"]) == ("policy_denied", 3)
+
+
+@pytest.mark.requirement("notice.by-kind")
+async def test_a_webhook_that_takes_nothing_holds_up_no_other(store: Store) -> None:
+    async with receiver(*[503] * 1_000) as ill, receiver() as well:
+        await cross(store)
+        async with delivering(store, ill, name="ill"), delivering(store, well, name="well"):
+            await ill.until(2)
+            await well.until(1)
+            await taken(store, "well")
+
+    assert well.seqs() == [[1, 2]]
+    assert len(await store.notices.untaken("ill", NoticeKind)) == 2
+
+
+@pytest.mark.requirement("notice.by-kind")
+async def test_a_webhook_that_is_added_hears_of_what_happens_from_then_on(store: Store) -> None:
+    async with receiver() as first, receiver() as second:
+        await cross(store)
+        async with delivering(store, first, name="first"):
+            await first.until(1)
+            await taken(store, "first")
+        await store.notices.tell_denials([seen(count=1)], now_ms=1)
+        async with delivering(store, second, name="second"):
+            await second.until(1)
+            await taken(store, "second")
+
+    assert second.seqs() == [[3]]
+
+
+async def test_receipts_are_let_go_of_once_everything_before_them_is_taken(store: Store) -> None:
+    await cross(store)
+    late_ms = 10**12
+    await store.notices.meet("ops")
+    await store.notices.taken("ops", [2], now_ms=late_ms)
+    await store.notices.move_on("ops", NoticeKind, now_ms=late_ms)
+    open_still = [view.seq for view in await store.notices.untaken("ops", NoticeKind)]
+    await store.notices.taken("ops", [1], now_ms=late_ms)
+    await store.notices.move_on("ops", NoticeKind, now_ms=late_ms)
+
+    assert open_still == [1]
+    assert await store.notices.untaken("ops", NoticeKind) == ()
+    assert await count_of(store, notice_receipts) == 0
+
+
+@pytest.mark.requirement("notice.at-least-once")
+async def test_of_processes_on_one_database_one_delivers(store: Store) -> None:
+    book = store.notices
+    await book.meet("ops")
+
+    one = await book.lease("ops", by="one", now_ms=0, until_ms=100)
+    two = await book.lease("ops", by="two", now_ms=50, until_ms=150)
+    again = await book.lease("ops", by="one", now_ms=60, until_ms=160)
+    after = await book.lease("ops", by="two", now_ms=160, until_ms=260)
+
+    assert (one, two, again, after) == (True, False, True, True)
+
+
+def seen(*, count: int) -> DenialsSeen:
+    return DenialsSeen(
+        tenant=TENANT,
+        agent=PrincipalId("ada"),
+        reason=DenialReason.POLICY_DENIED,
+        kind=CallKind.TOOL,
+        name="files__read",
+        call_id=CallId("call_1"),
+        count=count,
+        since_ms=1,
+    )
+
+
+async def count_of(store: Store, table: Table) -> int:
+    query = select(func.count()).select_from(table)
+    return int(await store.reader.run(lambda connection: connection.scalar(query)) or 0)
