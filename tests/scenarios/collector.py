@@ -1,6 +1,7 @@
 """A collector for OTLP over HTTP: takes what is sent, decodes it, and lets tests wait for it."""
 
 import gzip
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 SECONDS_MAX = 60.0
+HOOK = "/hook"
 KINDS: dict[str, type[Message]] = {
     "/v1/traces": ExportTraceServiceRequest,
     "/v1/metrics": ExportMetricsServiceRequest,
@@ -47,12 +49,18 @@ class Collector:
     metrics: dict[str, Metric] = field(default_factory=dict)
     headers: list[dict[str, str]] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     status: int = 200
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        """Decode a request of an exporter."""
+        """Decode a request of an exporter, or of a webhook."""
+        if path == HOOK:
+            with self.arrived:
+                self.notices += json.loads(body)["notices"]
+                self.arrived.notify_all()
+            return
         content = gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body
         message: Any = KINDS[path].FromString(content)
         with self.arrived:

@@ -1,4 +1,4 @@
-"""Traces and metrics of a real sidecar at a real collector, from the client to the upstream."""
+"""What a real sidecar tells: traces and metrics at a real collector, notices at a webhook."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -59,6 +60,18 @@ output_usd_per_mtok = 1
 name = "none"
 tool = "up__met"
 allow = false
+
+[[rule]]
+name = "asked"
+tool = "up__steps"
+approve = true
+approval_wait_s = 1
+
+[[webhook]]
+name = "people"
+url = "{collector}/hook"
+secret_from = "OTLP_TOKEN"
+kinds = ["denial", "approval"]
 """
 
 
@@ -359,3 +372,94 @@ async def test_a_collector_that_fails_costs_no_call_and_is_counted(scene: Scene)
                     await anyio.sleep(0.1)
     finally:
         scene.collector.status = 200
+
+
+@pytest.mark.requirement("notice.denials-added-up")
+async def test_a_loop_of_denials_is_told_at_once_and_does_not_flood(scene: Scene) -> None:
+    for _ in range(20):
+        assert (await called(scene, "up__met", {}))["isError"]
+
+    def of_denials(collector: Collector) -> list[dict[str, Any]]:
+        return [one for one in collector.notices if one["kind"] == "denial"]
+
+    scene.collector.until(lambda there: bool(of_denials(there)))
+    async with scene.sidecar.admin() as admin:
+        listed = (await admin.get("notices")).json()["items"]
+    kept = [one for one in listed if one["kind"] == "denial"]
+    assert {one["detail"]["reason"] for one in kept} == {"policy_denied"}
+    assert kept[-1]["budget_id"] is None
+    # Each process tells of them once in five minutes.
+    assert len(kept) <= 2
+    assert kept[-1]["detail"]["name"] == "up__met"
+
+
+@pytest.mark.requirement("notice.approvals")
+async def test_a_question_and_its_answer_are_told(scene: Scene) -> None:
+    denied = await called(scene, "up__steps", {})
+    approval_id = denied["_meta"]["flyball/denial"]["approval_id"]
+    async with scene.sidecar.admin() as admin:
+        answer = await admin.post(f"approvals/{approval_id}/approve", json={"reason": "fine"})
+        assert answer.status_code == 200, answer.text
+
+    def told(collector: Collector) -> list[dict[str, Any]]:
+        return [
+            one["detail"]
+            for one in collector.notices
+            if one["detail"].get("approval_id") == approval_id
+        ]
+
+    scene.collector.until(lambda there: len(told(there)) == 2)
+    asked, decided = told(scene.collector)
+    assert (asked["state"], asked["tool"], asked["decided_by"]) == ("pending", "up__steps", None)
+    assert (decided["state"], decided["reason"]) == ("approved", "fine")
+    assert decided["decided_by"]
+
+
+@pytest.mark.requirement("metrics.bounded")
+async def test_no_name_that_a_client_chooses_makes_a_series(scene: Scene) -> None:
+    url = scene.sidecar.urls["admin"].removesuffix("/admin/v1") + "/metrics"
+    async with httpx.AsyncClient(trust_env=False, timeout=SECONDS_MAX) as http:
+        before = (await http.get(url)).text
+        for number in range(30):
+            await hostile(scene, http, f"evil-{number}")
+        await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(SECONDS_MAX):
+            # Workers say how they are every two seconds.
+            while 'mcp_method_name="_OTHER"' not in (after := (await http.get(url)).text):
+                await anyio.sleep(0.1)
+
+    assert "evil" not in after
+    assert len(after.splitlines()) - len(before.splitlines()) < 200
+
+
+async def hostile(scene: Scene, http: httpx.AsyncClient, name: str) -> None:
+    """Send requests whose every name is one that only a client could have made up."""
+    token = {"Authorization": f"Bearer {scene.sidecar.token('agent')}"}
+    named = {
+        "Flyball-Session": name,
+        "Flyball-Turn": name,
+        "Flyball-Task-Class": name,
+        "Idempotency-Key": name,
+        "User-Agent": name,
+        "baggage": f"who={name}",
+    }
+    for method, tool in (("tools/call", name), (name, name), ("tools/call", "up__echo")):
+        body = {
+            "jsonrpc": "2.0",
+            "id": name,
+            "method": method,
+            "params": {"name": tool, "arguments": {"text": name}, "_meta": META},
+        }
+        sent = {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": MODERN,
+            "Mcp-Method": method,
+            "Mcp-Name": tool,
+        }
+        await http.post(scene.sidecar.urls["agents"], json=body, headers=token | named | sent)
+    chat = {"model": name, "messages": [{"role": "user", "content": name}], "user": name}
+    models = scene.sidecar.urls["models"]
+    await http.post(f"{models}/chat/completions", json=chat, headers=token | named)
+    await http.post(f"{models}/{name}", json=chat, headers=token | named)
+    outcome = {"success": True, "source": name, "task_class": name}
+    await http.post(f"{models}/outcomes", json=outcome, headers=token | named)
