@@ -11,8 +11,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import httpx
+import httpx2
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scenarios.collector import Collector, Seen, a_collector
 from scenarios.process import SidecarProcess
@@ -242,15 +245,24 @@ async def test_a_trace_goes_on_from_meta_by_the_conventions_for_mcp(scene: Scene
 
 @pytest.mark.requirement("trace.client-to-upstream")
 async def test_a_client_of_the_era_with_sessions_has_its_calls_traced_too(scene: Scene) -> None:
+    trace = Trace()
+    token = {"Authorization": f"Bearer {scene.sidecar.token('agent')}"}
     with anyio.fail_after(SECONDS_MAX):
-        async with scene.sidecar.agent(mode="legacy") as client:
+        async with (
+            httpx2.AsyncClient(headers=token | trace.members, trust_env=False) as http,
+            Client(
+                streamable_http_client(scene.sidecar.urls["agents"], http_client=http),
+                mode="legacy",
+                cache=None,
+            ) as client,
+        ):
             await client.call_tool("up__echo", {"text": "in a session"})
 
-    _, meta = scene.upstream.call_with("in a session")
-    _, trace_id, span_id, _ = meta["traceparent"].split("-")
-    spans = scene.collector.of_trace(trace_id, "tools/call up__echo", "flyball.settle")
-    assert spans["tools/call echo"].span_id == span_id
+    spans = scene.collector.of_trace(trace.trace_id, "tools/call up__echo", "flyball.settle")
     assert spans["tools/call up__echo"].kind == "SERVER"
+    _, meta = scene.upstream.call_with("in a session")
+    asking = spans["tools/call echo"].span_id
+    assert meta["traceparent"] == f"00-{trace.trace_id}-{asking}-01"
 
 
 @pytest.mark.requirement("trace.client-to-model")
