@@ -55,6 +55,7 @@ from runtime.provider_doubts import (
 from runtime.settings import Settings
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import TENANT
+from runtime.told_elsewhere import check_told, doubts_about_collector, told_elsewhere
 from tool_gateway.python_run import PYTHON_RUN
 from tool_gateway.upstreams.spec import PluggedSpec, StdioSpec, UpstreamSpec
 
@@ -164,6 +165,7 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
         providers = providers_of(config)
         contention_of(config.contention, config.commons)
         specs = upstreams_of(config)
+        check_told(config)
     except ConfigError as error:
         # Each fault names the file, which the finding does already.
         return [_bad(str(settings.config), str(error).replace(f"{settings.config}: ", ""))]
@@ -178,6 +180,8 @@ def _configuration(settings: Settings, host: Host) -> list[Finding]:
     findings.extend(_listener(config, name, settings.state) for name in ("agents", "admin"))
     findings.extend(_local_commands(config, host, settings.state))
     findings.extend(map(_doubtful, doubts_about_rules(config, settings.state)))
+    findings.extend(_ok(what, told) for what, told in told_elsewhere(config))
+    findings.extend(map(_doubtful, doubts_about_collector(config)))
     findings.append(_pressure())
     findings.extend(turn_findings(config))
     findings.extend(plugin_findings(config))
