@@ -9,7 +9,15 @@ from opentelemetry.sdk.metrics.export import Histogram as Shown
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 
 from tool_gateway import tallies
-from tool_gateway.tallies import USUAL_BOUNDS, Histogram
+from tool_gateway.tallies import (
+    BEYOND,
+    SERIES_MAX,
+    USUAL_BOUNDS,
+    Histogram,
+    Level,
+    Seen,
+    Tally,
+)
 
 LABELS = {"backend": "x"}
 # Below, at, between and above the bounds.
@@ -64,3 +72,37 @@ def test_every_histogram_is_found_by_whoever_shows_them() -> None:
     histogram = Histogram("test", "h", unit="s", description="")
 
     assert tallies.histograms() == (histogram,)
+
+
+@pytest.mark.requirement("metrics.bounded")
+def test_whatever_goes_beyond_the_bound_is_added_up_in_one_series() -> None:
+    meter = MeterProvider(shutdown_on_exit=False).get_meter("test")
+    tally = Tally(meter, "test_bounded", ("a", "b"), description="")
+    level = Level(meter, "test_bounded_level", "a", description="")
+    histogram = Histogram("test", "test.bounded", unit="ms", description="")
+
+    for number in range(SERIES_MAX + 500):
+        tally.add(str(number), "x")
+        level.set(str(number), number)
+        histogram.of({"a": str(number)}).record(1)
+    tally.add("1", "x")
+
+    assert len(tally._counts) == SERIES_MAX + 1
+    assert tally._counts[BEYOND, BEYOND] == 500
+    assert tally._counts["1", "x"] == 2
+    assert len(level._levels) == SERIES_MAX
+    assert len(histogram.series) == SERIES_MAX + 1
+    assert histogram.of({"a": BEYOND}).total == 500
+
+
+def test_a_measurement_stands_for_those_of_its_size_until_the_next() -> None:
+    series = Histogram("test", "test.seen", unit="ms", description="", bounds=(1, 10)).of({})
+    for value in (0.5, 5, 7, 100):
+        series.record(value)
+
+    assert series.seen == (None, None, None)
+    series.exemplify(5, trace_id=1, span_id=2)
+    series.exemplify(7, trace_id=3, span_id=4)
+
+    assert series.seen == [None, Seen(7, 3, 4), None]
+    assert series.counts == (1, 2, 1)
