@@ -4,14 +4,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from types import ModuleType
 
 import anyio
 import anyio.to_thread
 from opentelemetry import propagate, trace
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
@@ -71,24 +69,17 @@ async def exporting(
     try:
         yield
     finally:
-        await _flushed(tracers, meters, reader)
+        await _flushed(tracers, reader)
 
 
-async def _flushed(
-    tracers: TracerProvider | None, meters: MeterProvider, reader: MetricReader | None
-) -> None:
+async def _flushed(tracers: TracerProvider | None, reader: MetricReader | None) -> None:
     """Send what is left, in threads: a collector that is away holds nobody up for long."""
-
-    def last_metrics(of: MetricReader) -> None:
-        of.force_flush()
-        meters.remove_metric_reader(of)
-
     with anyio.move_on_after(FLUSH_SECONDS_MAX, shield=True) as flushing:
         async with anyio.create_task_group() as tasks:
             if tracers is not None:
                 tasks.start_soon(_in_thread, tracers.shutdown)
             if reader is not None:
-                tasks.start_soon(_in_thread, partial(last_metrics, reader))
+                tasks.start_soon(_in_thread, reader.shutdown)
     if flushing.cancelled_caught:
         telemetry.count_failure("otlp_flush")
         logger.warning("the collector did not take what was left to send; it is lost")

@@ -155,6 +155,9 @@ def scene(
         stack.callback(sidecar.stop)
         yield Scene(sidecar, collector, overheard, model)
     assert not collector.faults
+    # Libraries complain in the log where they are closed in the wrong order.
+    assert "MetricReader" not in sidecar.log()
+    assert "already shutdown" not in sidecar.log()
 
 
 class Trace:
