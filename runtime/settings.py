@@ -32,7 +32,9 @@ class Settings(BaseSettings):
     )
     store_url: SecretStr | None = Field(default=None, description="a PostgreSQL server's URL")
     log_level: LogLevel = "WARNING"
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="lines for people, or one JSON object each"
+    )
     model_url: str | None = Field(default=None, description="a real model server for the tour")
     model_key: SecretStr | None = None
     model_name: str = "gpt-4o-mini"

@@ -14,7 +14,6 @@ import anyio
 import pytest
 from contracts.builders import COST, TENANT, budget, record, request, used
 from pydantic import SecretStr
-from sqlalchemy import Table, func, select
 
 from governor.denial import DenialReason
 from governor.denial_tally import DenialsSeen
@@ -24,7 +23,6 @@ from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.notices import NoticeKind
 from memory_store.store import Store, open_store
-from memory_store.tables import notice_receipts
 from runtime.clock import SystemClock
 from runtime.notifying import Delivery, deliver_for_ever
 from runtime.webhook import Webhook, WebhookNotifier
@@ -235,34 +233,6 @@ async def test_a_webhook_that_is_added_hears_of_what_happens_from_then_on(store:
     assert second.seqs() == [[3]]
 
 
-async def test_receipts_are_let_go_of_once_everything_before_them_is_taken(store: Store) -> None:
-    await cross(store)
-    late_ms = 10**12
-    await store.notices.meet("ops")
-    await store.notices.taken("ops", [2], now_ms=late_ms)
-    await store.notices.move_on("ops", NoticeKind, now_ms=late_ms)
-    open_still = [view.seq for view in await store.notices.untaken("ops", NoticeKind)]
-    await store.notices.taken("ops", [1], now_ms=late_ms)
-    await store.notices.move_on("ops", NoticeKind, now_ms=late_ms)
-
-    assert open_still == [1]
-    assert await store.notices.untaken("ops", NoticeKind) == ()
-    assert await count_of(store, notice_receipts) == 0
-
-
-@pytest.mark.requirement("notice.at-least-once")
-async def test_of_processes_on_one_database_one_delivers(store: Store) -> None:
-    book = store.notices
-    await book.meet("ops")
-
-    one = await book.lease("ops", by="one", now_ms=0, until_ms=100)
-    two = await book.lease("ops", by="two", now_ms=50, until_ms=150)
-    again = await book.lease("ops", by="one", now_ms=60, until_ms=160)
-    after = await book.lease("ops", by="two", now_ms=160, until_ms=260)
-
-    assert (one, two, again, after) == (True, False, True, True)
-
-
 def seen(*, count: int) -> DenialsSeen:
     return DenialsSeen(
         tenant=TENANT,
@@ -274,8 +244,3 @@ def seen(*, count: int) -> DenialsSeen:
         count=count,
         since_ms=1,
     )
-
-
-async def count_of(store: Store, table: Table) -> int:
-    query = select(func.count()).select_from(table)
-    return int(await store.reader.run(lambda connection: connection.scalar(query)) or 0)
