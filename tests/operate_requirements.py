@@ -116,7 +116,9 @@ CLIENTS: dict[str, str] = {
     ),
 }
 
-DEPLOYMENT: dict[str, str] = {}
+DEPLOYMENT: dict[str, str] = {
+    "secrets.by-file": "every secret can be handed over in a file, whatever names it",
+}
 
 UPKEEP: dict[str, str] = {
     "backup.whole-and-online": (
