@@ -118,6 +118,15 @@ CLIENTS: dict[str, str] = {
 
 DEPLOYMENT: dict[str, str] = {
     "secrets.by-file": "every secret can be handed over in a file, whatever names it",
+    "deploy.compose-valid": "the compose files are what the Compose Specification allows",
+    "deploy.kubernetes-valid": "the manifests resolve and are what Kubernetes' schemas allow",
+    "deploy.systemd-valid": "systemd finds nothing wrong with the unit",
+    "deploy.pinned": "images and packages are named by version, ours by hash",
+    "deploy.loopback": "what compose publishes is reached from the host alone",
+    "deploy.least-privilege": "no root, no capability that is not named, no way to get one",
+    "deploy.admin-apart": "who reaches the agents' listener does not reach the other",
+    "deploy.health": "orchestrators ask /readyz by a name that is served",
+    "deploy.secrets-by-file": "deployments hand secrets over in files alone",
 }
 
 UPKEEP: dict[str, str] = {
