@@ -118,6 +118,7 @@ CLIENTS: dict[str, str] = {
 
 DEPLOYMENT: dict[str, str] = {
     "secrets.by-file": "every secret can be handed over in a file, whatever names it",
+    "deploy.entrypoint": "what is deployed starts with nothing but what its deployment gives it",
     "deploy.compose-valid": "the compose files are what the Compose Specification allows",
     "deploy.kubernetes-valid": "the manifests resolve and are what Kubernetes' schemas allow",
     "deploy.systemd-valid": "systemd finds nothing wrong with the unit",
