@@ -1,5 +1,6 @@
 """A server that keeps what it is sent and says it back: the worst that a peer does with secrets."""
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ class Mirror:
 
     def at(self, path: str) -> list[str]:
         return [text for known, text in self.got if known.startswith(path)]
+
+    def bodies(self, path: str) -> list[str]:
+        return [text.partition("\n")[2] for text in self.at(path)]
 
     def until(self, path: str, count: int = 1) -> list[str]:
         with self.changed:
@@ -60,6 +64,8 @@ def a_mirror() -> Iterator[Mirror]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            if self.headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
             echo = "; ".join(f"{name}: {value}" for name, value in self.headers.items())
             before = mirror.keep(self.path, f"{echo}\n{body.decode('latin-1')}")
             status, said = answer_of(self.path, echo, before, mirror.url)

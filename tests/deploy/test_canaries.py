@@ -18,6 +18,7 @@ from scenarios.process import SidecarProcess
 
 pytestmark = pytest.mark.slow
 
+CALLS_MAX = 4
 CANARIES = {
     "CANARY_REFUSED_KEY": "canary-refused-key-8d21f4a0",
     "CANARY_ECHOED_KEY": "canary-echoed-key-61c09be3",
@@ -25,6 +26,7 @@ CANARIES = {
     "CANARY_HEADER": "Bearer canary-upstream-header-99aa12ce",
     "CANARY_CLIENT": "canary-client-secret-77de01b5",
     "CANARY_CHILD": "canary-child-environment-40fb6c2d",
+    "CANARY_OTLP": "canary-otlp-header-c05d7e19",
     "CANARY_HOOK": "canary-hook-secret-13e8a96f",
 }
 # Given by hand in a request, which is refused.
@@ -72,14 +74,21 @@ base_url = "{mirror}/failing/v1"
 api_key_from = "CANARY_FAILED_KEY"
 retries = 0
 
-[webhook]
+[[webhook]]
+name = "mirror"
 url = "{mirror}/hook"
 secret_from = "CANARY_HOOK"
+kinds = ["threshold", "denial", "approval"]
+
+[telemetry]
+otlp_endpoint = "{mirror}"
+headers_from = {{ x-otlp-key = "CANARY_OTLP" }}
+metrics_every_s = 1
 
 [[budget]]
 id = "few"
 scope = "tenant"
-limits = {{ tool_calls = 4 }}
+limits = {{ tool_calls = {calls} }}
 warn_at_permille = [250, 500]
 """
 TIER = """
@@ -110,6 +119,7 @@ def sidecar(mirror: Mirror, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         environment[f"{name}_FILE"] = str(secrets / name)
     config = CONFIG.format(
         mirror=mirror.url,
+        calls=CALLS_MAX,
         python=json.dumps(sys.executable),
         worker=json.dumps(str(ROOT / "tests" / "scenarios" / "worker_server.py")),
     )
@@ -131,10 +141,16 @@ def heard(sidecar: SidecarProcess, mirror: Mirror) -> dict[str, str]:
     """Return everything that a sidecar says, by place, after it was used well and badly."""
     heard = anyio.run(used, sidecar)
     heard["webhooks"] = "\n".join(mirror.until("/hook", 2))
+    mirror.until("/v1/traces")
+    mirror.until("/v1/metrics")
     heard |= anyio.run(administered, sidecar)
     heard["doctor"] = examined(sidecar)
     sidecar.stop()
     heard["log"] = sidecar.log()
+    # What was sent with them, under their own headers, is for the collector alone.
+    for signal in ("traces", "metrics"):
+        heard[signal] = "\n".join(mirror.bodies(f"/v1/{signal}"))
+    assert "worker__echo" in heard["traces"], heard["traces"][:2000]
     for path in sorted(sidecar.state.rglob("*")):
         if path.is_file() and path.suffix != ".token":
             heard[f"file {path.name}"] = path.read_bytes().decode("latin-1")
@@ -144,14 +160,16 @@ def heard(sidecar: SidecarProcess, mirror: Mirror) -> dict[str, str]:
 async def used(sidecar: SidecarProcess) -> dict[str, str]:
     """Call tools and ask models until budgets and upstreams refuse; return what agents are told."""
     told = {}
+    await connected(sidecar, "worker")
     async with sidecar.agent() as client:
         told["tools"] = (await client.list_tools()).model_dump_json()
-        for number in range(6):
+        for number in range(CALLS_MAX + 2):
             text = f"my password = {SENT['a password in an argument']}"
             arguments = {"text": text, "password": SENT["a password in an argument"]}
             if number:
                 arguments = {"text": f"call {number}"}
             result = await client.call_tool("worker__echo", arguments)
+            assert result.is_error is (number >= CALLS_MAX), result
             if number:
                 told[f"tool call {number}"] = result.model_dump_json()
     agents = sidecar.urls["models"]
@@ -176,6 +194,14 @@ async def used(sidecar: SidecarProcess) -> dict[str, str]:
             told[f"refused {url}"] = f"{answer.status_code} {answer.headers} {answer.text}"
             assert answer.status_code in {401, 405}, answer.text
     return told
+
+
+async def connected(sidecar: SidecarProcess, name: str) -> None:
+    """Wait until an upstream can be called: the sidecar serves before slow ones are there."""
+    async with sidecar.admin() as admin:
+        with anyio.fail_after(90):
+            while (await admin.get(f"upstreams/{name}")).json()["state"] != "ready":
+                await anyio.sleep(0.1)
 
 
 async def administered(sidecar: SidecarProcess) -> dict[str, str]:
