@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PIN = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;]+)(?:\s*;\s*(?P<marker>.*?))?\s*\\?$"
+    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;]+)"
+    r"(?:\s*;\s*(?P<marker>.*?))?\s*\\?$"
 )
 _HASH = re.compile(r"^\s+--hash=sha256:(?P<digest>[0-9a-f]{64})")
 _VIA = re.compile(r"^\s+#\s+(?:via\s+)?(?P<name>[A-Za-z0-9._-]+)")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -15,6 +14,9 @@ import pytest
 from deploy.composed import ROOT
 from deploy.mirror import TOKEN, Mirror, a_mirror
 from scenarios.process import SidecarProcess
+
+from runtime.examination import examine
+from runtime.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -223,18 +225,15 @@ async def administered(sidecar: SidecarProcess) -> dict[str, str]:
 
 
 def examined(sidecar: SidecarProcess) -> str:
-    words = ["--config", str(sidecar.folder / "flyball.toml"), "--state", str(sidecar.state)]
-    done = subprocess.run(
-        [sys.executable, "-m", "runtime", "doctor", "--json", *words],
-        env=dict(sidecar.env or {}),
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        cwd=sidecar.folder,
-    )
-    assert '"config"' in done.stdout, done.stderr
-    return done.stdout + done.stderr
+    """Return what `flyball doctor` says of it, which reads every secret."""
+    config, state = sidecar.folder / "flyball.toml", sidecar.state
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in (sidecar.env or {}).items():
+            environment.setenv(name, value)
+        examination = examine(Settings(config=config, state=state))
+    told = json.dumps(examination.shape())
+    assert "upstream clients" in told
+    return told
 
 
 def places(heard: dict[str, str], secret: str) -> list[str]:
