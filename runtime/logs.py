@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from opentelemetry import trace
 
 from runtime.settings import Settings
+from runtime.wire_logs import quieten_wires
 from runtime.withheld import withhold, without_secrets
 from tool_gateway.redaction import redact_text
 
@@ -33,6 +34,7 @@ def start_log(settings: Settings, *, is_for_people: bool = False) -> None:
         head = "" if is_for_people else "%(asctime)s "
         handler.setFormatter(TextLines(f"{head}%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level, handlers=[handler])
+    quieten_wires()
 
 
 def _withhold_password(url: str) -> None:

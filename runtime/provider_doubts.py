@@ -15,7 +15,7 @@ from runtime.errors import ConfigError
 from runtime.model_gateway.model_request import WireName
 from runtime.model_gateway.providers.spec import ProviderSpec
 from runtime.model_gateway.translation.translation import translation_for
-from runtime.settings import secret_from_environment
+from runtime.settings import secret_from_environment, unset
 
 _MICRO = 1_000_000
 
@@ -99,7 +99,7 @@ def check_keys(config: Config) -> None:
         ConfigError: some are not; all of them are named.
     """
     missing = [
-        f"provider {provider.name}: the environment variable {name} is not set; export it"
+        f"provider {provider.name}: {unset(name)}"
         for provider in config.provider
         for name in provider.key_names
         if secret_from_environment(name) is None

@@ -116,7 +116,23 @@ CLIENTS: dict[str, str] = {
     ),
 }
 
-DEPLOYMENT: dict[str, str] = {}
+DEPLOYMENT: dict[str, str] = {
+    "release.signed": "a release is refused if anything in it is not what its maker signed",
+    "release.bill": "a release lists all that it brings, by name, version and hash",
+    "dependencies.audited": "what is locked is audited, or it is said that nobody could be asked",
+    "secrets.unheard": "no secret is in a log, error, answer, notice, metric or stored file",
+    "secrets.by-file": "every secret can be handed over in a file, whatever names it",
+    "deploy.entrypoint": "what is deployed starts with nothing but what its deployment gives it",
+    "deploy.compose-valid": "the compose files are what the Compose Specification allows",
+    "deploy.kubernetes-valid": "the manifests resolve and are what Kubernetes' schemas allow",
+    "deploy.systemd-valid": "systemd finds nothing wrong with the unit",
+    "deploy.pinned": "images and packages are named by version, ours by hash",
+    "deploy.loopback": "what compose publishes is reached from the host alone",
+    "deploy.least-privilege": "no root, no capability that is not named, no way to get one",
+    "deploy.admin-apart": "who reaches the agents' listener does not reach the other",
+    "deploy.health": "orchestrators ask /readyz by a name that is served",
+    "deploy.secrets-by-file": "deployments hand secrets over in files alone",
+}
 
 UPKEEP: dict[str, str] = {
     "backup.whole-and-online": (

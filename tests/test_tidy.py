@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("runtime", "governor", "memory_store", "tool_gateway", "ebpf")
-FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "migrations")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "migrations", "deploy")
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 
 FUNCTION_LINES_MAX = 70

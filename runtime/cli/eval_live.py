@@ -13,7 +13,7 @@ from runtime.errors import RuntimeFaultError
 from runtime.evaluate.live_model import LiveModel
 from runtime.evaluate.live_tasks import read_tasks
 from runtime.evaluate.live_turns import TURNS_MAX, LiveEvaluation, evaluate_live
-from runtime.settings import Settings, secret_from_environment
+from runtime.settings import Settings, secret_from_environment, unset
 
 _USD_MAX = Decimal(1_000_000)
 _MICRO = 1_000_000
@@ -89,9 +89,7 @@ def _headers(arguments: argparse.Namespace, settings: Settings) -> dict[str, str
     if arguments.key_env is not None:
         key = secret_from_environment(arguments.key_env)
         if key is None:
-            raise RuntimeFaultError(
-                f"--key-env: the environment variable {arguments.key_env} is not set; export it"
-            )
+            raise RuntimeFaultError(f"--key-env: {unset(arguments.key_env)}")
     return {} if key is None else {"Authorization": f"Bearer {key}"}
 
 

@@ -13,7 +13,8 @@ from runtime.configuration.oauth import Scope, checked_address
 from runtime.configuration.table import Flag
 from runtime.errors import ConfigError
 from runtime.oauth.assertion import UnusableKeyError, assertion_of
-from runtime.settings import secret_from_environment
+from runtime.secret_files import UnreadableSecretError, secret_in
+from runtime.settings import secret_from_environment, unset
 from runtime.withheld import withhold
 from tool_gateway.upstreams.oauth.terms import (
     ClientCredentials,
@@ -25,7 +26,6 @@ from tool_gateway.upstreams.oauth.terms import (
     WorkloadIdentity,
 )
 
-_SECRET_BYTES_MAX = 64 * 1024
 ClientText = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[\x20-\x7e]+$")]
 _OF_A_CLIENT = (
     *("client_id", "client_secret_from", "client_secret_file", "private_key_from"),
@@ -164,18 +164,11 @@ def _secret(variable: str | None, file: str | None, where: str) -> str | None:
     if variable is not None:
         value = secret_from_environment(variable)
         if not value:
-            raise ConfigError(
-                f"{where}_from: the environment variable {variable} is not set; export it"
-            )
+            raise ConfigError(f"{where}_from: {unset(variable)}")
         return value
     if file is None:
         return None
     try:
-        with Path(file).open(encoding="utf-8") as opened:
-            value = opened.read(_SECRET_BYTES_MAX).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ConfigError(f"{where}_file = {file!r}: cannot be read: {reason}") from error
-    if not value:
-        raise ConfigError(f"{where}_file = {file!r}: is empty")
-    return value
+        return secret_in(Path(file))
+    except UnreadableSecretError as error:
+        raise ConfigError(f"{where}_file = {file!r}: {error}") from error

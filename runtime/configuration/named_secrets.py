@@ -1,7 +1,7 @@
 """Secrets that the file names by the variable of the environment that holds them."""
 
 from runtime.errors import ConfigError
-from runtime.settings import secret_from_environment
+from runtime.settings import secret_from_environment, unset
 from runtime.withheld import withhold
 
 
@@ -13,5 +13,5 @@ def secret_named(variable: str, where: str) -> str:
     """
     value = secret_from_environment(variable)
     if value is None:
-        raise ConfigError(f"{where}: the environment variable {variable} is not set; export it")
+        raise ConfigError(f"{where}: {unset(variable)}")
     return withhold(value)

@@ -256,7 +256,10 @@ def test_an_upstreams_variable_that_is_not_set_is_named_with_who_wants_it(
     with pytest.raises(ConfigError) as caught:
         upstreams_of(config)
 
-    said = f"upstream a.{where}: the environment variable NO_SUCH is not set; export it"
+    said = (
+        f"upstream a.{where}: the environment variable NO_SUCH is not set; export it, or name the "
+        "file that holds it in NO_SUCH_FILE"
+    )
     assert str(caught.value) == said
 
 
