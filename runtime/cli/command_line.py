@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import io
 import json
 import os
 import sys
@@ -32,6 +33,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command and return its status; what stops it is told in a sentence."""
     if words[:1] == ["eval"]:
         keep_to_one_thread()
+    _spell_out()
     # What follows `--` is another program's.
     as_json = "--json" in takewhile(lambda word: word != "--", words)
     try:
@@ -47,6 +49,13 @@ def run(words: Sequence[str]) -> int:
             raise
         return known
     return status
+
+
+def _spell_out() -> None:
+    """Let what the output's encoding lacks be spelt out: it is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:

@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -75,6 +76,8 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
     Raises:
         RuntimeFaultError: they cannot be had, or not be written.
     """
+    if arguments.json and str(arguments.file) == "-":
+        raise RuntimeFaultError("memory export --json tells what was written: name a FILE")
     params = {"tenant": arguments.tenant, "namespace": arguments.namespace}
     try:
         with client.stream("GET", f"{_PATH}/export", params=params, timeout=_SECONDS_MAX) as answer:
@@ -91,8 +94,13 @@ def exported(client: httpx.Client, arguments: argparse.Namespace) -> int:
     except OSError as error:
         message = f"{arguments.file}: cannot be written: {error.strerror}"
         raise RuntimeFaultError(message) from error
-    if str(arguments.file) != "-":
-        size = arguments.file.stat().st_size
+    if str(arguments.file) == "-":
+        return 0
+    size = arguments.file.stat().st_size
+    if arguments.json:
+        told = {"ok": True, "file": str(arguments.file), "bytes": size}
+        sys.stdout.write(json.dumps(told) + "\n")
+    else:
         sys.stderr.write(f"{arguments.file}: {size} bytes, readable by you alone.\n")
     return 0
 

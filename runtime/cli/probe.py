@@ -15,7 +15,7 @@ from ebpf.errors import ProbeError
 from governor.amounts import Unit
 from governor.usage import OF_PROBES
 from memory_store.lock import holder_of
-from runtime.cli.admin_api import RefusedError, asked, client_of
+from runtime.cli.admin_api import RefusedError, add_options, asked, client_of
 from runtime.cli.showing import table, words
 from runtime.errors import RuntimeFaultError
 from runtime.probes import shelf_of
@@ -28,14 +28,7 @@ _NO_LETTER = re.compile(r"[^a-z0-9_]+")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is to be done with which probe."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    shared = argparse.ArgumentParser(add_help=False)
-    # Suppressed, or its default would undo a --json that stands before the action.
-    shared.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON"
-    )
-    add = actions.add_parser(
-        "add", parents=[shared], help="compile a program, and count with it from now on"
-    )
+    add = actions.add_parser("add", help="compile a program, and count with it from now on")
     add.add_argument("file", type=Path, help="C for bcc, with flyball_count(AMOUNT) in it")
     add.add_argument("--name", help="default: the file's name")
     add.add_argument("--session", help="count for this session alone (`ses_…`)")
@@ -47,9 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument(
         "--headers", type=Path, metavar="DIR", help="the running kernel's headers, if elsewhere"
     )
-    actions.add_parser("list", parents=[shared], help="list the probes")
-    remove = actions.add_parser("remove", parents=[shared], help="count with it no longer")
+    actions.add_parser("list", help="list the probes")
+    remove = actions.add_parser("remove", help="count with it no longer")
     remove.add_argument("name")
+    add_options(actions.choices.values())
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -164,11 +164,25 @@ def test_a_row_of_a_day_is_one_agents_use_of_one_thing() -> None:
     assert first["x_CallId"] == ""
 
 
+def read_for_one_row(items: list[dict[str, Any]]) -> int:
+    """Return how many calls were read when the first row is there."""
+    reading = iter(items)
+    next(focus_rows(reading, grain=Grain.DAY, names={}))
+    return len(items) - len(list(reading))
+
+
+def test_rows_of_a_day_are_written_when_it_is_over() -> None:
+    days = [call(24 * day, charged={"turns": 1}) for day in range(5)]
+
+    assert read_for_one_row(days) == 2
+
+
 def test_no_more_groups_are_held_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(focus, "GROUPS_MAX", 3)
     many = [call(0, name=f"model-{number % 7}", charged={"turns": 1}) for number in range(70)]
 
     rows = list(focus_rows(many, grain=Grain.DAY, names={}))
 
+    assert read_for_one_row(many) == 4
     assert sum(int(row["x_Calls"]) for row in rows) == 70
     assert {row["ResourceName"] for row in rows} == {f"model-{number}" for number in range(7)}

@@ -334,3 +334,15 @@ def test_a_changed_budget_is_tried_on_past_calls(flyball: Flyball, house: House)
     assert "tools_search" in told.out
     assert "--limits goes with --preview BUDGET" in alone.err
     assert "'calls=20' is no limit: say UNIT=N with cost_microusd" in wrong.err
+
+
+@pytest.mark.requirement("commands.json")
+def test_what_writes_a_file_tells_of_it_in_json_and_never_mixes_the_two(
+    flyball: Flyball, house: House, folder: Path
+) -> None:
+    told = json.loads(flyball("memory", "export", "kept.jsonl", "--json", *house.words).out)
+    mixed = flyball("memory", "export", "-", "--json", *house.words)
+
+    size = (folder / "kept.jsonl").stat().st_size
+    assert told == {"ok": True, "file": "kept.jsonl", "bytes": size}
+    assert (mixed.status, json.loads(mixed.out)["ok"]) == (2, False)

@@ -187,6 +187,21 @@ def test_a_reader_that_goes_away_is_no_traceback(folder: Path) -> None:
     assert (command.returncode, said) == (141, "")
 
 
+def test_an_output_that_lacks_a_character_is_no_reason_to_fail(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "runtime", "--help"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[--state DIR] \\u2026" in done.stdout
+
+
 def test_windows_is_told_before_anything_is_imported_that_it_does_not_have() -> None:
     script = (
         "import sys\n"
