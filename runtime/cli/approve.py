@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
+from runtime.cli.showing import fields, heading
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
@@ -98,12 +99,16 @@ def _session_names(client: httpx.Client, items: Sequence[dict[str, Any]]) -> dic
 
 
 def _lines(item: dict[str, Any], names: Mapping[str, str]) -> str:
-    session = names.get(item["session"]) or item["session"]
+    session = _shown(names.get(item["session"]) or item["session"])
+    until = date_of(item["expires_at_ms"])
+    why, arguments = _shown(_why(item["rule"])), _shown(item["arguments"])
+    if sys.stdout.isatty():
+        pairs = [("until", until), ("session", session), ("why", why), ("arguments", arguments)]
+        return heading(f"{item['id']}  {item['agent']}  {item['tool']}") + fields(pairs) + "\n"
     return (
-        f"{item['id']}  {item['agent']}  {item['tool']}  "
-        f"until {date_of(item['expires_at_ms'])}\n"
-        f"    session {_shown(session)}; {_shown(_why(item['rule']))}\n"
-        f"    {_shown(item['arguments'])}\n"
+        f"{item['id']}  {item['agent']}  {item['tool']}  until {until}\n"
+        f"    session {session}; {why}\n"
+        f"    {arguments}\n"
     )
 
 

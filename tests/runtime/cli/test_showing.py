@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from runtime.cli import showing
+from runtime.cli import approve, showing
 from runtime.cli.showing import Cell, Tone, figures, folding, note, table, words
 
 CONTROL = re.compile(r"\x1b\[[0-9;]*m")
@@ -116,3 +116,27 @@ def test_progress_at_a_terminal_leaves_nothing_behind(monkeypatch: pytest.Monkey
     last = shown.getvalue()
     assert "further" in last
     assert last.endswith("\x1b[2K")
+
+
+@pytest.mark.requirement("commands.strangers")
+def test_a_call_that_waits_is_shown_in_full_and_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sit_down(monkeypatch, columns=60)
+    waiting = {
+        "id": "apr_1",
+        "agent": "coder",
+        "tool": "shell_run",
+        "session": "ses_1",
+        "rule": "ask-first",
+        "arguments": '{"argv": ["rm", "' + "x" * 100 + '\x1b[2J"]}',
+        "expires_at_ms": 1_700_000_000_000,
+    }
+
+    told = CONTROL.sub("", approve._lines(waiting, {}))
+
+    assert "apr_1  coder  shell_run" in told
+    assert "until" in told
+    assert told.count("x") >= 100
+    assert "\\x1b[2J" in told.replace("\n", "").replace(" ", "")
+    assert max(map(len, told.splitlines())) <= 60
