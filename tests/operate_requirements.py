@@ -16,6 +16,8 @@ CONSOLE: dict[str, str] = {
     "console.overview": "the overview renews itself while calls are made",
     "console.approvals": "what waits for a person is answered in the inbox, with a reason",
     "console.upstreams": "a changed manifest is shown as a difference, and approved as it was seen",
+    "console.stale": "a page that cannot renew itself says since when it is old",
+    "console.tenant": "of several tenants one is chosen, and its things alone are shown",
     "console.keyboard": "every page can be used by keyboard alone, from its skip link on",
 }
 

@@ -6,13 +6,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from scenarios.process import SidecarProcess
 
@@ -80,6 +82,12 @@ class Console:
     def token(self) -> str:
         return self.sidecar.token("admin")
 
+    def is_ready(self) -> bool:
+        """Tell whether every tool is offered: until then calls of it are of none."""
+        with self.admin() as admin:
+            upstreams = admin.get("upstreams").json()["items"]
+        return {one["state"] for one in upstreams} == {"ready"}
+
     @property
     def described(self) -> Path:
         """What the server `pages` reads the description of its tool from, when it starts."""
@@ -128,6 +136,14 @@ class Console:
         return result
 
 
+def comes_true(is_so: Callable[[], bool]) -> None:
+    """Wait for another process; it shares no event with us."""
+    end = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.05)
+
+
 @contextmanager
 def console_with(folder: Path, extra: str = RULES) -> Iterator[Console]:
     """Yield the console of a sidecar of its own."""
@@ -138,7 +154,9 @@ def console_with(folder: Path, extra: str = RULES) -> Iterator[Console]:
     sidecar = SidecarProcess(folder=folder, extra=extra + pages)
     sidecar.start()
     try:
-        yield Console(sidecar=sidecar)
+        console = Console(sidecar=sidecar)
+        comes_true(console.is_ready)
+        yield console
     finally:
         sidecar.stop()
 
@@ -146,6 +164,8 @@ def console_with(folder: Path, extra: str = RULES) -> Iterator[Console]:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Yield a headless browser with nothing remembered."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no browser here: {CHROMIUM} (Debian package chromium)")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
         try:
@@ -230,17 +250,27 @@ def barriers(page: Page) -> list[str]:
     ]
 
 
-def look_at(browser: Browser, console: Console, path: str, name: str, axe: str) -> list[str]:
+def look_at(
+    browser: Browser,
+    console: Console,
+    path: str,
+    name: str,
+    axe: str,
+    *,
+    as_stranger: bool = False,
+) -> list[str]:
     """Take pictures of a page, light, dark and as a phone shows it; return its barriers.
 
     A page that is wider than a phone is a barrier, too, and so is what the browser complains of.
+    A stranger has not signed in.
     """
     faults: list[str] = []
     views: list[tuple[str, tuple[int, int], Literal["light", "dark"]]]
     views = [("light", WIDE, "light"), ("dark", WIDE, "dark"), ("phone", PHONE, "light")]
     with window(browser) as page:
         page.context.add_init_script(axe)
-        signed_in(page.context, console)
+        if not as_stranger:
+            signed_in(page.context, console)
         page.on("console", lambda said: faults.append(f"{said.type}: {said.text}"))
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
         page.goto(f"{console.url}{path}")
@@ -253,4 +283,4 @@ def look_at(browser: Browser, console: Console, path: str, name: str, axe: str) 
             needed = page.evaluate("document.documentElement.scrollWidth")
             if needed > width:
                 faults.append(f"{view}: the page is {needed} px wide, the window {width}")
-    return faults
+        return list(faults)  # not what the browser says of a window that is closed

@@ -1,12 +1,9 @@
 """What administrators see and do on the console's own pages, in a real browser."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browsing import SECONDS_MAX, Console, look_at, pictures_folder, signed_in
+from tests.browser.browsing import Console, comes_true, look_at, pictures_folder, signed_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -19,14 +16,6 @@ PAGES = {
     "upstream": "/upstreams/worker",
     "audit": "/audit",
 }
-
-
-def comes_true(is_so: Callable[[], bool]) -> None:
-    """Wait for another process; it shares no event with us."""
-    end = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
 
 
 @pytest.mark.requirement("console.accessible")

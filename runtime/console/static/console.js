@@ -43,7 +43,9 @@
   const stale = document.getElementById("stale");
   let renewed = new Date();
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (!stale || !event.detail.elt.hasAttribute("data-live")) return;
+    // The event's own element is another one where the part was replaced.
+    const part = event.detail.requestConfig?.elt ?? event.detail.elt;
+    if (!stale || !part.hasAttribute("data-live")) return;
     if (event.detail.successful) renewed = new Date();
     const words = `The sidecar does not answer. This is how it was at ${renewed.toLocaleTimeString()}.`;
     if (stale.hidden === event.detail.successful) return;
