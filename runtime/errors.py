@@ -1,5 +1,7 @@
 """The runtime's errors: what stops a command or a request, in words that say what to do."""
 
+from collections.abc import Iterator
+
 
 class RuntimeFaultError(Exception):
     """The sidecar cannot do what was asked."""
@@ -51,3 +53,12 @@ _WHY_IT_STAYS = {
     "no_text": "its content is no text, so it can instruct nobody",
     "harmed": "an agent did badly with it",
 }
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield what a group of errors, or of groups, consists of; of any other error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves_of(inner)
+    else:
+        yield error

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from memory_store.errors import StoreError
 from runtime.cli.commands import COMMANDS
 from runtime.cli.words import HelpText, TopParser, WordParser, WrongWordsError
 from runtime.collector import loading
-from runtime.errors import ConfigError, RuntimeFaultError
+from runtime.errors import ConfigError, RuntimeFaultError, leaves_of
 from runtime.settings import Settings, keep_to_one_thread
 from runtime.version import VERSION
 
@@ -86,7 +86,7 @@ def _status_of(error: BaseException, *, as_json: bool) -> int | None:
     Task groups wrap what ends them, so it is the leaves that count; one error often ends
     several tasks, so each sentence is told once.
     """
-    leaves = list(_leaves(error))
+    leaves = list(leaves_of(error))
     if all(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return EXIT_INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
@@ -98,14 +98,6 @@ def _status_of(error: BaseException, *, as_json: bool) -> int | None:
         _complain("\n".join(dict.fromkeys(map(str, leaves))), as_json=as_json)
         return EXIT_FAULT
     return None
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
 
 
 def _forget_output() -> None:

@@ -12,7 +12,7 @@ import anyio
 
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
-from runtime.errors import RuntimeFaultError
+from runtime.errors import RuntimeFaultError, leaves_of
 from runtime.logs import start_log
 from runtime.settings import Settings
 from runtime.workers.keeper import keep
@@ -24,6 +24,7 @@ WORKER = "worker"
 # From the parent's end on: calls are stopped and settled, servers ended, the ledger closed.
 ORPHAN_SECONDS_MAX = 30.0
 _HURRY_AFTER_SECONDS = 0.2
+_SHOWN = (RuntimeFaultError, StoreError, EbpfError)
 
 
 def main(words: Sequence[str]) -> int:
@@ -37,10 +38,24 @@ def main(words: Sequence[str]) -> int:
     threading.Thread(target=_watch_parent, name="flyball-parent", daemon=True).start()
     try:
         anyio.run(_run, settings, parsed)
-    except (RuntimeFaultError, StoreError, EbpfError) as error:
-        sys.stderr.write(f"flyball: {error}\n")
+    except Exception as error:
+        told = words_of(error)
+        if told is None:
+            raise
+        sys.stderr.write(f"flyball: {told}\n")
         return EXIT_FAULT
     return 0
+
+
+def words_of(error: Exception) -> str | None:
+    """Return what its user can do something about, None for a fault of ours.
+
+    Task groups wrap what ends them, and one error often ends several tasks.
+    """
+    leaves = list(leaves_of(error))
+    if not all(isinstance(leaf, _SHOWN) for leaf in leaves):
+        return None
+    return "\n".join(dict.fromkeys(map(str, leaves)))
 
 
 async def _run(settings: Settings, parsed: argparse.Namespace) -> None:
