@@ -137,6 +137,13 @@ DEPLOYMENT: dict[str, str] = {
 }
 
 UPKEEP: dict[str, str] = {
+    "allotment.never-overspent": (
+        "Replicas that spend from allotments overspend no window, whatever is lost, late, cut "
+        "off, dead or at another time; protocols that are almost the same are found out."
+    ),
+    "allotment.waste-bounded": (
+        "Where nothing goes wrong, nearly all of a limit can be spent through allotments."
+    ),
     "backup.whole-and-online": (
         "A backup of a store at work is one moment of it, with each file and key; what was "
         "acknowledged before it began is in it."
