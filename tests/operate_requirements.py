@@ -144,6 +144,16 @@ UPKEEP: dict[str, str] = {
     "allotment.waste-bounded": (
         "Where nothing goes wrong, nearly all of a limit can be spent through allotments."
     ),
+    "upgrade.from-every-release": (
+        "A store that an earlier release wrote goes on: balances, tokens, keys, running calls."
+    ),
+    "upgrade.can-be-undone": (
+        "An earlier release refuses the newer schema, and works on the copy made before it."
+    ),
+    "upgrade.rolls": (
+        "An earlier release works on while the schema is moved and this one joins; no call fails "
+        "and each is counted once."
+    ),
     "backup.whole-and-online": (
         "A backup of a store at work is one moment of it, with each file and key; what was "
         "acknowledged before it began is in it."
