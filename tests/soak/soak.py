@@ -38,6 +38,8 @@ CALLERS, CALLS_PER_S, CALLS_OF_A_SESSION = 8, 40.0, 16
 SAMPLE_S = 5.0
 # What may be there more at the end than after the warm-up.
 RSS_SHARE_MAX, RSS_MIB_MAX, FDS_MAX, WAL_MIB_MAX, DRIFT_MAX = 1.10, 24.0, 12, 64.0, 1.5
+# Above this the machine has more to do than it can, and its p99 is not the sidecar's.
+BUSY_MS_MAX = 10.0
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "soak", "version": "1"},
@@ -54,7 +56,7 @@ class Sample:
     wal_mib: float
     p99_ms: float
     control_ms: float
-    """How long the machine took for a fixed piece of work: its own drift."""
+    """The same of a byte that a bare process sends back: the drift of the machine itself."""
 
 
 @dataclass
@@ -68,6 +70,7 @@ class Soak:
     ran: int = 0
     denied: int = 0
     _recent_ms: list[float] = field(default_factory=list)
+    _control_ms: list[float] = field(default_factory=list)
 
     async def run(self) -> dict[str, int]:
         """Return the figures of a chunk; what grows or slows ends it with an AssertionError."""
@@ -78,6 +81,7 @@ class Soak:
                 for number in range(CALLERS):
                     tasks.start_soon(self._call, sidecar, random.Random(self.seed + number))
                 tasks.start_soon(self._read, sidecar)
+                tasks.start_soon(self._control)
                 await self._watch(sidecar)
                 tasks.cancel_scope.cancel()
         finally:
@@ -112,6 +116,18 @@ class Soak:
                     self.denied += is_denied
                     self.ran += not is_denied
 
+    async def _control(self) -> None:
+        """Have a byte sent to and fro by a process that does nothing else."""
+        async with await anyio.open_process(["cat"], stderr=None) as echo:
+            assert echo.stdin is not None
+            assert echo.stdout is not None
+            while True:
+                await anyio.sleep(1 / CALLS_PER_S)
+                began = time.perf_counter()
+                await echo.stdin.send(b"x")
+                await echo.stdout.receive(1)
+                self._control_ms.append((time.perf_counter() - began) * 1e3)
+
     async def _read(self, sidecar: SidecarProcess) -> None:
         """Read what operators and Prometheus read all the time."""
         async with sidecar.admin() as admin:
@@ -130,15 +146,16 @@ class Soak:
         while time.monotonic() < ends:
             await anyio.sleep(SAMPLE_S)
             recent, self._recent_ms = self._recent_ms, []
-            if not recent:
+            control, self._control_ms = self._control_ms, []
+            if not (recent and control):
                 continue
             self.samples.append(
                 Sample(
                     rss_mib=process.memory_info().rss / 2**20,
                     fds=process.num_fds(),
                     wal_mib=wal.stat().st_size / 2**20,
-                    p99_ms=sorted(recent)[int(len(recent) * 0.99)],
-                    control_ms=_control_ms(),
+                    p99_ms=_p99(recent),
+                    control_ms=_p99(control),
                 )
             )
 
@@ -160,11 +177,16 @@ class Soak:
         wal_mib = max(one.wal_mib for one in self.samples)
         drift = _ratio(first, last, lambda one: one.p99_ms)
         machine = _ratio(first, last, lambda one: one.control_ms)
+        self._note(rss=rss, fds=fds, wal_mib=wal_mib, drift=drift, machine=machine)
         assert rss[1] <= max(rss[0] * RSS_SHARE_MAX, rss[0] + RSS_MIB_MAX), f"memory: {rss} MiB"
         assert fds[1] <= fds[0] + FDS_MAX, f"descriptors: {fds}"
         assert wal_mib <= WAL_MIB_MAX, f"the log: {wal_mib:.0f} MiB"
+        busy_ms = _median(self.samples, lambda one: one.control_ms)
+        assert busy_ms <= BUSY_MS_MAX, (
+            f"a bare process takes {busy_ms:.0f} ms to send a byte back: the machine is too busy "
+            "to say anything of p99; run the same command again when it is not"
+        )
         assert drift <= DRIFT_MAX * max(1.0, machine), f"p99 {drift:.2f}, machine {machine:.2f}"
-        self._note(rss=rss, fds=fds, wal_mib=wal_mib, drift=drift, machine=machine)
         return {"calls": self.ran, "denials": self.denied, "seconds": int(self.seconds)}
 
     def _note(self, **figures: Any) -> None:
@@ -184,10 +206,8 @@ def _message(number: int) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-def _control_ms() -> float:
-    began = time.perf_counter()
-    sum(range(300_000))
-    return (time.perf_counter() - began) * 1e3
+def _p99(samples: Sequence[float]) -> float:
+    return sorted(samples)[int(len(samples) * 0.99)]
 
 
 def _median(samples: Sequence[Sample], of: Callable[[Sample], float]) -> float:
