@@ -28,7 +28,7 @@ RELEASES = {
     "20261122_18": "13f7d71a",
 }
 LAST = "20261122_18"
-_SECONDS_MAX = 120
+_SECONDS_MAX = 200
 
 
 def has_code(revision: str) -> bool:

@@ -81,6 +81,7 @@ async def test_a_store_of_an_earlier_release_goes_on(revision: str, tmp_path: Pa
 
 @needs_history
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.requirement("upgrade.can-be-undone")
 def test_an_upgrade_is_undone_with_the_copy_that_it_made(tmp_path: Path) -> None:
     revision = "20261122_11"
@@ -104,6 +105,7 @@ def test_an_upgrade_is_undone_with_the_copy_that_it_made(tmp_path: Path) -> None
 
 @needs_history
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.requirement("upgrade.rolls")
 def test_the_last_release_works_on_while_this_one_joins(
     tmp_path: Path, empty_database: str
@@ -131,5 +133,5 @@ def _worked(code: Path, state_dir: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
