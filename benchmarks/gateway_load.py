@@ -107,9 +107,9 @@ class Caller:
             self.errors.append(f"HTTP {status}: {content[:200]!r}")
 
     async def run(self, until: float) -> None:
-        """Call again and again."""
+        """Call again and again: so often, or until then."""
         for number in itertools.count(1):
-            if time.perf_counter() >= until:
+            if number > self.options.calls if self.options.calls else time.perf_counter() >= until:
                 return
             await self.call(number)
 
@@ -124,13 +124,16 @@ async def main() -> None:
     for caller in callers:
         await caller.open()
         await caller.call(0)
+    first = sum(len(caller.samples_ms) for caller in callers)
+    for caller in callers:
         caller.samples_ms.clear()
     began = time.perf_counter()
     await asyncio.gather(*(caller.run(began + options.seconds) for caller in callers))
     took_s = time.perf_counter() - began
     samples = [sample for caller in callers for sample in caller.samples_ms]
     errors = [error for caller in callers for error in caller.errors]
-    print(json.dumps({"samples_ms": samples, "took_s": took_s, "errors": errors[:3]}))
+    said = {"samples_ms": samples, "took_s": took_s, "errors": errors[:3], "first": first}
+    print(json.dumps(said))
 
 
 def _options() -> argparse.Namespace:
@@ -143,6 +146,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--header", action="append", default=[])
     parser.add_argument("--callers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--calls", type=int, default=0, help="of each caller, instead of seconds")
     return parser.parse_args()
 
 

@@ -137,6 +137,23 @@ DEPLOYMENT: dict[str, str] = {
 }
 
 UPKEEP: dict[str, str] = {
+    "allotment.never-overspent": (
+        "Replicas that spend from allotments overspend no window, whatever is lost, late, cut "
+        "off, dead or at another time; protocols that are almost the same are found out."
+    ),
+    "allotment.waste-bounded": (
+        "Where nothing goes wrong, nearly all of a limit can be spent through allotments."
+    ),
+    "upgrade.from-every-release": (
+        "A store that an earlier release wrote goes on: balances, tokens, keys, running calls."
+    ),
+    "upgrade.can-be-undone": (
+        "An earlier release refuses the newer schema, and works on the copy made before it."
+    ),
+    "upgrade.rolls": (
+        "An earlier release works on while the schema is moved and this one joins; no call fails "
+        "and each is counted once."
+    ),
     "backup.whole-and-online": (
         "A backup of a store at work is one moment of it, with each file and key; what was "
         "acknowledged before it began is in it."

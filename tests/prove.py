@@ -45,13 +45,11 @@ from proof.replicas import kill_in_turn, restart_the_database  # noqa: E402
 from proof.seeded_bugs import BUGS  # noqa: E402
 from proof.stores import MemoryStage, PostgresqlFactory, SqliteFactory, StoreFactory  # noqa: E402
 from proof.stories import BlockingStage, play_seed  # noqa: E402
+from proof.upkeep import allotments, backup_kills, openapi, soak, upgrades  # noqa: E402
+from upgrade.releases import RELEASES  # noqa: E402
 
 from memory_store.crash_points import POINTS  # noqa: E402 - found only from here on
 from memory_store.engine import Durability  # noqa: E402
-from tests.memory_store.backups.drill import Drill  # noqa: E402
-from tests.runtime.admin.admin_opening import opened_world  # noqa: E402
-from tests.runtime.admin.admin_world import Clock  # noqa: E402
-from tests.runtime.admin.openapi_fuzz import Fuzz, fuzzed  # noqa: E402
 
 PROGRESS = ROOT / "benchmarks" / "proof.json"
 TABLE = ROOT / "benchmarks" / "PROOF.md"
@@ -211,35 +209,6 @@ def rare_bugs(_seed: int, chunk: int) -> Figures:
     return {"bugs found": 1, "bugs missed": 0}
 
 
-def backup_kills(seed: int, chunk: int) -> Figures:
-    """Kill backups, restores and a server's restores at every step, each at a chunk of its own."""
-    kind = ("backups", "restores", "server")[chunk]
-    every = 10 if kind == "server" else 1
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_server() as server,
-        server.database() as empty,
-        server.database() as full,
-    ):
-        drill = Drill(folder=Path(folder), first=1 + seed % every, every=every, url=empty)
-        drill.run(kind, backed_up=full)
-    return {"kills": drill.kills, "halves left": 0}
-
-
-def openapi(seed: int, _chunk: int) -> Figures:
-    """Ask every route of the administration forty times, half of them wrongly."""
-
-    async def main(state_dir: Path) -> Fuzz:
-        async with opened_world(state_dir, Clock()) as world:
-            return await fuzzed(world, examples=20, seed=seed)
-
-    with tempfile.TemporaryDirectory() as folder:
-        fuzz = anyio.run(main, Path(folder, "state"))
-    assert not fuzz.found, fuzz.told()
-    asked = fuzz.asked.total()
-    return {"requests": asked, "routes": len(fuzz.asked), "answers other than described": 0}
-
-
 def hostile(seed: int, _chunk: int) -> Figures:
     """Be hostile a hundred times to a sidecar that is root."""
 
@@ -278,6 +247,24 @@ PARTS = {
         chunks=3,
         run=backup_kills,
         proven=("governor", "memory_store", "migrations", "tests/memory_store/backups"),
+    ),
+    "allotments": Part(
+        says="allotments in a storm, to 10,000 replicas",
+        chunks=8,
+        run=allotments,
+        proven=("governor", "tests/proof"),
+    ),
+    "upgrades": Part(
+        says="earlier releases at work during a rollout",
+        chunks=len(RELEASES),
+        run=upgrades,
+        proven=("governor", "memory_store", "migrations", "tests/upgrade"),
+    ),
+    "soak": Part(
+        says="memory, descriptors, log and p99 under steady load",
+        chunks=3,
+        run=soak,
+        proven=("governor", "memory_store", "migrations", "runtime", "tool_gateway", "tests/soak"),
     ),
     "openapi": Part(
         says="schemathesis on the admin API",

@@ -15,7 +15,7 @@ from runtime.agent_runs.words import SOCKET
 from runtime.keepsakes import KEPT
 from runtime.workers.places import FOLDER as WORKERS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BUDGET = """
 [[budget]]

@@ -68,7 +68,7 @@ async def test_a_backup_of_a_busy_store_is_one_moment_of_it(tmp_path: Path) -> N
             before = list[tuple[int, int]]()
             for number in range(4):
                 before.append((acknowledged[0], acknowledged[1]))
-                with anyio.fail_after(60):
+                with anyio.fail_after(100):
                     await anyio.to_thread.run_sync(
                         take, tmp_path / "state", tmp_path / f"backup {number}"
                     )
@@ -264,7 +264,7 @@ async def test_a_content_that_goes_while_it_is_looked_for_is_in_no_backup(
             return found
 
         monkeypatch.setattr(file_store, "contents_of", removed_behind)
-        with anyio.fail_after(60):
+        with anyio.fail_after(100):
             made = await anyio.to_thread.run_sync(take, tmp_path / "state", tmp_path / "backup")
 
     assert made.damaged == ()

