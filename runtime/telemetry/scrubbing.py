@@ -48,5 +48,5 @@ def _clean_value(value: AttributeValue) -> AttributeValue:
     if isinstance(value, str):
         return redact_text(value[:_TEXT_CHARS_MAX])
     if isinstance(value, Sequence):
-        return [_clean_value(one) if isinstance(one, str) else one for one in value]
+        return tuple([_clean_value(one) if isinstance(one, str) else one for one in value])
     return value
