@@ -58,6 +58,7 @@ SHARES: tuple[tuple[str, ...], ...] = (
         "tests/scenarios/test_many_sessions.py",
         "tests/scenarios/test_memory_live.py",
     ),
+    ("tests/browser", "tests/clients", "tests/docs", "tests/deploy", "tests/upgrade"),
     ("tests/tool_gateway",),
     ("tests/memory_store", "tests/governor"),
     ("tests/kernel", "tests/ebpf"),
