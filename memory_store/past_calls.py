@@ -94,7 +94,12 @@ def _query(
     query = (
         select(*_COLUMNS, *(calls.c[unit.value] for unit in units))
         .outerjoin(reservations, reservations.c.call_id == calls.c.call_id)
-        .where(calls.c.tenant == whose.tenant, calls.c.ended_at_ms >= since_ms)
+        .where(
+            calls.c.tenant == whose.tenant,
+            calls.c.ended_at_ms >= since_ms,
+            # The calls below a carve are here themselves; it is not a call of its own.
+            calls.c.kind != CallKind.SUB_SESSION.value,
+        )
         .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
         .limit(READ_AT_ONCE + 1)
     )

@@ -1,6 +1,7 @@
 """A sidecar of two workers on which an agent has had a session worth telling."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -153,5 +154,18 @@ def _call(
         "Mcp-Name": tool,
     }
     with httpx.Client(transport=transport, trust_env=False, timeout=SECONDS_MAX) as client:
-        answer = client.post(crew.urls["agents"], json=asked, headers=headers)
+        answer = _once_listed(lambda: client.post(crew.urls["agents"], json=asked, headers=headers))
     assert answer.status_code == 200, answer.text
+
+
+def _once_listed(send: Callable[[], httpx.Response]) -> httpx.Response:
+    """Return the answer to a call, which is sent again while its server is still starting.
+
+    Each worker has servers of its own, and serves without those that are not up after some seconds.
+    """
+    end = time.monotonic() + SECONDS_MAX
+    while True:
+        answer = send()
+        if "unknown tool" not in answer.text or time.monotonic() > end:
+            return answer
+        time.sleep(0.1)
