@@ -10,7 +10,8 @@ def pace_per_hour(charged: int, *, first_at_ms: int, since_ms: int, now_ms: int)
 
     It was charged between `first_at_ms` and now; `since_ms` is as far back as was looked.
     """
-    span_ms = max(SPAN_MS_MIN, now_ms - max(first_at_ms, since_ms))
+    looked_ms = max(1, now_ms - since_ms)
+    span_ms = max(min(SPAN_MS_MIN, looked_ms), now_ms - max(first_at_ms, since_ms))
     return charged * HOUR_MS // span_ms
 
 

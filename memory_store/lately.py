@@ -23,13 +23,14 @@ from memory_store.tables import balances, calls, journal, reservations, sessions
 MINUTE_MS = 60_000
 # Each is the most that one glance looks at, whatever happened in the time.
 _CALLS_MAX = 50_000
-_JOURNAL_ROWS_MAX = 2_000
-_CHARGES_MAX = 100_000
+_JOURNAL_ROWS_AT_ONCE = 100
+_CHARGES_MAX = 20_000
 _TENANTS_MAX = 100
 _VIEWS_OF_SCOPE_MAX = 500
 _SESSIONS_MAX = 100
 _RUNNING_MAX = 50
 _IDS_AT_ONCE = 500
+_CHARGING = (f"{ReservationState.SETTLED.value} ", f"{ReservationState.EXPIRED.value} ")
 _TOOL_AND_MODEL = ("tool", "model")
 
 Account = tuple[str, str, Unit]
@@ -310,40 +311,50 @@ def _charges(
     """
     by_number: dict[int, list[int]] = {}
     left, reached_ms = _CHARGES_MAX, since_ms
-    rows = connection.execute(_journal(whose)).all()
-    for row in rows:
+    for row in _journal(connection, whose):
         if row.at_ms < since_ms:
+            reached_ms = since_ms
             break
+        reached_ms = row.at_ms
         if left <= 0:
-            reached_ms = row.at_ms
             break
         left -= _add_charges(by_number, row)
     else:
-        if len(rows) == _JOURNAL_ROWS_MAX:
-            reached_ms = rows[-1].at_ms
+        reached_ms = since_ms  # that was all
     return max(since_ms, reached_ms), _named(connection, by_number)
 
 
-def _journal(whose: Whose) -> Select[Any]:
-    query = select(journal.c.at_ms, journal.c.entries).limit(_JOURNAL_ROWS_MAX)
-    if whose.tenant is None:
-        return query.order_by(journal.c.seq.desc())
-    return query.where(journal.c.tenant == whose.tenant).order_by(journal.c.number.desc())
+def _journal(connection: Connection, whose: Whose) -> Iterator[Row[Any, Any, Any]]:
+    """Yield rows from the end backwards, a few at a time: each may be large."""
+    place = journal.c.seq if whose.tenant is None else journal.c.number
+    query = (
+        select(place.label("place"), journal.c.at_ms, journal.c.entries)
+        .order_by(place.desc())
+        .limit(_JOURNAL_ROWS_AT_ONCE)
+    )
+    if whose.tenant is not None:
+        query = query.where(journal.c.tenant == whose.tenant)
+    rows = connection.execute(query).all()
+    while rows:
+        yield from rows
+        rows = connection.execute(query.where(place < rows[-1].place)).all()
 
 
-def _add_charges(by_number: dict[int, list[int]], row: Row[Any]) -> int:
+def _add_charges(by_number: dict[int, list[int]], row: Row[Any, Any, Any]) -> int:
     """Add up the charges of a row; return how many there were."""
-    count = 0
+    count, at_ms = 0, row.at_ms
     for entry in row.entries.split("\n"):
-        word, _, *lines = entry.split()
-        if word not in {ReservationState.SETTLED.value, ReservationState.EXPIRED.value}:
+        if not entry.startswith(_CHARGING):
             continue
-        for charge in line_text.read_charges(lines):
+        for account, charged in line_text.charged(entry.split()[2:]):
             count += 1
-            if charge.charged:
-                found = by_number.setdefault(charge.account, [0, row.at_ms])
-                found[0] += charge.charged
-                found[1] = min(found[1], row.at_ms)
+            if charged:
+                found = by_number.get(account)
+                if found is None:
+                    by_number[account] = [charged, at_ms]
+                else:
+                    found[0] += charged
+                    found[1] = min(found[1], at_ms)
     return count
 
 

@@ -67,6 +67,13 @@ def read_charges(parts: Iterable[str]) -> Iterator[WrittenCharge]:
         )
 
 
+def charged(parts: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the account and what was booked of each charge, for whoever adds up very many."""
+    for part in parts:
+        account, _, booked = part.split(":", 3)[:3]
+        yield int(account), int(booked)
+
+
 _LETTERS = {Booking.SLOT: "s", Booking.DRAW: "d", Booking.RATE: "r"}
 _BOOKINGS = {letter: booking for booking, letter in _LETTERS.items()}
 

@@ -17,6 +17,14 @@ def test_a_pace_is_that_of_the_time_in_which_it_was_charged() -> None:
     assert at_once == 300 * HOUR_MS // SPAN_MS_MIN, "one call a moment ago is no pace yet"
 
 
+def test_where_less_was_looked_at_the_pace_is_that_of_what_was() -> None:
+    pace = pace_per_hour(10, first_at_ms=0, since_ms=NOW_MS - 60_000, now_ms=NOW_MS)
+    at_once = pace_per_hour(10, first_at_ms=NOW_MS, since_ms=NOW_MS, now_ms=NOW_MS)
+
+    assert pace == 600
+    assert at_once == 10 * HOUR_MS
+
+
 def test_nothing_runs_out_before_a_window_that_begins_anew() -> None:
     terms = {"remaining": 100, "per_hour": 50, "now_ms": NOW_MS}
 
