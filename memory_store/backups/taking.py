@@ -4,8 +4,9 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from memory_store.store import ARCHIVE_NAME, DATABASE_NAME, EXPERIENCES_NAME
 
 PLACES = Places(database=DATABASE_NAME, archive=ARCHIVE_NAME, experiences=EXPERIENCES_NAME)
 UNFINISHED = ".unfinished"
-_LOCK = "lock"
+_LOCK = "flyball-backup.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +65,12 @@ def take_backup(
             raise BackupError(message)
         with _draft_of(target) as draft:
             manifest = _filled(source, draft, made_by=made_by, now_ms=now_ms, told=told)
-            (draft / _LOCK).unlink()
             write_piece([text_of(manifest).encode()], draft, NAME)
             sync_folders(draft)
             draft.rename(target)
             sync_folder(target.parent)
+            # Until here it says whose the draft is; nobody minds one that a crash leaves.
+            (target / _LOCK).unlink()
     return manifest
 
 
@@ -121,10 +123,13 @@ def _draft_of(target: Path) -> Iterator[Path]:
     """Yield the folder beside `target` that is filled; what an earlier one left there is gone.
 
     Raises:
-        BackupError: somebody else is filling it.
+        BackupError: somebody else is filling it, or something else has its name.
     """
     draft = target.with_name(target.name + UNFINISHED)
-    draft.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        draft.mkdir(mode=0o700)
+    _check_ours(draft)
     lock = os.open(draft / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -140,6 +145,20 @@ def _draft_of(target: Path) -> Iterator[Path]:
             raise
     finally:
         os.close(lock)
+
+
+def _check_ours(draft: Path) -> None:
+    """Return if `draft` is what an earlier backup left, or new; what is another's is not emptied.
+
+    Raises:
+        BackupError: it is not, or is a link to somewhere else.
+    """
+    status = draft.lstat()
+    is_private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    is_ours = is_private and status.st_uid == os.geteuid()
+    if not is_ours or (any(draft.iterdir()) and not (draft / _LOCK).is_file()):
+        message = f"{draft} is in the way and no backup left it; move it, or name another folder"
+        raise BackupError(message)
 
 
 def _empty(draft: Path) -> None:

@@ -287,6 +287,22 @@ async def test_nothing_to_back_up_and_nowhere_to_put_it_are_told(tmp_path: Path)
         take(tmp_path / "state", tmp_path / "taken")
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+async def test_what_no_backup_left_is_never_emptied(tmp_path: Path, *, is_link: bool) -> None:
+    await filled(tmp_path / "state")
+    precious = tmp_path / "precious" if is_link else tmp_path / f"backup{UNFINISHED}"
+    precious.mkdir(mode=0o700)
+    (precious / "letter").write_text("dear")
+    if is_link:
+        (tmp_path / f"backup{UNFINISHED}").symlink_to(precious)
+
+    with pytest.raises(BackupError, match="is in the way"):
+        take(tmp_path / "state", tmp_path / "backup")
+
+    assert [path.name for path in precious.iterdir()] == ["letter"]
+    assert not (tmp_path / "backup").exists()
+
+
 async def test_a_backup_goes_back_only_where_it_came_from(tmp_path: Path) -> None:
     await filled(tmp_path / "state")
     take(tmp_path / "state", tmp_path / "backup")
