@@ -154,6 +154,21 @@ def undescribed() -> list[str]:
     )
 
 
+def words_of_nothing() -> list[str]:
+    """Return what `words.toml` describes that is no key of the configuration."""
+    known = {
+        (_declarer(section.model, key).__name__, key)
+        for section in _sections(Config, "")
+        for key in section.model.model_fields
+    }
+    return sorted(
+        f"{table}.{key}"
+        for table, keys in _written_down().items()
+        for key in keys
+        if (table, key) not in known
+    )
+
+
 def _template_words() -> Mapping[tuple[str, str], str]:
     return words_of(files("runtime.configuration").joinpath("template.toml").read_text("utf-8"))
 

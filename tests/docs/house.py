@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import uvicorn
 
 from runtime.tour import scripted_model
@@ -25,6 +27,7 @@ STOP_SECONDS_MAX = 60
 # As the pages have them.
 AGENTS_PORT, ADMIN_PORT = "8700", "8701"
 READY = "admin token in"
+LOOK_SECONDS = 0.05
 # What the pages call `repository`: its first commit is all that it has.
 _REPOSITORY = (
     "git init -q repository && git -C repository -c user.name=Ada -c user.email=ada@example.org "
@@ -52,6 +55,23 @@ class Place:
         return text.replace(str(self.agents_port), AGENTS_PORT).replace(
             str(self.admin_port), ADMIN_PORT
         )
+
+    def serve(self, shell: Shell) -> str:
+        """Start the sidecar; return what it printed, once its upstreams are there too."""
+        printed = shell.serve("flyball up", until=READY)
+        token = (self.folder / ".flyball" / "admin.token").read_text(encoding="utf-8").strip()
+        ends = time.monotonic() + START_SECONDS_MAX
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{self.admin_port}/admin/v1",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=START_SECONDS_MAX,
+            trust_env=False,
+        ) as admin:
+            # One who reads and types is slower than they are to start; a test is not.
+            while any(one["state"] != "ready" for one in admin.get("/upstreams").json()["items"]):
+                assert time.monotonic() < ends, admin.get("/upstreams").text
+                time.sleep(LOOK_SECONDS)
+        return printed
 
     @contextmanager
     def shell(self) -> Iterator[Shell]:
@@ -96,7 +116,7 @@ def house_in(folder: Path) -> Iterator[Place]:
         with place.shell() as shell:
             status, printed = shell.run(_REPOSITORY)
             assert status == 0, printed
-            shell.serve("flyball up", until=READY)
+            place.serve(shell)
             yield place
 
 

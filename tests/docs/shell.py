@@ -120,7 +120,7 @@ class Shell:
             )
         self._services.append((service, output))
         ends = time.monotonic() + SECONDS_MAX
-        while until not in (text := output.read_text(encoding="utf-8")):
+        while until not in (text := output.read_text(encoding="utf-8")) or text[-1] != "\n":
             assert service.poll() is None, f"it ended: {command}\n{text}"
             assert time.monotonic() < ends, f"it is not ready: {command}\n{text}"
             time.sleep(0.02)

@@ -13,7 +13,7 @@ import yaml
 
 from docs.tools.snippets import DOCS, PARSE, ROOT, RUN, Snippet, pages, snippets_of
 from runtime.configuration.load import parse_config
-from tests.docs.house import READY, Place, PythonWorker, house_in, place_in
+from tests.docs.house import Place, PythonWorker, house_in, place_in
 from tests.docs.shell import Shell, commands_of, differs
 
 # A page that starts its own sidecar, in an empty folder.
@@ -121,7 +121,7 @@ def execute(snippet: Snippet, place: Place, shell: Shell, python: PythonWorker) 
     assert snippet.language == "console", f"{snippet.place}: only console and python are executed"
     for command in commands_of(text):
         if command.text.split("#")[0].strip() == SERVES:
-            printed, status = shell.serve(SERVES, until=READY), 0
+            printed, status = place.serve(shell), 0
         else:
             status, printed = shell.run(command.text)
             if command.text.startswith("flyball init"):
