@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import psycopg
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
@@ -17,6 +17,7 @@ _SCHEMES = ("postgresql", "postgres", _DRIVER)
 # A server that is gone is noticed within the half minute even if its machine lost power.
 _CONNECTING = {
     "application_name": "flyball",
+    "client_encoding": "utf8",
     "connect_timeout": "5",
     "keepalives": "1",
     "keepalives_idle": "10",
@@ -77,6 +78,21 @@ def unreachable(url: URL, error: Exception) -> StoreUnavailableError:
     reason = str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
     message = f"the store at {url.render_as_string(hide_password=True)} cannot be used: {reason}"
     return StoreUnavailableError(message.replace(url.password, "***") if url.password else message)
+
+
+def check_encoding(connection: Connection) -> None:
+    """Return if the database can hold every text.
+
+    Raises:
+        StoreUnavailableError: it cannot; the message says how to make one that can.
+    """
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        message = (
+            f"the database is encoded as {encoding} and cannot hold every text; make one with "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
+        raise StoreUnavailableError(message)
 
 
 def writing_engine(url: URL, durability: Durability, *, connections: int = 1) -> Engine:

@@ -406,8 +406,8 @@ def _server_engine(url: URL, durability: Durability) -> Iterator[Engine]:
     writing = postgresql_engine.writing_engine(url, durability)
     try:
         try:
-            with translated(), writing.connect():
-                """It answers."""
+            with translated(), writing.connect() as connection:
+                postgresql_engine.check_encoding(connection)
         except StoreUnavailableError as error:
             raise postgresql_engine.unreachable(url, error) from None
         yield writing

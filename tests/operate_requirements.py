@@ -123,6 +123,7 @@ DEPLOYMENT: dict[str, str] = {
     "release.bill": "a release lists all that it brings, by name, version and hash",
     "dependencies.audited": "what is locked is audited, or it is said that nobody could be asked",
     "secrets.unheard": "no secret is in a log, error, answer, notice, metric or stored file",
+    "input.database-encoding": "a database that cannot hold every text is refused at the start",
     "secrets.by-file": "every secret can be handed over in a file, whatever names it",
     "deploy.entrypoint": "what is deployed starts with nothing but what its deployment gives it",
     "deploy.compose-valid": "the compose files are what the Compose Specification allows",
