@@ -34,7 +34,8 @@ def section(text: str, heading: str) -> str:
 def ways_to_write(number: str) -> set[str]:
     """Return how a number may stand elsewhere: a percentage as a share, too."""
     value = float(number.replace(",", ""))
-    return {number, f"{value / 100:.3f}", f"{value / 100:.2f}", f"{value / 1000:.3f}"}
+    share = {f"{value / 100:.3f}", f"{value / 100:.2f}"} if 1 <= value <= 100 else set()
+    return {number, *share}
 
 
 @pytest.mark.requirement("docs.papers-are-true")
@@ -80,3 +81,4 @@ def test_a_papers_command_can_be_given(page: Path) -> None:
 def test_a_figure_that_nothing_measured_is_noticed() -> None:
     assert ways_to_write("74.7") & {"0.747"}
     assert not ways_to_write("99.9") & {"0.747", "98.9"}
+    assert ways_to_write("0.777") == {"0.777"}
