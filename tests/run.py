@@ -128,9 +128,14 @@ SYSTEM_PARTS = (
         needed_by="the test that the committed programs are what their sources say",
     ),
     SystemPart(
+        program="curl",
+        package="curl",
+        needed_by="the snippets of the documentation that are executed (tests/docs)",
+    ),
+    SystemPart(
         program="chromium",
         package="chromium",
-        needed_by="tests of the console in a real browser (tests/browser)",
+        needed_by="tests of the console and of the docs in a real browser",
     ),
     SystemPart(
         program="promtool",
