@@ -9,6 +9,7 @@ from memory_store.audit import Actor
 from runtime.admin.app import create_admin_app
 from runtime.admin.parts import AdminParts
 from runtime.configuration.model import known_targets
+from runtime.configuration.translate import tiers_of
 from runtime.console import ConsoleParts, WithConsole, console_app
 from runtime.ground import Ground
 from runtime.http_guard import HostGuard
@@ -44,6 +45,7 @@ def administration(
             upstreams=readiness.upstreams,
             upstream=readiness.upstream,
             providers=ground.provider_cares.shown,
+            tiers=partial(tiers_of, ground.config),
             metrics=exposition if keeper is None else keeper.metrics,
             policy=lambda: ground.policy,
             known=lambda: known_targets(ground.config),

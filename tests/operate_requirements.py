@@ -49,6 +49,15 @@ SESSION_PAGES: dict[str, str] = {
     "an estimate, not measured, and what no record tells any more",
 }
 
+ROUTER_PAGES: dict[str, str] = {
+    "router-page.empty": "Before anything is rated the router's page says what to do",
+    "router-page.story": "Tiers with prices, quality and cost, a model promoted and rolled back, "
+    "and what it expects beside what comes, in a browser over a real log",
+    "router-page.refused": "A promotion that is refused says why on the page",
+    "router-page.providers": "Providers show breakers and keys by name, without barriers",
+    "router.calibration": "What models expected is held against what came, in bins with intervals",
+}
+
 COMMANDS: dict[str, str] = {
     "commands.start-light": "what only asks loads nothing that serves",
     "commands.what-next": "an error of the command line says what to do next",
@@ -184,6 +193,7 @@ DOCS: dict[str, str] = {
 OPERATE: dict[str, str] = {
     **CONSOLE,
     **SESSION_PAGES,
+    **ROUTER_PAGES,
     **COMMANDS,
     **TELEMETRY,
     **CLIENTS,

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from governor.flow.labels import Traits
 from governor.policy import Policy
+from governor.tiers import ModelTier
 from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
@@ -45,9 +46,9 @@ class AdminParts:
     `readiness` returns a sentence for each part that is not ready, the store among them.
     `upstreams` returns one JSON object for each upstream; `name` and `state` are among its
     keys. `upstream` returns all that is known of one, None if there is none. `providers` returns
-    one JSON object for each model provider. `metrics` returns Prometheus' text with its media
-    type. `labels` says what flow rules take a tool for; `schema_faults` which schemas of tools
-    are of no use.
+    one JSON object for each model provider, `tiers` the configured tiers of models. `metrics`
+    returns Prometheus' text with its media type. `labels` says what flow rules take a tool for;
+    `schema_faults` which schemas of tools are of no use.
     """
 
     store: Store
@@ -69,6 +70,7 @@ class AdminParts:
     labels: Callable[[ToolEntry], Traits]
     reload: Callable[[Actor], Awaitable[Reloaded]]
     providers: Callable[[], Sequence[Mapping[str, object]]] = tuple
+    tiers: Callable[[], Sequence[ModelTier]] = tuple
     schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX
     previews: Previews = field(default_factory=Previews)

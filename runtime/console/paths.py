@@ -28,6 +28,8 @@ NAVIGATION = (
     Entry(path=f"{PREFIX}/sessions", label="Sessions", icon="sessions"),
     Entry(path=f"{PREFIX}/calls", label="Calls", icon="calls"),
     Entry(path=f"{PREFIX}/budgets", label="Budgets", icon="budgets"),
+    Entry(path=f"{PREFIX}/router", label="Router", icon="router"),
+    Entry(path=f"{PREFIX}/providers", label="Providers", icon="providers"),
     Entry(path=f"{PREFIX}/upstreams", label="Upstreams", icon="upstreams"),
     Entry(path=f"{PREFIX}/audit", label="Audit log", icon="audit"),
 )

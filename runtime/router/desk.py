@@ -21,6 +21,7 @@ from memory_store.router_models import (
 )
 from runtime.errors import NotBetterError, RouterModelError, RuntimeFaultError
 from runtime.router.advice import Advice, advice_of
+from runtime.router.foretold import Foretold, foretold_of
 from runtime.router.in_force import ModelsInForce, RouterInForce, Unpack, Versioned
 from runtime.router.log_evaluation import LogEvaluation, evaluated
 from runtime.router.off_policy import (
@@ -197,6 +198,11 @@ class RouterDesk:
         """Return which tiers are worth having, as far as the log can say."""
         rated = await self._rated(since_ms=since_ms)
         return await anyio.to_thread.run_sync(partial(advice_of, rated, self._tiers))
+
+    async def calibration(self, *, since_ms: int) -> Foretold:
+        """Return what models expected of answers, beside what the answers were worth."""
+        rated = await self._rated(since_ms=since_ms)
+        return await anyio.to_thread.run_sync(foretold_of, rated)
 
     async def _rated(self, *, since_ms: int) -> list[RatedDecision]:
         logged = await self._log.rated(since_ms=since_ms, limit=ROWS_MAX)

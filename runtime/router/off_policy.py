@@ -37,8 +37,9 @@ _FOLDS = 2
 class RatedDecision:
     """A decision whose worth is known: between what, at which price, and what came of it.
 
-    `weight` is by how much of a decision it counts. `speaker` is the agent whose own word it is,
-    None where somebody who is trusted has spoken.
+    `model` is the one that chose, None where the rules did. `weight` is by how much of a decision
+    it counts. `speaker` is the agent whose own word it is, None where somebody who is trusted has
+    spoken.
     """
 
     call_id: str
@@ -54,6 +55,7 @@ class RatedDecision:
     shadow_tier: str | None
     weight: float = 1.0
     speaker: str | None = None
+    model: str | None = None
 
     @property
     def usual(self) -> str:
@@ -140,6 +142,7 @@ def _rated(logged: LoggedDecision, verdict: Verdict, weight: float) -> RatedDeci
         shadow_tier=decision.shadow_tier,
         weight=weight,
         speaker=None if verdict.is_trusted else decision.agent,
+        model=decision.model,
     )
 
 

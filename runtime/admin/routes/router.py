@@ -11,6 +11,7 @@ from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.router import (
+    CalibrationOut,
     DecisionFilters,
     DecisionOut,
     InForceOut,
@@ -20,6 +21,7 @@ from runtime.admin.shapes.router import (
     ReportOut,
     RouterOut,
     Since,
+    calibration_out,
     decision_out,
     in_force_out,
     model_out,
@@ -34,8 +36,10 @@ Version = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$")]
 
 @ROUTES.get("", summary="Read how the router stands")
 async def read_router(parts: Parts) -> RouterOut:
-    """Return what is in force, and what was learned of each tier."""
-    return router_out(await parts.router.status())
+    """Return what is in force, and what was learned of each tier, with what it costs."""
+    found = await parts.prices.refresh()
+    tiers = [tier.priced_by(found.prices) for tier in parts.tiers()]
+    return router_out(await parts.router.status(), tiers=tiers)
 
 
 @ROUTES.get("/models", summary="List router models")
@@ -108,6 +112,12 @@ async def evaluate(parts: Parts, since: Annotated[Since, Query()]) -> dict[str, 
 async def advise(parts: Parts, since: Annotated[Since, Query()]) -> dict[str, Any]:
     """Return the Pareto set of the tiers and which ones others are better than."""
     return (await parts.router.advise(since_ms=since.since_ms)).shape()
+
+
+@ROUTES.get("/calibration", summary="Compare what was expected of answers with what came")
+async def read_calibration(parts: Parts, since: Annotated[Since, Query()]) -> CalibrationOut:
+    """Return the forecasts of rated answers in bins, each with what the answers were worth."""
+    return calibration_out(await parts.router.calibration(since_ms=since.since_ms))
 
 
 @ROUTES.post(

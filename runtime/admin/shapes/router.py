@@ -3,17 +3,20 @@
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from governor.learning.verdict import Source
+from governor.tiers import ModelTier
 from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.router_log import LoggedDecision
 from memory_store.router_models import RouterModelView, RouterStanding
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
 from runtime.errors import RouterModelError
 from runtime.router.desk import RouterStatus
+from runtime.router.foretold import Foretold
 
 # Not strict: what stands behind a question mark is text.
 _Since = Annotated[int, Field(ge=0, le=2**53)]
@@ -112,6 +115,19 @@ class RouterOut(Out):
     tiers: list[dict[str, Any]]
 
 
+class CalibrationOut(Out):
+    """How what models expected of answers compares with what the answers were worth."""
+
+    n: int
+    unforetold: Annotated[
+        int, Field(description="rated answers whose tiers the rules chose, expecting nothing")
+    ]
+    error: Annotated[
+        float | None, Field(description="by how much forecasts are off on average; null: none yet")
+    ]
+    bins: list[dict[str, Any]]
+
+
 class DecisionOut(Out):
     """One choice; `options` are what was expected of each tier, and how probable it was."""
 
@@ -166,9 +182,15 @@ def in_force_out(standing: RouterStanding, evidence: dict[str, object] | None = 
     )
 
 
-def router_out(status: RouterStatus) -> RouterOut:
-    """Return how the router stands as JSON."""
+def calibration_out(found: Foretold) -> CalibrationOut:
+    """Return forecasts beside what came as JSON."""
+    return CalibrationOut.model_validate(found.shape())
+
+
+def router_out(status: RouterStatus, *, tiers: Sequence[ModelTier] = ()) -> RouterOut:
+    """Return how the router stands as JSON; `tiers` are the configured ones with their prices."""
     now, terms = status.now, status.terms
+    configured = {str(tier.name): tier for tier in tiers}
     learned = now.learned
     return RouterOut(
         mode=terms.mode.value,
@@ -182,8 +204,19 @@ def router_out(status: RouterStatus) -> RouterOut:
         learned_revision=now.standing.learned_revision,
         last_drift_at_ms=None if learned is None else learned.last_drift_at_ms,
         capped=0 if learned is None else learned.capped,
-        tiers=[dict(tier) for tier in status.tiers],
+        tiers=[{**tier, **_served(configured.get(str(tier["tier"])))} for tier in status.tiers],
     )
+
+
+def _served(tier: ModelTier | None) -> dict[str, object]:
+    """Return which model serves a tier at which price; null where it is not configured now."""
+    price = None if tier is None else tier.price
+    return {
+        "provider": None if tier is None else tier.provider,
+        "model": None if tier is None else tier.model,
+        "input_microusd_per_mtok": None if price is None else price.input_microusd_per_mtok,
+        "output_microusd_per_mtok": None if price is None else price.output_microusd_per_mtok,
+    }
 
 
 def decision_out(logged: LoggedDecision) -> DecisionOut:

@@ -9,6 +9,8 @@ from runtime.console.pages import (
     calls,
     frame,
     overview,
+    providers,
+    router,
     sessions,
     upstreams,
 )
@@ -20,6 +22,8 @@ ROUTES: list[Route] = [
     *sessions.ROUTES,
     *budgets.ROUTES,
     *calls.ROUTES,
+    *router.ROUTES,
+    *providers.ROUTES,
     *upstreams.ROUTES,
     *audit.ROUTES,
 ]

@@ -21,6 +21,7 @@ ROUTES = {
     f"{PREFIX}/router/decisions": {"get"},
     f"{PREFIX}/router/evaluation": {"get"},
     f"{PREFIX}/router/advice": {"get"},
+    f"{PREFIX}/router/calibration": {"get"},
     f"{PREFIX}/router/outcomes": {"post"},
     f"{PREFIX}/memory/namespaces": {"get", "post"},
     f"{PREFIX}/memory/namespaces/{{namespace}}/grants": {"post"},

@@ -189,3 +189,18 @@ async def test_the_log_is_shown_as_models_are_trained_from_it(world: World) -> N
     assert rated["items"][0]["options"][0] == ["low", 0.5, 100.0, 0.7]
     tiers = (await ask(world, "GET", "")).json()["tiers"]
     assert (tiers[0]["tier"], tiers[0]["chosen"] > 0) == ("low", True)
+
+
+@pytest.mark.requirement("router.calibration")
+async def test_what_a_model_expected_is_shown_beside_what_came(world: World) -> None:
+    await log(world, 30)
+    features = packed(READER.read("Say."), meaning_axes=READER.widths.meaning)
+    one = decision("learned", policy="learned", model="0123456789ab", features=features)
+    await world.parts.store.router_log.record((one,), (end("learned"),), ())
+    await world.parts.store.router_log.report((report("learned", 1.0),))
+
+    found = (await ask(world, "GET", "/calibration")).json()
+
+    assert (found["n"], found["unforetold"]) == (1, 30)
+    (only,) = found["bins"]
+    assert (only["low"], only["expected"], only["came"]["value"]) == (0.5, 0.5, 1.0)
