@@ -103,6 +103,10 @@ class TimelineBook:
 
         return await self._reader.run(read)
 
+    async def running(self, session_id: SessionId) -> tuple[Running, ...]:
+        """Return the calls of a session that have not ended, the first admitted first."""
+        return await self._reader.run(lambda connection: _running(connection, session_id))
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:

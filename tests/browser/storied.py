@@ -17,6 +17,8 @@ from tests.browser.browsing import SECONDS_MAX, Console
 
 WORKERS = 2
 SESSION = "fix-the-parser"
+# What an agent may call its session; header values hold it.
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 MIB = 1024 * 1024
 RULES = """
 [[budget]]
@@ -104,7 +106,7 @@ def _work(crew: SidecarProcess) -> None:
     _call(crew, "python_run", turn="write", worker=2, code=WORK)
     _call(crew, "worker__big", turn="write", lines=3)
     for number in range(4):
-        _call(crew, "worker__echo", session="review", turn=f"turn-{number}", text="fine")
+        _call(crew, "worker__echo", session=HOSTILE, turn=f"turn-{number}", text="fine")
 
 
 def _headers(crew: SidecarProcess, session: str, turn: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.browsing import Console, look_at, pictures_folder, signed_in, window
-from tests.browser.storied import MIB, SESSION, session_id, storied, story_of
+from tests.browser.storied import HOSTILE, MIB, SESSION, session_id, storied, story_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -103,7 +103,8 @@ def test_what_was_archived_is_read_and_a_session_is_ended_only_when_asked_twice(
     inside.get_by_role("link", name="Archived result").click()
     expect(inside.locator("pre")).to_contain_text("a long line")
 
-    inside.goto(f"{console.url}/sessions/{session_id(console, 'review')}")
+    inside.goto(f"{console.url}/sessions/{session_id(console, HOSTILE)}")
+    expect(inside.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     inside.get_by_role("button", name="End session").click()
     inside.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(inside.locator(".actions .badge")).to_have_text("open")

@@ -12,7 +12,7 @@ from memory_store.sessions import SessionView
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, problems
-from runtime.admin.shapes.fields import Page, Paging, page_of
+from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
 from runtime.admin.shapes.productivity import figures_out
 from runtime.admin.shapes.sessions import (
     FrozenOut,
@@ -24,7 +24,7 @@ from runtime.admin.shapes.sessions import (
     session_out,
     session_with_bill_out,
 )
-from runtime.admin.shapes.timeline import TimelineOut, timeline_out
+from runtime.admin.shapes.timeline import RunningOut, TimelineOut, running_out, timeline_out
 from runtime.admin.shapes.turns import ExtensionIn, OutcomeIn, TurnsOut, turns_out
 from tool_gateway.telemetry import count_outcome
 
@@ -69,6 +69,18 @@ async def read_timeline(
     return timeline_out(
         await _shown(parts, session), session.parent, found, prices=parts.policy().unified
     )
+
+
+@ROUTES.get(
+    "/{session_id}/running",
+    summary="List the calls of a session that have not ended",
+    responses=problems(404),
+)
+async def list_running(parts: Parts, session_id: SessionId) -> Page[RunningOut]:
+    """Return the calls that run or wait for a person, the first admitted first."""
+    await parts.store.sessions.get(session_id)
+    found = await parts.store.timelines.running(session_id)
+    return whole_page(map(running_out, found))
 
 
 @ROUTES.post(

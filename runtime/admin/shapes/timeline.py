@@ -10,11 +10,12 @@ from governor.target import CallKind
 from governor.unified_cost import UnifiedPrices
 from memory_store.calls import CallView
 from memory_store.router_log import LoggedDecision
-from memory_store.timeline import Moment, Timeline
+from memory_store.timeline import Moment, Running, Timeline
 from runtime.admin.shapes.approvals import ApprovalOut, approval_out
 from runtime.admin.shapes.calls import CallOut, call_out
 from runtime.admin.shapes.fields import Out
 from runtime.admin.shapes.sessions import SessionWithBillOut
+from runtime.router.written import WrittenError, options_of
 
 # How the rule of a model call's record is written: the tier, and the reasons for all that was
 # chosen for it, one behind the other.
@@ -135,20 +136,22 @@ def timeline_out(
         session=session,
         parent=parent,
         children=list(timeline.children),
-        running=[
-            RunningOut(
-                id=one.call_id,
-                kind=one.kind,
-                name=one.name,
-                turn=one.turn,
-                started_at_ms=one.started_at_ms,
-                approval=one.approval,
-            )
-            for one in timeline.running
-        ],
+        running=list(map(running_out, timeline.running)),
         turns=[TurnSumOut.model_validate(one, from_attributes=True) for one in timeline.turns],
         items=[_item(one, prices) for one in timeline.moments.items],
         next=timeline.moments.next,
+    )
+
+
+def running_out(running: Running) -> RunningOut:
+    """Return a call that has not ended as it is shown."""
+    return RunningOut(
+        id=running.call_id,
+        kind=running.kind,
+        name=running.name,
+        turn=running.turn,
+        started_at_ms=running.started_at_ms,
+        approval=running.approval,
     )
 
 
@@ -207,7 +210,16 @@ def _after(beginning: str, reasons: list[str]) -> str | None:
 
 
 def _expected(options: str) -> list[ExpectedOut]:
+    try:
+        found = options_of(options)
+    except WrittenError:
+        return []  # as a version wrote it that knows more, or with a figure that is none
     return [
-        ExpectedOut(tier=tier, quality=quality, cost_microusd=cost, propensity=chance)
-        for tier, quality, cost, chance in json.loads(options)
+        ExpectedOut(
+            tier=one.tier,
+            quality=one.quality,
+            cost_microusd=one.cost_microusd,
+            propensity=one.propensity,
+        )
+        for one in found.values()
     ]

@@ -92,6 +92,8 @@ def budget_of_fields(fields: Fields) -> tuple[dict[str, Any], Faults]:
     burst = fields.get("burst", "")
     if burst:
         body["burst"] = _whole(burst, "burst", faults)
+    elif fields.get("kind") == "rate":
+        body["burst"] = None  # said, so that one that there was goes
     if fields.get("allow_unknown"):
         body["allow_unknown"] = True
     return body, faults

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -47,15 +48,21 @@ async def session(request: Request) -> Response:
 async def running(request: Request) -> Response:
     """Return the part of a session's page that renews itself: what runs now."""
     session_id = request.path_params["session_id"]
-    found = await inside_of(request).get(f"/sessions/{part(session_id)}/timeline", {"limit": 1})
-    return page(request, "session_running.html", story=found, here=_of(session_id))
+    found = await inside_of(request).get(f"/sessions/{part(session_id)}/running")
+    return page(
+        request,
+        "session_running.html",
+        running=found["items"],
+        renews=True,
+        here=_of(session_id),
+    )
 
 
 async def do(request: Request) -> Response:
     """Freeze, resume or end a session, and show it again."""
     session_id, deed = request.path_params["session_id"], request.path_params["deed"]
     if deed not in _DEEDS:
-        return await _shown(request, problem=None)
+        raise HTTPException(HTTPStatus.NOT_FOUND)
     answer = await inside_of(request).ask("POST", f"/sessions/{part(session_id)}/{deed}")
     if answer.is_ok:
         return RedirectResponse(_of(session_id), status_code=HTTPStatus.SEE_OTHER)
@@ -99,6 +106,8 @@ async def _shown(
         "session.html",
         status=status,
         story=story,
+        running=story["running"],
+        renews=story["session"]["closed_at_ms"] is None,
         groups=_groups(story["items"], story["turns"]),
         here=_of(session_id),
         problem=problem,

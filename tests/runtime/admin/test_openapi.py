@@ -80,6 +80,7 @@ ROUTES = {
     f"{PREFIX}/calls/{{call_id}}/archive": {"get"},
     f"{PREFIX}/budgets/preview": {"post"},
     f"{PREFIX}/sessions/{{session_id}}/timeline": {"get"},
+    f"{PREFIX}/sessions/{{session_id}}/running": {"get"},
     f"{PREFIX}/balances": {"get"},
     f"{PREFIX}/prices": {"get", "put", "delete"},
     f"{PREFIX}/prices/{{version}}": {"get"},

@@ -167,6 +167,8 @@ async def test_a_timeline_tells_calls_questions_and_changes_in_the_order_of_time
         ("turn-2", 2, 1, 1),
     ]
     assert [(one["id"], one["approval"]) for one in page["running"]] == [("shell-3", "apr-1")]
+    running = (await world.get(f"/sessions/{SESSION}/running")).json()
+    assert running == {"items": page["running"], "next": None}
     assert (page["parent"], page["children"], page["next"]) == (None, [], None)
 
 
@@ -192,6 +194,19 @@ async def test_a_model_call_says_which_tier_it_went_to_and_why(world: World) -> 
     assert (model["policy"], model["propensity"]) == ("learned", 0.75)
     assert [one["tier"] for one in model["expected"]] == ["low", "high"]
     assert page["items"][1]["model"] is None
+
+
+@pytest.mark.parametrize("options", ["null", '[["low",null,1.0,1.0]]', "[[]]", "no JSON"])
+async def test_a_choice_that_cannot_be_read_leaves_the_rest_of_the_timeline(
+    world: World, options: str
+) -> None:
+    await _ended(world, "model-1", kind=CallKind.MODEL, name="small", backend="lab", rule=WHY)
+    await world.parts.store.router_log.record((replace(_decision(world), options=options),), (), ())
+
+    page = (await world.get(f"/sessions/{SESSION}/timeline")).json()
+
+    model = page["items"][0]["model"]
+    assert (model["tier"], model["policy"], model["expected"]) == ("low", "learned", [])
 
 
 @pytest.mark.requirement("curves.kept")
@@ -223,6 +238,8 @@ async def test_a_session_that_nobody_saw_and_a_cursor_of_another_listing_are_ref
     stray = await world.get(f"/sessions/{SESSION}/timeline", params={"cursor": other})
 
     assert unknown.status_code == 404
+    nobody = await world.get(f"/sessions/{session_id_for(AGENT, 'run-9')}/running")
+    assert nobody.status_code == 404
     assert (stray.status_code, stray.json()["errors"][0]["field"]) == (422, "cursor")
 
 

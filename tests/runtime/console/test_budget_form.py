@@ -89,6 +89,13 @@ def test_whatever_is_written_is_read_or_named_as_a_fault(fields: dict[str, str])
     assert bool(body["limits"]) or bool(faults)
 
 
+def test_the_burst_of_a_rate_that_is_taken_out_of_the_form_goes() -> None:
+    rate = {"kind": "rate", "limit.tool_calls": "5", "window": "every_s", "length": "1"}
+
+    assert budget_of_fields(rate)[0]["burst"] is None
+    assert "burst" not in budget_of_fields(rate | {"kind": "allowance"})[0]
+
+
 @pytest.mark.parametrize("text", ["1e999999999", "NaN", "Infinity", "0", "-5", "12.34", "9" * 5000])
 def test_warnings_that_are_no_percentages_are_named_and_cost_nothing(text: str) -> None:
     _, faults = budget_of_fields({"limit.turns": "1", "warn_at": text})
