@@ -233,11 +233,9 @@ def _is_after(cursor: str) -> ColumnElement[bool]:
 def _bill(connection: Connection, session_id: SessionId) -> Bill:
     of_session = calls.c.session == session_id
     charged = (_whole_sum(calls.c[unit.value]) for unit in Unit)
-    unmeasured = (func.max(case((_is_unmeasured(unit), 1), else_=0)) for unit in Unit)
     sums = connection.execute(
         select(
             *charged,
-            *unmeasured,
             func.max(calls.c.memory_peak_bytes),
             func.min(calls.c.started_at_ms),
             func.max(calls.c.ended_at_ms),
@@ -247,14 +245,14 @@ def _bill(connection: Connection, session_id: SessionId) -> Bill:
         select(calls.c.status, func.count()).where(of_session).group_by(calls.c.status)
     )
     *by_unit, memory_peak_bytes, first_started_at_ms, last_ended_at_ms = sums
-    amounts, blind = by_unit[: len(Unit)], by_unit[len(Unit) :]
+    # Looking for each unit in each call takes twice as long as reading the few texts that differ.
+    texts = connection.scalars(select(calls.c.unmeasured).where(of_session).distinct())
+    blind = {unit for text in texts for unit in json.loads(text or "{}")}
     return Bill(
         session=session_id,
-        charged=Amounts(dict(zip(Unit, amounts, strict=True))),
+        charged=Amounts(dict(zip(Unit, by_unit, strict=True))),
         calls={CallStatus(status): count for status, count in counts},
-        unmeasured=tuple(
-            sorted(unit for unit, is_blind in zip(Unit, blind, strict=True) if is_blind)
-        ),
+        unmeasured=tuple(sorted(map(Unit, blind))),
         memory_peak_bytes=memory_peak_bytes,
         first_started_at_ms=first_started_at_ms,
         last_ended_at_ms=last_ended_at_ms,
@@ -264,12 +262,6 @@ def _bill(connection: Connection, session_id: SessionId) -> Bill:
 def _whole_sum(column: ColumnElement[int]) -> ColumnElement[int]:
     # PostgreSQL adds integers up to a decimal.
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
-
-
-def _is_unmeasured(unit: Unit) -> ColumnElement[bool]:
-    # A quotation mark inside a JSON text has a backslash before it, so this is the key of
-    # the object and nothing that a stranger's reason says.
-    return calls.c.unmeasured.contains(f'"{unit.value}":', autoescape=True)
 
 
 def call_view(row: Any) -> CallView:
