@@ -164,7 +164,10 @@ async def retire_budget(
 async def _previewed(parts: Parts, asked: PreviewIn) -> tuple[Budget | None, Budget]:
     """Return the budget to replay, and the one before its change if there is a change."""
     if asked.new is not None:
-        return None, asked.new.budget(BudgetId(asked.new.id or "preview"))
+        made = asked.new.budget(BudgetId(asked.new.id or "preview"))
+        _check_match(parts, made, allow_unknown=asked.new.allow_unknown)
+        await _check_subject(parts, made)
+        return None, made
     assert asked.id is not None, "checked by the shape"
     standing = (await _budget(parts, asked.id)).budget
     change = asked.change
@@ -172,7 +175,12 @@ async def _previewed(parts: Parts, asked: PreviewIn) -> tuple[Budget | None, Bud
         return None, standing
     refuse_other("tenant", change.tenant, standing.tenant)
     refuse_other("kind", change.kind, standing.kind)
-    return standing, change.applied_to(standing)
+    after = change.applied_to(standing)
+    if after.match != standing.match:
+        _check_match(parts, after, allow_unknown=change.allow_unknown)
+    if (after.scope, after.subject) != (standing.scope, standing.subject):
+        await _check_subject(parts, after)
+    return standing, after
 
 
 async def _budget(parts: Parts, budget_id: BudgetId) -> BudgetView:

@@ -21,6 +21,10 @@ _A_PART = (
     "There were more calls than one preview looks at: this is a part. Ask for fewer days, or for "
     "one agent or session."
 )
+_NO_CALLS = (
+    "None of the calls that were looked at is one that this budget is for: that nothing would have "
+    "been denied says nothing about it."
+)
 _NO_CARVES = (
     "What sub-sessions were given is not replayed as the hold that it was: their calls are charged "
     "one by one to the session above them."
@@ -227,6 +231,7 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
         'isolation = "best_effort".'
     )
     unsure = [
+        (replay.calls == 0, _NO_CALLS),
         (replay.denied_then > 0, denied_then),
         (replay.without_estimate > 0, without_estimate),
         (replay.unmeasured > 0, unmeasured),

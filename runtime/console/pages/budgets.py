@@ -92,19 +92,29 @@ async def preview_budget(request: Request) -> Response:
     body, faults = _new_body(fields) if budget_id is None else budget_of_fields(fields)
     preview, problem = None, None
     if not faults:
-        days = fields.get("days", "")
         asked = {"new": body} if budget_id is None else {"id": budget_id, "change": body}
         answer = await inside_of(request).ask(
             "POST",
             "/budgets/preview",
-            body=asked | {"days": number_of(days, DAYS_USUAL)},
+            body=asked | {"days": _days(fields)},
         )
         preview, problem = (answer.body, None) if answer.is_ok else (None, answer.problem)
     if is_for_part(request):
-        return page(request, "budget_preview.html", preview=preview, problem=problem, faults=faults)
+        return page(
+            request,
+            "budget_preview.html",
+            preview=preview,
+            problem=problem,
+            faults=faults,
+            days_asked=_days(fields),
+        )
     return _form(
         request, fields, budget_id=budget_id, faults=faults, problem=problem, preview=preview
     )
+
+
+def _days(fields: Mapping[str, str]) -> int:
+    return number_of(fields.get("days", ""), DAYS_USUAL)
 
 
 def _new_body(fields: Mapping[str, str]) -> tuple[dict[str, Any], Faults]:
@@ -181,6 +191,7 @@ def _form(
         more_units=[unit.value for unit in MORE_UNITS],
         days=DAYS,
         days_usual=DAYS_USUAL,
+        days_asked=_days(fields),
     )
 
 

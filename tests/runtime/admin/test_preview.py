@@ -144,6 +144,34 @@ async def test_a_preview_of_nothing_or_of_two_is_refused(
     assert answer.json()["errors"][0]["field"] == field
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"subject": "codre"}, "subject"),
+        ({"scope": "session", "subject": "ses_none"}, "subject"),
+        ({"match": {"tool": "flies__read"}}, "match.tool"),
+    ],
+)
+async def test_a_misspelt_name_is_refused_as_it_is_where_the_budget_is_made(
+    world: World, changes: dict[str, Any], field: str
+) -> None:
+    await world.post("/budgets", {"id": "b", **_new()["new"]})
+
+    for body in (_new(**changes), {"id": "b", "change": changes}):
+        answer = await world.post("/budgets/preview", body)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["errors"][0]["field"] == field
+
+
+async def test_a_preview_without_a_call_that_it_governs_says_that_this_says_nothing(
+    world: World,
+) -> None:
+    found = await _asked(world, _new())
+
+    assert found["after"]["calls"] == 0
+    assert "None of the calls" in found["unknown"]["notes"][0]
+
+
 async def test_a_budget_or_tenant_that_is_not_there_is_refused(world: World) -> None:
     assert (await world.post("/budgets/preview", {"id": "none"})).status_code == 404
     assert (await world.post("/budgets/preview", _new(tenant="none"))).status_code == 404
