@@ -205,8 +205,9 @@ class _Written(dict[str, str]):
 ROUTES = [
     Route(_PATH, budgets, methods=["GET"]),
     Route(_PATH, make_budget, methods=["POST"]),
-    Route(f"{_PATH}/new", new_budget, methods=["GET"]),
-    Route(f"{_PATH}/preview", preview_budget, methods=["POST"]),
+    # No budget is called so: an id begins with a letter or a digit.
+    Route(f"{_PATH}/~new", new_budget, methods=["GET"]),
+    Route(f"{_PATH}/~preview", preview_budget, methods=["POST"]),
     Route(_PATH + "/{budget_id}", budget, methods=["GET"]),
     Route(_PATH + "/{budget_id}", change_budget, methods=["POST"]),
     Route(_PATH + "/{budget_id}/retire", retire_budget, methods=["POST"]),

@@ -136,7 +136,9 @@
     const axes = [{ ...axis, values: isTime ? undefined : (_, ticks) => ticks.map((at) => `${at} s`) }];
     [...new Set(units)].forEach((unit, at) => {
       scales[unit || "y"] = { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] };
-      axes.push({ ...axis, scale: unit || "y", side: at ? 1 : 3, size: 68, grid: at ? { show: false } : axis.grid, values: (_, ticks) => ticks.map(worded(unit)) });
+      // Bytes are counted in powers of two, so that is where the lines stand.
+      const steps = unit.endsWith("_bytes") ? { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) } : {};
+      axes.push({ ...axis, ...steps, scale: unit || "y", side: at ? 1 : 3, size: 68, grid: at ? { show: false } : axis.grid, values: (_, ticks) => ticks.map(worded(unit)) });
     });
     const series = heads.map((head, at) => ({
       label: head.textContent, scale: units[at] || "y", stroke: colour(shades[at % shades.length]), width: 1.75,
