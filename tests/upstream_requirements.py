@@ -24,6 +24,9 @@ UPSTREAM_CARE: dict[str, str] = {
         "A list shows what is up; beside it stands how each upstream is that the caller may "
         "know of, and nothing beside a sole one's that is shown as it is while all is well."
     ),
+    "upstream.start-is-waited-for": (
+        "A first call waits for its upstream while that starts, as long as a start may take."
+    ),
     "upstream.absence-is-said": (
         "A call of a tool whose upstream is not there says so, not that there is no such tool."
     ),

@@ -123,6 +123,11 @@ class Catalog:
             raise UnknownToolError(message) from None
 
 
+def can_be_exposed(name: str) -> bool:
+    """Tell whether a tool can be shown to clients under a name."""
+    return _ALLOWED.fullmatch(name) is not None
+
+
 def exposed_name(upstream: UpstreamName, tool: str, *, prefixed: bool = True) -> ToolName:
     """Return the name that clients see: `server__tool`, at most 64 safe characters.
 

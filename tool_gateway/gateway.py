@@ -11,9 +11,10 @@ from governor.ids import CallId, ToolName, UpstreamName
 from governor.intents import Intent
 from governor.scope import ScopeChain
 from governor.target import CallKind
+from tool_gateway.absence import awaited, record_of_absence
 from tool_gateway.access import is_open, open_rule
 from tool_gateway.books import Books
-from tool_gateway.catalog import SEPARATOR, ToolEntry
+from tool_gateway.catalog import SEPARATOR, ToolEntry, can_be_exposed
 from tool_gateway.declared import intent_in_arguments
 from tool_gateway.denials import denial_result, upstream_unavailable
 from tool_gateway.discovery import definitions as discovery
@@ -28,12 +29,11 @@ from tool_gateway.outcomes import Edition, Outcomes
 from tool_gateway.pipeline import Pipeline
 from tool_gateway.ports import Backend, Clock, PolicySource, SessionLineage, SessionNaming
 from tool_gateway.redaction import payload_hash
-from tool_gateway.relays import Presence, Relay
-from tool_gateway.results import BUDGET_META, DENIAL_META, Json, ToolResult, text_result
+from tool_gateway.relays import Presence, PresenceState, Relay
+from tool_gateway.results import BUDGET_META, CALL_META, DENIAL_META, Json, ToolResult, text_result
 from tool_gateway.sessions import ImplicitSessions
 from tool_gateway.shell import LOCAL, problem_in_words
 from tool_gateway.stock import Stock
-from tool_gateway.telemetry import count_denied
 
 # About as long as an upstream takes that is started again.
 NOT_THERE_RETRY_MS = 5_000
@@ -240,8 +240,8 @@ class Gateway:
         """
         if tool == discovery.CALL and self._may_call_found(caller, context):
             return await self._call_found(caller, context, arguments, exchange)
-        if tool not in self._stock.catalog and (missing := self._outcomes.missing(tool)):
-            return await self._not_there(caller, context, tool, *missing)
+        if tool not in self._stock.catalog and (missing := await self._missing(caller, tool)):
+            return await self._not_there(caller, context, missing, tool=tool, arguments=arguments)
         entry = self._entry_of(tool)
         backend = self._backend_of(entry, exchange)
         session_name, chain = await self.session_of(caller, context)
@@ -363,24 +363,67 @@ class Gateway:
         _, chain = await self.session_of(caller, context)
         return await self._refused(chain, f"{discovery.CALL} called nothing: {problem}")
 
+    async def _missing(self, caller: Caller, tool: str) -> tuple[Relay, Presence] | None:
+        """Return the upstream that a tool may be of and that is not there, if that is why.
+
+        One that is starting is waited for: its first call should not meet a denial.
+        """
+        missing = self._outcomes.missing(tool)
+        if (
+            missing is None
+            or missing[1].state is not PresenceState.STARTING
+            or not can_be_exposed(tool)
+            or not self._may_name(caller, tool)
+        ):
+            return missing
+        relay, _ = missing
+
+        def is_told() -> bool:
+            catalog = self._stock.catalog
+            return self._kept_out(tool) is not None or any(
+                entry.backend == relay.name for entry in catalog
+            )
+
+        await awaited(relay, is_told)
+        return None if tool in self._stock.catalog else self._outcomes.missing(tool)
+
     async def _not_there(
-        self, caller: Caller, context: CallContext, tool: str, relay: Relay, presence: Presence
+        self,
+        caller: Caller,
+        context: CallContext,
+        missing: tuple[Relay, Presence],
+        *,
+        tool: str,
+        arguments: Mapping[str, object],
     ) -> ToolResult:
-        """Return why a tool that may well exist cannot be called.
+        """Return why a tool that may well exist cannot be called, and keep a record of it.
 
         Raises:
             UnknownToolError: the caller may not use it, if it exists.
         """
-        if not self._may_name(caller, tool):
+        if not (can_be_exposed(tool) and self._may_name(caller, tool)):
             self._stock.catalog.find(tool)
+        relay, presence = missing
         denied = upstream_unavailable(
             f"{tool} is not there: upstream {relay.name} is {presence.state} ({presence.why}).",
             retry_after_ms=NOT_THERE_RETRY_MS,
         )
-        count_denied(kind=CallKind.TOOL.value, reason=denied.reason)
         _, chain = await self.session_of(caller, context)
+        call = ToolCall(
+            call_id=CallId(self._clock.fresh("call")),
+            tool=ToolName(tool),
+            arguments=arguments if _sent_size(arguments)[1] is None else {},
+            chain=chain,
+            turn=context.turn,
+        )
+        self._books.count_denied(call, CallKind.TOOL, denied)
+        now_ms = self._clock.now_ms()
+        await self._books.note_unheld(
+            record_of_absence(call, relay.name, denied, policy=self._policy(), now_ms=now_ms)
+        )
         told = denial_result(denied, has_output_schema=False)
-        return told.with_meta(**{BUDGET_META: await self._books.standing(chain)})
+        standing = await self._books.standing(chain)
+        return told.with_meta(**{CALL_META: {"call_id": call.call_id}, BUDGET_META: standing})
 
     def _may_name(self, caller: Caller, tool: str) -> bool:
         """Tell whether a caller may use a tool of that name, if there is one."""

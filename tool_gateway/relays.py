@@ -62,6 +62,10 @@ class Relay(Protocol):
         """Return whether it is connected."""
         ...
 
+    async def started(self) -> None:
+        """Wait until its first attempt to connect has ended, as long as a start may take."""
+        ...
+
     def backend_for(self, exchange: Exchange) -> Backend:
         """Return what runs a call whose client is reached through `exchange`."""
         ...

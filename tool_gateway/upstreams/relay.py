@@ -182,6 +182,11 @@ class UpstreamRelay:
         """Take no further request; those to come go to `successor`, if there is one."""
         self.is_retired, self.successor = True, successor
 
+    async def started(self) -> None:
+        """Wait until its first attempt to connect has ended, as long as a start may take."""
+        with anyio.move_on_after(self.spec.start_ms_max / 1000):
+            await self._shared.settled()
+
     async def unused(self) -> None:
         """Wait until no request is under way."""
         await self._use.ended()

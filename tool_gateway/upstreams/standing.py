@@ -26,7 +26,7 @@ class Standing:
         """Begin with a first attempt under way."""
         self.state = UpstreamState.STARTING
         self.problem = ""
-        self.is_waking = False
+        self.is_waking = True  # a start takes longer than to connect again
         self._name = name
         self._told = ""
         self._awaiting = 0

@@ -71,6 +71,9 @@ class FakeRelay:
     face = FACE
     presence = Presence(state=PresenceState.OK)
 
+    async def started(self) -> None:
+        pass
+
     def backend_for(self, exchange: Exchange) -> Backend:
         return self.backend
 

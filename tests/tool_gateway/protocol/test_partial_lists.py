@@ -10,6 +10,7 @@ import mcp_types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from starlette.types import Receive, Scope, Send
 
 from governor.breaker import BreakerTerms, Permit, Sign
 from governor.ids import UpstreamName
@@ -23,6 +24,7 @@ from tests.tool_gateway.protocol.stage import (
     OLD,
     Answers,
     Stage,
+    served,
     stage,
     text_of,
     upstream,
@@ -158,8 +160,9 @@ async def test_the_short_way_says_the_same_and_forgets_nothing_that_changed() ->
 async def test_a_call_of_a_tool_that_was_never_seen_says_that_its_upstream_is_down(
     mode: str,
 ) -> None:
-    async with Stage().serving(NOWHERE) as on, on.client(mode) as client:
-        answer = await client.call_tool("nowhere__fly", {})
+    stage = Stage()
+    async with stage.serving(NOWHERE) as on, on.client(mode) as client:
+        answer = await client.call_tool("nowhere__fly", {"to": "the moon"})
         with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("elsewhere__fly", {})
         with pytest.raises(MCPError, match="not there at the moment: nowhere"):
@@ -170,6 +173,60 @@ async def test_a_call_of_a_tool_that_was_never_seen_says_that_its_upstream_is_do
     assert answer.meta is not None
     assert answer.meta[DENIAL_META]["reason"] == "upstream_unavailable"
     assert answer.meta[DENIAL_META]["retry_after_ms"] > 0
+    # It stands among the calls, with no word of arguments that nobody can judge.
+    (record,) = stage.house.ledger.records
+    assert (record.name, record.backend, record.denial) == (
+        "nowhere__fly",
+        "nowhere",
+        "upstream_unavailable",
+    )
+    assert record.arguments.startswith("sha256:")
+
+
+@pytest.mark.requirement("upstream.start-is-waited-for")
+@pytest.mark.parametrize("pin", [Pin.OFF, Pin.FIRST_USE])
+async def test_the_first_call_waits_for_an_upstream_that_is_only_just_starting(
+    monkeypatch: pytest.MonkeyPatch, pin: Pin
+) -> None:
+    monkeypatch.setattr("tool_gateway.upstreams.fleet.CONNECT_SECONDS_MAX", 0.01)
+    everything, is_up = Everything(), anyio.Event()
+    app = everything.app()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await is_up.wait()
+        await app(scope, receive, send)
+
+    said: list[str] = []
+    pins = Pins({UpstreamName("one"): pin}, store=FakeManifestStore())
+    async with everything.server.session_manager.run(), served(slow) as url:
+        spec = HttpSpec(name=UpstreamName("one"), url=f"{url}/mcp")
+        stage = Stage(pins=pins)
+        async with stage.serving(spec) as on, on.client() as client:
+            (connection,) = on.fleet.connections
+
+            async def call() -> None:
+                said.append(text_of(await client.call_tool("one__echo", {"text": "in time"})))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(pins.pin_for_ever)
+                tasks.start_soon(call)
+                while not connection.standing.is_awaited:
+                    await anyio.sleep(0.01)
+                is_up.set()
+                while not said:
+                    await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+
+    assert said == ["in time"]
+
+
+async def test_a_name_that_no_tool_can_have_is_neither_waited_for_nor_recorded() -> None:
+    stage = Stage()
+    async with stage.serving(NOWHERE) as on, on.client() as client:
+        with pytest.raises(MCPError, match="unknown tool"):
+            await client.call_tool("nowhere__" + "fly" * 30, {})
+
+    assert stage.house.ledger.records == []
 
 
 @pytest.mark.requirement("upstream.absence-is-said")
