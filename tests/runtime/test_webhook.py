@@ -24,9 +24,11 @@ from memory_store.engine import Durability
 from memory_store.notices import NoticeKind, NoticeView
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
-from runtime.notifying import Delivery, deliver_for_ever, tell_denials_for_ever
+from runtime.notifying import Delivery, deliver_for_ever, notice_json, tell_denials_for_ever
+from runtime.plugins.loading import Group, Plugin
+from runtime.plugins.notifying import PluggedNotifier
 from runtime.webhook import Webhook, WebhookNotifier
-from tests.tool_gateway.makers import a_call
+from tests.tool_gateway.makers import FakeClock, a_call
 from tool_gateway.errors import EgressDeniedError
 
 pytestmark = pytest.mark.anyio
@@ -272,6 +274,44 @@ async def test_denials_that_were_not_told_yet_are_told_at_the_stop(store: Store)
 
     [told] = (await store.notices.page()).items
     assert (told.kind, told.call_id) == (NoticeKind.DENIAL, "call_2")
+
+
+class EndingNotifier:
+    """A plug-in that raises what ends tasks and processes, and then takes what it is brought."""
+
+    def __init__(self) -> None:
+        self.raises: list[BaseException] = [
+            asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(3), GeneratorExit()
+        ]  # fmt: skip
+        self.took = anyio.Event()
+
+    async def notify(self, notices: object) -> None:
+        if self.raises:
+            raise self.raises.pop(0)
+        self.took.set()
+
+
+@pytest.mark.requirement("plugins.contained")
+async def test_whatever_a_notifier_raises_ends_nobody_else_and_it_is_asked_again(
+    store: Store,
+) -> None:
+    made, clock = EndingNotifier(), FakeClock()
+    plugin = Plugin(name="pager", group=Group.NOTIFIER, package="a 1.0", made=made)
+    notifier = PluggedNotifier(plugin, shown=notice_json, clock=clock)
+    await cross(store)
+
+    async with anyio.create_task_group() as tasks:
+
+        async def deliver() -> None:
+            await deliver_for_ever(
+                store.notices, SystemClock(), notifier, owner="test", every_seconds=0.01
+            )
+
+        tasks.start_soon(deliver)
+        with anyio.fail_after(60):
+            await made.took.wait()
+            await taken(store, notifier.name)
+        tasks.cancel_scope.cancel()
 
 
 class TakenMeanwhile:
