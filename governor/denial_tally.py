@@ -90,6 +90,12 @@ class DenialTally:
             self._told_at_ms[key] = now_ms
         return tuple(self._seen.pop(key) for key in keys)
 
+    def rest(self) -> tuple[DenialsSeen, ...]:
+        """Return all that was not told yet, however lately others like it were."""
+        untold = tuple(self._seen.values())
+        self._seen.clear()
+        return untold
+
     def again(self, untold: tuple[DenialsSeen, ...]) -> None:
         """Have what could not be told be due again, with what came in between."""
         for one in untold:

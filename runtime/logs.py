@@ -2,22 +2,32 @@
 
 import json
 import logging
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from types import TracebackType
+from typing import TextIO
 from urllib.parse import unquote, urlsplit
 
 from opentelemetry import trace
 
 from runtime.settings import Settings
 from runtime.wire_logs import quieten_wires
-from runtime.withheld import withhold, without_secrets
-from tool_gateway.redaction import redact_text
+from runtime.withheld import fit_to_tell, withhold
 
 # Whoever writes more than this at once quotes somebody.
 LINE_CHARS_MAX = 16_000
+# What moves a cursor, ends a line somewhere, or turns the direction of what follows.
+_UNSEEN = (*range(32), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _CONTROLS: Mapping[int, str] = {
-    code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) != "\t"
+    code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - two digits
+    for code in _UNSEEN
+    if chr(code) != "\t"
 } | {ord("\n"): "\\n", ord("\r"): "\\r"}
+_CONTROLS_IN_JSON: Mapping[int, str] = {code: f"\\u{code:04x}" for code in _UNSEEN}
+_INDENT = "    "
+_Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def start_log(settings: Settings, *, is_for_people: bool = False) -> None:
@@ -27,7 +37,7 @@ def start_log(settings: Settings, *, is_for_people: bool = False) -> None:
     """
     if settings.store_url is not None:
         _withhold_password(settings.store_url.get_secret_value())
-    handler = logging.StreamHandler()
+    handler = LogHandler()
     if settings.log_format == "json":
         handler.setFormatter(JsonLines())
     else:
@@ -50,9 +60,8 @@ def _withhold_password(url: str) -> None:
 
 def _clean(text: str) -> str:
     """Return a text without secrets, cut before anybody looks through megabytes."""
-    if len(text) > LINE_CHARS_MAX:
-        text = f"{text[:LINE_CHARS_MAX]}… ({len(text)} characters)"
-    return redact_text(without_secrets(text))
+    clean = fit_to_tell(text, chars_max=LINE_CHARS_MAX)
+    return clean if len(text) <= LINE_CHARS_MAX else f"{clean}… ({len(text)} characters)"
 
 
 def _of_one_line(text: str) -> str:
@@ -60,13 +69,45 @@ def _of_one_line(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def _set_in(text: str) -> str:
+    return "\n".join(_INDENT + _of_one_line(line) for line in text.split("\n"))
+
+
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Writes to standard error; of a record that cannot be written it says only which."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        """Say so, without the words and arguments that nobody has looked through."""
+        said = logging.LogRecord(
+            __name__,
+            logging.ERROR,
+            __file__,
+            0,
+            "a record of %s, line %d of %s, could not be written: %s",
+            (record.name, record.lineno, record.filename, type(sys.exception()).__name__),
+            None,
+        )
+        # Where not even that can be written, nobody reads.
+        with suppress(Exception):
+            self.stream.write(self.format(said) + self.terminator)
+            self.flush()
+
+
 class TextLines(logging.Formatter):
-    """Lines for people; only a traceback takes several."""
+    """Lines for people; only a traceback takes several, each of them set in."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """Return the line without its traceback."""
         record.message = _of_one_line(record.message)
         return super().formatMessage(record)
+
+    def formatException(self, ei: _Raised) -> str:  # noqa: N802 - the library's name
+        """Return a traceback; no line that it quotes can be taken for one of the log."""
+        return _set_in(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's name
+        """Return a stack, set in likewise."""
+        return _set_in(super().formatStack(stack_info))
 
     def format(self, record: logging.LogRecord) -> str:
         """Return what is written of a record."""
@@ -91,4 +132,4 @@ class JsonLines(logging.Formatter):
         if context.is_valid:
             line["trace_id"] = f"{context.trace_id:032x}"
             line["span_id"] = f"{context.span_id:016x}"
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line, ensure_ascii=False).translate(_CONTROLS_IN_JSON)

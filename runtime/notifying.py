@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from governor.denial_tally import DenialTally
+from governor.denial_tally import DenialsSeen, DenialTally
 from memory_store.errors import StoreError
 from memory_store.notices import NoticeBook, NoticeKind, NoticeView
 from tool_gateway import telemetry
@@ -136,23 +136,26 @@ class Delivery:
             await self._notices.meet(name)
             self._is_known = True
         batch = await self._notices.untaken(name, self._kinds, limit=BATCH_MAX)
-        if batch and await self._is_mine():
-            # Read again: whoever had the lease before may have delivered these.
-            batch = await self._notices.untaken(name, self._kinds, limit=BATCH_MAX)
+        if batch:
+            batch = await self._leased()
+        if batch:
             with anyio.fail_after(DELIVER_SECONDS_MAX):
                 await self._notifier.deliver(batch)
             seqs = [view.seq for view in batch]
             await self._notices.taken(name, seqs, now_ms=self._clock.now_ms())
-        else:
-            batch = ()
         await self._move_on()
         return len(batch)
 
-    async def _is_mine(self) -> bool:
-        now_ms = self._clock.now_ms()
-        return await self._notices.lease(
-            self._notifier.name, by=self._owner, now_ms=now_ms, until_ms=now_ms + LEASE_MS
+    async def _leased(self) -> tuple[NoticeView, ...]:
+        """Return what is this process's to deliver: nothing where another one is at it."""
+        name, now_ms = self._notifier.name, self._clock.now_ms()
+        is_mine = await self._notices.lease(
+            name, by=self._owner, now_ms=now_ms, until_ms=now_ms + LEASE_MS
         )
+        if not is_mine:
+            return ()
+        # Read again: whoever had the lease before may have delivered these.
+        return await self._notices.untaken(name, self._kinds, limit=BATCH_MAX)
 
     async def _move_on(self) -> None:
         """Let go of receipts that nobody needs any more, now and then."""
@@ -175,15 +178,16 @@ async def tell_denials_for_ever(
     try:
         while True:
             await anyio.sleep(every_seconds)
-            await _tell_denials(denials, notices, clock)
+            now_ms = clock.now_ms()
+            await _tell_denials(denials, denials.due(now_ms=now_ms), notices, now_ms=now_ms)
     finally:
         with anyio.move_on_after(LAST_SECONDS_MAX, shield=True):
-            await _tell_denials(denials, notices, clock)
+            await _tell_denials(denials, denials.rest(), notices, now_ms=clock.now_ms())
 
 
-async def _tell_denials(denials: DenialTally, notices: NoticeBook, clock: Clock) -> None:
-    now_ms = clock.now_ms()
-    due = denials.due(now_ms=now_ms)
+async def _tell_denials(
+    denials: DenialTally, due: tuple[DenialsSeen, ...], notices: NoticeBook, *, now_ms: int
+) -> None:
     if not due:
         return
     try:

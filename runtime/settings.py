@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -148,12 +148,17 @@ def command_environment() -> Mapping[str, str]:
     return {"PATH": _PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": "/tmp", **inherited}  # noqa: S108
 
 
-def agent_environment(added: Mapping[str, str]) -> Mapping[str, str]:
+def agent_environment(
+    added: Mapping[str, str], *, secrets: Collection[str] = ()
+) -> Mapping[str, str]:
     """Return the environment of an agent that `flyball run` starts: the caller's, and `added`.
 
-    Left out is what is the sidecar's alone, and the keys that lead around it.
+    Left out is what is the sidecar's alone, and the keys that lead around it: those that
+    everybody knows, and `secrets`, the variables that the configuration names, or their files.
     """
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_AGENTS}
+    named = {name + suffix for name in secrets for suffix in ("", _FILE)}.difference(_INHERITED)
+    left_out = _NOT_FOR_AGENTS | named
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, **added}
 
 

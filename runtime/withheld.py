@@ -1,9 +1,13 @@
 """Secrets that this process was given, so that nothing that it writes down repeats them."""
 
+from tool_gateway.redaction import redact_text
+
 HIDDEN = "[redacted]"
 # A shorter one may be a word of anything.
 _CHARS_MIN = 8
 _HELD_MAX = 10_000
+# What is looked at beyond the end of a text, so that no secret is cut before it is known for one.
+_BEYOND_CHARS = 8_192
 _held: set[str] = set()
 
 
@@ -17,7 +21,13 @@ def withhold(secret: str) -> str:
 
 def without_secrets(text: str) -> str:
     """Return a text without those that it quotes."""
-    for secret in _held:
-        if secret in text:
-            text = text.replace(secret, HIDDEN)
+    # Other threads may add to what is held; of two that begin alike the longer one goes first.
+    quoted = [secret for secret in tuple(_held) if secret in text]
+    for secret in sorted(quoted, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     return text
+
+
+def fit_to_tell(text: str, *, chars_max: int) -> str:
+    """Return the beginning of a text without secrets, be they given or only look like some."""
+    return redact_text(without_secrets(text[: chars_max + _BEYOND_CHARS]))[:chars_max]

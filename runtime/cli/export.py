@@ -4,7 +4,6 @@ import argparse
 import csv
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from runtime.cli import showing
 from runtime.cli.admin_api import asked, client_of
 from runtime.cli.call_pages import add_filters, filters_of, pages
 from runtime.cli.focus import COLUMNS, FOCUS_VERSION, Grain, focus_rows
+from runtime.cli.whole_files import written_whole
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
@@ -168,12 +168,9 @@ def _opened(path: Path) -> Iterator[TextIO]:
     if str(path) == "-":
         yield sys.stdout
         return
-    unfinished = path.with_name(f"{path.name}.part")
-    try:
-        # Who used what is nobody else's to read.
-        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with io.TextIOWrapper(os.fdopen(opened, "wb"), encoding="utf-8", newline="") as file:
-            yield file
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    # Who used what is nobody else's to read.
+    with (
+        written_whole(path) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="") as file,
+    ):
+        yield file

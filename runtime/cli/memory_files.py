@@ -3,7 +3,6 @@
 import argparse
 import codecs
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import httpx
 
 from runtime.cli import showing
 from runtime.cli.admin_api import answered, asked, refused
+from runtime.cli.whole_files import written_whole
 from runtime.errors import RuntimeFaultError
 
 _PATH = "/admin/v1/memory"
@@ -162,16 +162,10 @@ def _write(parts: Iterator[bytes], path: Path) -> None:
         for part in parts:
             sys.stdout.buffer.write(part)
         return
-    unfinished = path.with_name(f"{path.name}.part")
-    try:
-        # What agents remember is nobody else's to read.
-        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(opened, "wb") as file:
-            for part in parts:
-                file.write(part)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    # What agents remember is nobody else's to read.
+    with written_whole(path) as file:
+        for part in parts:
+            file.write(part)
 
 
 def _parts(file: Any, path: Path) -> Iterator[tuple[int, bytes]]:

@@ -4,7 +4,7 @@ import argparse
 import json
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from runtime.agent_runs.launcher import (
 from runtime.agent_runs.outfit import gate_of, outfit_of, place_for_config, write_config
 from runtime.agent_runs.words import Begin, MachineLimits, Ready, check_session
 from runtime.cli.agent_sessions import AgentSessions, agent_sessions_of
+from runtime.configuration.named_secrets import secret_variables_in
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings, agent_environment
 
@@ -74,6 +75,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     name = arguments.session or f"run-{secrets.token_hex(4)}"
     carved = {unit: n for unit, n in arguments.limits.items() if unit not in _MACHINE}
     machine = {key: n for key, n in arguments.limits.items() if key in _MACHINE}
+    kept_back = secret_variables_in(settings.config)
     with agent_sessions_of(settings) as sessions, place_for_config() as mcp_config:
         if carved:
             sessions.spawn(name, parent=_PARENT, limits=carved)
@@ -93,7 +95,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
                         is_carved=bool(carved),
                     ),
                     state=settings.state,
-                    started_as=partial(_start, sessions, name, command, mcp_config),
+                    started_as=partial(
+                        _start, sessions, name, command, mcp_config, kept_back=kept_back
+                    ),
                     tell=complain,
                 )
             )
@@ -106,13 +110,21 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _start(
-    sessions: AgentSessions, name: str, command: Sequence[str], mcp_config: Path, ready: Ready
+    sessions: AgentSessions,
+    name: str,
+    command: Sequence[str],
+    mcp_config: Path,
+    ready: Ready,
+    *,
+    kept_back: Collection[str],
 ) -> Start:
     """Return what the agent is started with: the caller's, with the ways through the sidecar."""
     gate = gate_of(ready, base_url=sessions.base_url, session=name, mcp_config=mcp_config)
     write_config(gate, ready.account)
-    outfit = outfit_of(command, gate, known=agent_environment({}))
-    return Start(command=outfit.command, environment=agent_environment(outfit.added))
+    outfit = outfit_of(command, gate, known=agent_environment({}, secrets=kept_back))
+    return Start(
+        command=outfit.command, environment=agent_environment(outfit.added, secrets=kept_back)
+    )
 
 
 def _limits(text: str) -> Mapping[str, int | float]:

@@ -1,7 +1,9 @@
 """Plug-ins that fail: what of it is caught, told and counted, and when one is left alone."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
@@ -12,8 +14,6 @@ from tool_gateway.redaction import redact_text
 
 logger = logging.getLogger(__name__)
 
-# A plug-in that wants to end the process ends nothing but its own part.
-FAULTS = (Exception, SystemExit)
 FAILURES_MAX = 5
 REST_MS = 60_000
 _WORDS_MAX = 300
@@ -48,15 +48,16 @@ class Contained:
             PluginError: it fails, or takes too long.
         """
         try:
-            with anyio.fail_after(self._timeout_ms / 1000):
+            with faults_contained(), anyio.move_on_after(self._timeout_ms / 1000):
                 answer = await asked()
-        except FAULTS as error:
-            is_late = isinstance(error, TimeoutError)
-            why = f"no answer within {self._timeout_ms} ms" if is_late else words_of(error)
-            self.note_failure(why)
-            raise PluginError(why) from error
-        self._failures = 0
-        return answer
+                self._failures = 0
+                return answer
+        except PluginError as error:
+            self.note_failure(str(error))
+            raise
+        why = f"no answer within {self._timeout_ms} ms"
+        self.note_failure(why)
+        raise PluginError(why)
 
     def note_failure(self, why: str) -> None:
         """Count a failure and tell it, once until it works again."""
@@ -69,8 +70,41 @@ class Contained:
             self._failures = 0
 
 
+@contextmanager
+def faults_contained() -> Iterator[None]:
+    """Run what a stranger wrote; one that wants to end the process ends its own part only.
+
+    Raises:
+        PluginError: whatever it raised, except that this task is being cancelled.
+    """
+    cancelled = _times_cancelled()
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled:
+            raise
+        raise PluginError(words_of(error)) from error
+
+
+def _times_cancelled() -> int:
+    """Return how often this task was told to end: a stranger can raise the same by itself."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return 0
+    return 0 if task is None else task.cancelling()
+
+
 def words_of(error: BaseException) -> str:
     """Return what an error of a stranger's says, without what looks like a secret."""
-    said = redact_text(str(error)).strip()
+    said = redact_text(text_of(error)).strip()
     kind = type(error).__name__
     return f"{kind}: {said}"[:_WORDS_MAX] if said else kind
+
+
+def text_of(stranger: object) -> str:
+    """Return something in words; empty where it cannot even say those."""
+    try:
+        return str(stranger)
+    except Exception:  # noqa: BLE001 - a stranger's own words raise anything
+        return ""

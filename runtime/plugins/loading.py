@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from runtime.errors import ConfigError
-from runtime.plugins.failing import FAULTS, words_of
+from runtime.plugins.failing import PluginError, faults_contained
 from runtime.plugins.protocols import Estimator, Guard, Notifier
 
 
@@ -95,11 +95,12 @@ def _loaded(group: Group, points: Sequence[EntryPoint], settings: Mapping[str, A
         fault = _how_many(group, name, points)
         return Plugin(name=name, group=group, package=package, fault=fault)
     try:
-        factory: Callable[..., Any] = points[0].load()
-        made = factory if group is Group.UPSTREAM_KIND else factory(dict(settings))
-    except FAULTS as error:
-        return Plugin(name=name, group=group, package=package, fault=words_of(error))
-    fault = _unfit(group, made)
+        with faults_contained():
+            factory: Callable[..., Any] = points[0].load()
+            made = factory if group is Group.UPSTREAM_KIND else factory(dict(settings))
+            fault = _unfit(group, made)
+    except PluginError as error:
+        return Plugin(name=name, group=group, package=package, fault=str(error))
     return Plugin(name=name, group=group, package=package, made=made, fault=fault)
 
 

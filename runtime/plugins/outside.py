@@ -7,10 +7,9 @@ from functools import partial
 
 from governor.amounts import Amounts, Unit
 from governor.denial import Denied
-from governor.errors import GovernorError
 from governor.estimate import EXPECTABLE, with_expected
 from governor.policy import ApprovalTerms
-from runtime.plugins.failing import Contained, PluginError
+from runtime.plugins.failing import Contained, PluginError, faults_contained, text_of
 from runtime.plugins.loading import Group, Plugin
 from runtime.plugins.protocols import (
     Allow,
@@ -112,10 +111,12 @@ class PluggedOutside:
             held = {unit.value: figure for unit, figure in job.estimate}
             try:
                 answer = await contained.answer(partial(estimator.estimate, _seen(job), held))
-                expected = _amounts(answer)
             except PluginError:
                 continue
-            except (GovernorError, TypeError, ValueError, AttributeError) as error:
+            try:
+                with faults_contained():
+                    expected = _amounts(answer)
+            except PluginError as error:
                 contained.note_failure(f"it answered no amounts: {error}")
                 continue
             job = replace(job, rule=with_expected(job.rule, expected))
@@ -183,4 +184,4 @@ def _seen_result(result: ToolResult) -> SeenResult:
 
 def _reason(reason: object) -> str:
     """Return a stranger's words on one line, of a length that a model can be told."""
-    return " ".join(str(reason).split())[:_REASON_CHARS_MAX].rstrip(".")
+    return " ".join(text_of(reason).split())[:_REASON_CHARS_MAX].rstrip(".")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from runtime.plugins.failing import FAULTS, PluginError, words_of
+from runtime.plugins.failing import PluginError, faults_contained
 from runtime.plugins.loading import Group, entry_point_of
 from runtime.plugins.protocols import ToolServer
 from tool_gateway import telemetry
@@ -30,16 +30,18 @@ async def _opened(
     """
     point = entry_point_of(Group.UPSTREAM_KIND, kind)
     try:
-        opening: AbstractAsyncContextManager[ToolServer] = point.load()(name, dict(settings))
-        server = await opening.__aenter__()
-    except FAULTS as error:
+        with faults_contained():
+            opening: AbstractAsyncContextManager[ToolServer] = point.load()(name, dict(settings))
+            server = await opening.__aenter__()
+    except PluginError as error:
         raise _failed(kind, error) from error
     try:
         yield _Server(server)
     finally:
         try:
-            await opening.__aexit__(None, None, None)
-        except FAULTS as error:
+            with faults_contained():
+                await opening.__aexit__(None, None, None)
+        except PluginError as error:
             raise _failed(kind, error) from error
 
 
@@ -56,18 +58,20 @@ class _Server:
             PluginError: it does not say.
         """
         try:
-            return await self.server.tools()
-        except FAULTS as error:
+            with faults_contained():
+                return await self.server.tools()
+        except PluginError:
             telemetry.count_failure("plugin")
-            raise PluginError(words_of(error)) from error
+            raise
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """Return the result of a call, which says so where it failed."""
         try:
-            answer = await self.server.call(tool, arguments)
-        except FAULTS as error:
+            with faults_contained():
+                answer = await self.server.call(tool, arguments)
+        except PluginError as error:
             telemetry.count_failure("plugin")
-            return {**_text(words_of(error)), "isError": True}
+            return {**_text(str(error)), "isError": True}
         return _text(answer) if isinstance(answer, str) else answer
 
 
@@ -75,6 +79,6 @@ def _text(text: str) -> dict[str, object]:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def _failed(kind: str, error: BaseException) -> PluginError:
+def _failed(kind: str, error: PluginError) -> PluginError:
     telemetry.count_failure("plugin")
-    return PluginError(f"the kind {kind!r} failed: {words_of(error)}")
+    return PluginError(f"the kind {kind!r} failed: {error}")

@@ -1,14 +1,15 @@
 """Sending spans and metrics to a collector, where an operator names one."""
 
+import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 
 import anyio
-import anyio.to_thread
 from opentelemetry import propagate, trace
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
@@ -69,12 +70,17 @@ async def exporting(
     try:
         yield
     finally:
-        await _flushed(tracers, reader)
+        await flushed(tracers, reader)
 
 
-async def _flushed(tracers: TracerProvider | None, reader: MetricReader | None) -> None:
+async def flushed(
+    tracers: TracerProvider | None,
+    reader: MetricReader | None,
+    *,
+    seconds_max: float = FLUSH_SECONDS_MAX,
+) -> None:
     """Send what is left, in threads: a collector that is away holds nobody up for long."""
-    with anyio.move_on_after(FLUSH_SECONDS_MAX, shield=True) as flushing:
+    with anyio.move_on_after(seconds_max, shield=True) as flushing:
         async with anyio.create_task_group() as tasks:
             if tracers is not None:
                 tasks.start_soon(_in_thread, tracers.shutdown)
@@ -86,7 +92,19 @@ async def _flushed(tracers: TracerProvider | None, reader: MetricReader | None) 
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
-    await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    """Do a work in a thread that the process does not wait for, unlike those of a pool."""
+    loop, is_done = asyncio.get_running_loop(), asyncio.Event()
+
+    def worked() -> None:
+        try:
+            work()
+        finally:
+            # Where nobody waits any more, the loop may be gone.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(is_done.set)
+
+    threading.Thread(target=worked, name="flyball-flush", daemon=True).start()
+    await is_done.wait()
 
 
 def _traced(terms: ExportTerms, version: str, process: str) -> TracerProvider | None:

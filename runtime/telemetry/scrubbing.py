@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import Status
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from tool_gateway.redaction import redact_text
+from runtime.withheld import fit_to_tell
 
 _NAME_CHARS_MAX = 200
 _TEXT_CHARS_MAX = 512
@@ -15,10 +15,10 @@ _WITHHELD = frozenset({"exception.message", "exception.stacktrace"})
 
 
 def scrubbed(span: ReadableSpan) -> ReadableSpan:
-    """Return a span without what looks like a credential, and without words of exceptions."""
+    """Return a span without secrets, known or likely, and without words of exceptions."""
     told = span.status.description
     return ReadableSpan(
-        name=redact_text(span.name[:_NAME_CHARS_MAX]),
+        name=fit_to_tell(span.name, chars_max=_NAME_CHARS_MAX),
         context=span.get_span_context(),
         parent=span.parent,
         resource=span.resource,
@@ -28,7 +28,7 @@ def scrubbed(span: ReadableSpan) -> ReadableSpan:
         kind=span.kind,
         status=Status(
             span.status.status_code,
-            None if told is None else redact_text(told[:_TEXT_CHARS_MAX]),
+            None if told is None else fit_to_tell(told, chars_max=_TEXT_CHARS_MAX),
         ),
         start_time=span.start_time,
         end_time=span.end_time,
@@ -46,7 +46,7 @@ def _clean(attributes: Attributes | None) -> Mapping[str, AttributeValue]:
 
 def _clean_value(value: AttributeValue) -> AttributeValue:
     if isinstance(value, str):
-        return redact_text(value[:_TEXT_CHARS_MAX])
+        return fit_to_tell(value, chars_max=_TEXT_CHARS_MAX)
     if isinstance(value, Sequence):
         return tuple([_clean_value(one) if isinstance(one, str) else one for one in value])
     return value

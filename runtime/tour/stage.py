@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,13 @@ from runtime.settings import Settings
 from runtime.tour import notes_server, scripted_model
 from runtime.tour.repository import has_git, make_repository
 from tool_gateway.results import DENIAL_META
+from tool_gateway.upstreams.connection import UpstreamConnection
 
 MEMORY_LIMIT_MIB = 64
 REQUEST_SECONDS_MAX = 60.0
 SHUTDOWN_SECONDS_MAX = 1
+# The bundled servers are programs that a busy machine starts slowly.
+UPSTREAMS_SECONDS_MAX = 60.0
 _NOWHERE = "http://127.0.0.1"
 
 
@@ -117,6 +120,7 @@ async def staged(settings: Settings, folder: Path) -> AsyncIterator[Stage]:
         sidecar, listeners = await stack.enter_async_context(
             serving(config, state_dir=settings.state)
         )
+        await upstreams_settled(sidecar.fleet.connections)
         agent_token = await _secret(sidecar.tokens.agent)
         admin_token = await _secret(sidecar.tokens.admin)
         session = f"tour-{secrets.token_hex(4)}"
@@ -132,6 +136,15 @@ async def staged(settings: Settings, folder: Path) -> AsyncIterator[Stage]:
             ),
             admin=await stack.enter_async_context(_client(listeners.admin_url, admin_token, {})),
         )
+
+
+async def upstreams_settled(
+    connections: Sequence[UpstreamConnection], *, seconds_max: float = UPSTREAMS_SECONDS_MAX
+) -> None:
+    """Wait until each upstream is up or down; one that is neither for long is not waited for."""
+    with anyio.move_on_after(seconds_max):
+        for one in connections:
+            await one.settled()
 
 
 def tour_config(settings: Settings, *, notes_url: str, model_url: str) -> Config:

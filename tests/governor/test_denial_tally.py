@@ -52,6 +52,18 @@ def test_the_first_is_told_at_once_and_the_others_as_one_figure() -> None:
     assert made.due(now_ms=10 * WINDOW) == ()
 
 
+def test_what_came_since_the_last_telling_is_the_rest_at_the_end() -> None:
+    made = tally()
+    made.note(call(1), CallKind.TOOL, DENIED, now_ms=0)
+    made.due(now_ms=0)
+
+    made.note(call(2), CallKind.TOOL, DENIED, now_ms=1)
+    made.note(call(3), CallKind.TOOL, DENIED, now_ms=1)
+
+    assert [(one.count, one.call_id) for one in made.rest()] == [(2, "call_3")]
+    assert made.rest() == ()
+
+
 def test_reasons_budgets_and_agents_are_told_apart() -> None:
     made, short = tally(), Shortage(
         budget_id=BudgetId("b"), unit=Unit.TOOL_CALLS, limit=1, used=1, reserved=0, requested=1,

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
 from runtime.configuration.named_secrets import secret_named
-from runtime.logs import LINE_CHARS_MAX, JsonLines, TextLines, start_log
+from runtime.logs import LINE_CHARS_MAX, JsonLines, LogHandler, TextLines, start_log
 from runtime.settings import Settings
 from runtime.withheld import withhold
 
@@ -23,11 +23,11 @@ class Desk:
 
     def __init__(self, formatter: logging.Formatter) -> None:
         self.out = io.StringIO()
-        handler = logging.StreamHandler(self.out)
+        handler = LogHandler(self.out)
         handler.setFormatter(formatter)
-        self.log = logging.getLogger("test.desk")
-        self.log.propagate = False
-        self.log.handlers = [handler]
+        # Of nobody: whoever else listens would be given the same records.
+        self.log = logging.Logger("test.desk")  # noqa: LOG001
+        self.log.addHandler(handler)
 
     @property
     def lines(self) -> list[str]:
@@ -100,6 +100,61 @@ def test_nobody_who_is_quoted_can_write_a_line_of_its_own() -> None:
     desk.log.warning("upstream: %s", "gone\nCRITICAL root: \x1b[31mforged\r")
 
     assert desk.lines == ["WARNING test.desk: upstream: gone\\nCRITICAL root: \\x1b[31mforged\\r"]
+
+
+@pytest.mark.requirement("logs.structured")
+def test_nobody_who_is_quoted_in_a_traceback_can_write_a_line_of_its_own() -> None:
+    desk = Desk(TextLines(HEAD))
+
+    def fail() -> None:
+        raise ValueError("gone\nCRITICAL root: \x1b[31mforged")
+
+    try:
+        fail()
+    except ValueError:
+        desk.log.exception("it failed")
+
+    first, *others = desk.lines
+    assert first == "ERROR test.desk: it failed"
+    assert all(line.startswith("    ") for line in others)
+    assert others[-1] == "    CRITICAL root: \\x1b[31mforged"
+
+
+@pytest.mark.requirement("logs.structured")
+def test_no_line_moves_a_cursor_ends_elsewhere_or_turns_around(desk: Desk) -> None:
+    said = "\x9b2J \x85 \u2028 \u2029 \u202e \u2066 \x7f"
+
+    desk.log.warning(said)
+
+    assert not set(said.split()) & set(desk.out.getvalue())
+    assert len(desk.lines) == 1
+    if desk.lines[0].startswith("{"):
+        assert json.loads(desk.lines[0])["message"] == said
+
+
+@pytest.mark.requirement("logs.no-secrets")
+def test_a_record_that_cannot_be_written_shows_no_secret(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.log.error("args %d", TOKEN)
+
+    assert TOKEN not in desk.out.getvalue() + capsys.readouterr().err
+    (line,) = desk.lines
+    assert "a record of test.desk, line" in line
+    assert "test_logs.py, could not be written: TypeError" in line
+
+
+@pytest.mark.requirement("logs.no-secrets")
+def test_a_secret_at_the_end_of_a_long_line_and_one_that_begins_another_are_hidden(
+    desk: Desk,
+) -> None:
+    withhold("opaque-word-of-the-house")
+    withhold("opaque-word-of-the-house-and-garden")
+
+    desk.log.warning("%s%s", "x" * (LINE_CHARS_MAX - 30), "opaque-word-of-the-house-and-garden")
+
+    assert "opaque" not in desk.out.getvalue()
+    assert "garden" not in desk.out.getvalue()
 
 
 def test_a_line_has_an_end(desk: Desk) -> None:

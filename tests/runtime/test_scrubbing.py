@@ -7,6 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from runtime.telemetry.scrubbing import scrubbed
+from runtime.withheld import withhold
 
 SECRET = "sk-canarycanarycanary0123456789"
 
@@ -44,6 +45,23 @@ def test_a_span_leaves_without_secrets_and_words_of_exceptions() -> None:
         "is": True,
     }
     assert after.status.description == "refused [redacted]"
+
+
+@pytest.mark.requirement("trace.no-content")
+def test_a_secret_that_this_process_was_given_leaves_in_no_span_however_plain_it_is() -> None:
+    given, exporter = withhold("plain-canary-of-an-operator"), InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    long = "x" * 500 + given
+    with provider.get_tracer("a-library").start_as_current_span(f"call {given}") as span:
+        span.set_attribute("said", long)
+        span.set_status(Status(StatusCode.ERROR, given))
+    [ended] = exporter.get_finished_spans()
+
+    after = scrubbed(ended)
+
+    assert "plain-canary" in ended.to_json()
+    assert "plain-canary" not in after.to_json()
 
 
 def test_everything_else_of_a_span_stays() -> None:

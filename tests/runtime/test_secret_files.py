@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.configuration.named_secrets import secret_variables_in
 from runtime.errors import ConfigError
 from runtime.secret_files import SECRET_BYTES_MAX
 from runtime.settings import Settings, agent_environment, secret_from_environment
@@ -153,3 +154,37 @@ def test_an_agent_is_not_told_where_the_sidecars_secrets_stand(
     environment = agent_environment({})
 
     assert not [name for name in environment if name.startswith("FLYBALL_")]
+
+
+def test_an_agent_gets_none_of_the_keys_that_the_configuration_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "flyball.toml"
+    config.write_text(
+        """
+        [telemetry]
+        headers_from = { authorization = "OTLP_KEY" }
+        [[webhook]]
+        secret_from = "HOOK_KEY"
+        [[upstream]]
+        env_from = ["SERVER_KEY", "PATH"]
+        auth = { client_secret_from = "CLIENT_KEY" }
+        [[provider]]
+        api_keys_from = ["KEY_A", "KEY_B"]
+        [memory]
+        none_from = 0.8
+        """
+    )
+    named = ("OTLP_KEY", "HOOK_KEY", "SERVER_KEY", "CLIENT_KEY", "KEY_A", "KEY_B_FILE")
+    for name in (*named, "OWN_KEY"):
+        monkeypatch.setenv(name, "x")
+
+    environment = agent_environment({"KEY_A": "its own"}, secrets=secret_variables_in(config))
+
+    assert {name: environment.get(name) for name in named} == {
+        **dict.fromkeys(named),
+        "KEY_A": "its own",
+    }
+    assert environment["OWN_KEY"] == "x"
+    assert "PATH" in environment
+    assert secret_variables_in(tmp_path / "none.toml") == frozenset()

@@ -3,9 +3,9 @@
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,20 @@ import pytest
 from contracts.builders import COST, TENANT, budget, record, request, used
 from pydantic import SecretStr
 
-from governor.denial import DenialReason
-from governor.denial_tally import DenialsSeen
+from governor.denial import DenialReason, Denied, Remedy, RemedyAction
+from governor.denial_tally import DenialsSeen, DenialTally
 from governor.ids import CallId, PrincipalId
 from governor.target import CallKind
 from memory_store.audit import Actor
 from memory_store.engine import Durability
-from memory_store.notices import NoticeKind
+from memory_store.notices import NoticeKind, NoticeView
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
-from runtime.notifying import Delivery, deliver_for_ever
+from runtime.notifying import Delivery, deliver_for_ever, notice_json, tell_denials_for_ever
+from runtime.plugins.loading import Group, Plugin
+from runtime.plugins.notifying import PluggedNotifier
 from runtime.webhook import Webhook, WebhookNotifier
+from tests.tool_gateway.makers import FakeClock, a_call
 from tool_gateway.errors import EgressDeniedError
 
 pytestmark = pytest.mark.anyio
@@ -244,3 +247,104 @@ def seen(*, count: int) -> DenialsSeen:
         count=count,
         since_ms=1,
     )
+
+
+@pytest.mark.requirement("notice.denials-added-up")
+async def test_denials_that_were_not_told_yet_are_told_at_the_stop(store: Store) -> None:
+    denials, started = DenialTally(), anyio.Event()
+    remedy = Remedy(action=RemedyAction.REQUEST_LESS, text="less")
+    denied = Denied(reason=DenialReason.POLICY_DENIED, remedy=remedy)
+
+    def note(number: int) -> None:
+        call = a_call(f"call_{number}")
+        call = replace(call, chain=replace(call.chain, tenant=TENANT))
+        denials.note(call, CallKind.TOOL, denied, now_ms=SystemClock().now_ms())
+
+    async def tell() -> None:
+        started.set()
+        await tell_denials_for_ever(denials, store.notices, SystemClock(), every_seconds=600)
+
+    note(1)
+    denials.due(now_ms=SystemClock().now_ms())
+    note(2)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tell)
+        await started.wait()
+        tasks.cancel_scope.cancel()
+
+    [told] = (await store.notices.page()).items
+    assert (told.kind, told.call_id) == (NoticeKind.DENIAL, "call_2")
+
+
+class EndingNotifier:
+    """A plug-in that raises what ends tasks and processes, and then takes what it is brought."""
+
+    def __init__(self) -> None:
+        self.raises: list[BaseException] = [
+            asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(3), GeneratorExit()
+        ]  # fmt: skip
+        self.took = anyio.Event()
+
+    async def notify(self, notices: object) -> None:
+        if self.raises:
+            raise self.raises.pop(0)
+        self.took.set()
+
+
+@pytest.mark.requirement("plugins.contained")
+async def test_whatever_a_notifier_raises_ends_nobody_else_and_it_is_asked_again(
+    store: Store,
+) -> None:
+    made, clock = EndingNotifier(), FakeClock()
+    plugin = Plugin(name="pager", group=Group.NOTIFIER, package="a 1.0", made=made)
+    notifier = PluggedNotifier(plugin, shown=notice_json, clock=clock)
+    await cross(store)
+
+    async with anyio.create_task_group() as tasks:
+
+        async def deliver() -> None:
+            await deliver_for_ever(
+                store.notices, SystemClock(), notifier, owner="test", every_seconds=0.01
+            )
+
+        tasks.start_soon(deliver)
+        with anyio.fail_after(60):
+            await made.took.wait()
+            await taken(store, notifier.name)
+        tasks.cancel_scope.cancel()
+
+
+class TakenMeanwhile:
+    """Notices that another sidecar delivers while this one waits for the lease."""
+
+    def __init__(self, views: Sequence[NoticeView]) -> None:
+        self.views: Sequence[NoticeView] = views
+        self.marked: list[Sequence[int]] = []
+
+    async def meet(self, name: str) -> None:
+        pass
+
+    async def untaken(self, name: str, kinds: object, *, limit: int) -> Sequence[NoticeView]:
+        return self.views
+
+    async def lease(self, name: str, **terms: object) -> bool:
+        self.views = ()
+        return True
+
+    async def taken(self, name: str, seqs: Sequence[int], *, now_ms: int) -> None:
+        self.marked.append(seqs)
+
+    async def move_on(self, name: str, kinds: object, *, now_ms: int) -> None:
+        pass
+
+
+async def test_what_another_sidecar_has_delivered_is_neither_sent_nor_marked(
+    store: Store,
+) -> None:
+    await cross(store)
+    notices: Any = TakenMeanwhile((await store.notices.page()).items)
+
+    async with receiver() as there:
+        taken = await Delivery(notices, SystemClock(), webhook(there.url), owner="test").once()
+
+    assert (taken, there.got, notices.marked) == (0, [], [])

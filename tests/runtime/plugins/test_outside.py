@@ -1,5 +1,6 @@
 """Guards and estimators of plug-ins on the path of real calls, also where they fail."""
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -80,6 +81,18 @@ def house(*made: object, **more: Any) -> House:
 
 def denial(result: ToolResult) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", result.meta[DENIAL_META])
+
+
+class WordlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class OwnEnd(BaseException):
+    pass
+
+
+ODD = [WordlessError(), OwnEnd("its own"), KeyboardInterrupt(), asyncio.CancelledError()]
 
 
 def raising(error: BaseException) -> Callable[[SeenCall], Verdict]:
@@ -193,6 +206,54 @@ async def test_what_fails_after_a_call_changes_nothing_about_it(
     assert "abcdefghijklmnop" not in told
 
 
+@pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
+async def test_a_guard_can_raise_what_it_likes_and_ends_nothing_but_its_own_part(
+    error: BaseException,
+) -> None:
+    class Ending(Asked):
+        async def after(self, call: SeenCall, result: SeenResult) -> None:
+            raise error
+
+    told = denial(await house(Asked(raising(error))).run())
+    let = await house(Asked(raising(error)), failing_denies=False).run()
+    seen = await house(Ending(lambda _: Allow())).run()
+
+    assert told["reason"] == "guard_denied"
+    assert type(error).__name__ in told["remedy"]["text"]
+    assert not let.is_error
+    assert not seen.is_error
+
+
+async def test_a_call_that_is_cancelled_while_a_guard_is_asked_is_cancelled() -> None:
+    class Hanging(Asked):
+        async def before(self, call: SeenCall) -> Verdict:
+            asked.set()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    asked, place = anyio.Event(), house(Hanging(lambda _: Allow()), failing_denies=False)
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(place.run)
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+
+    assert place.ledger.events == []
+
+
+async def test_reasons_without_words_and_timeouts_of_its_own_are_told_as_such() -> None:
+    class Silent:
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    wordless = denial(await house(Asked(lambda _: Deny(cast("str", Silent())))).run())
+    timed_out = denial(await house(Asked(raising(TimeoutError("of its database")))).run())
+
+    assert wordless["reason"] == "guard_denied"
+    assert "TimeoutError: of its database" in timed_out["remedy"]["text"]
+
+
 @pytest.mark.requirement("plugins.guards")
 async def test_a_guard_asks_for_a_person_under_the_rules_own_name() -> None:
     clock = FakeClock()
@@ -239,6 +300,7 @@ async def test_what_an_estimator_expects_is_held_and_denied_where_it_is_not_ther
         {"cost_microusd": 1.5},
         7,
         "cost_microusd",
+        *ODD,
     ],
 )
 async def test_an_estimator_that_answers_nonsense_changes_nothing(answer: Any) -> None:

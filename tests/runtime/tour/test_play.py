@@ -6,20 +6,23 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import httpx
 import mcp_types
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from governor.ids import UpstreamName
 from runtime.tour import play as playing
 from runtime.tour.play import STEPS, play
 from runtime.tour.report import Ending, StepReport, ok
-from runtime.tour.stage import Stage
+from runtime.tour.stage import Stage, upstreams_settled
 from runtime.tour.steps.bill import show_bill
 from runtime.tour.steps.calls import call_notes, call_python, call_shell
 from runtime.tour.steps.machine import exceed_memory
 from runtime.tour.steps.models import chat_easy
 from tool_gateway.results import BUDGET_META, CALL_META, DENIAL_META
+from tool_gateway.upstreams.standing import Standing
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +98,26 @@ async def test_a_step_that_breaks_is_reported_and_the_tour_goes_on(
     ]
     assert reports[0].measured.startswith(f"{type(error).__name__}: ")
     assert heard == [(1, reports[0]), (2, reports[1])]
+
+
+async def test_the_tour_waits_for_upstreams_that_start_slowly_but_not_for_ever() -> None:
+    slow, hanging = Standing(UpstreamName("time")), Standing(UpstreamName("git"))
+    of_slow: Any = [slow]
+    of_both: Any = [hanging, slow]
+    waited: list[str] = []
+
+    async def wait() -> None:
+        await upstreams_settled(of_slow)
+        waited.append(slow.state)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert waited == []
+            slow.ready()
+        assert waited == ["ready"]
+        await upstreams_settled(of_both, seconds_max=0.05)
 
 
 def test_the_tour_has_the_twelve_steps_that_the_readme_tells_of() -> None:
