@@ -29,7 +29,7 @@ docker compose up --wait "$@"
 cat <<'TOLD'
 Flyball serves.
   agents    http://127.0.0.1:8700/mcp and /v1
-  console   http://127.0.0.1:8701/console
+  console   http://flyball.localhost:8701/console
   Grafana   http://127.0.0.1:3000   user admin, password in deploy/secrets/grafana_password
   tokens    docker compose exec flyball cat /var/lib/flyball/admin.token   (and agent.token)
 TOLD

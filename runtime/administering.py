@@ -60,7 +60,8 @@ def administration(
             body_bytes_max=listen.body_bytes_max,
         )
     )
-    return HostGuard(_with_console(ground, api), allowed_hosts=listen.allowed_hosts)
+    own = (ground.config.console.host,) if ground.config.console.host else ()
+    return HostGuard(_with_console(ground, api), allowed_hosts=(*listen.allowed_hosts, *own))
 
 
 def _with_console(ground: Ground, api: ASGIApp) -> ASGIApp:
@@ -72,6 +73,7 @@ def _with_console(ground: Ground, api: ASGIApp) -> ASGIApp:
         doorkeeper=ground.store.principals,
         now_ms=ground.clock.now_ms,
         draw=ground.clock.secret,
+        host=terms.host if listen.tls_cert is None else "",
         is_secure=listen.tls_cert is not None or listen.trusted_proxy,
         idle_ms=terms.session_idle_s * 1000,
     )

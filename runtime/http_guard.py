@@ -19,7 +19,7 @@ _CODED = Problem(
     detail="Bodies are taken as they are: leave Content-Encoding out.",
     headers={"Accept-Encoding": "identity", "Connection": "close"},
 )
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 class HostGuard:
@@ -28,7 +28,7 @@ class HostGuard:
     def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str]) -> None:
         """Wrap `app`; loopback names are always allowed."""
         self._app = app
-        self._allowed = _LOOPBACK | {host.lower() for host in allowed_hosts}
+        self._allowed = LOOPBACK | {host.lower() for host in allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 421 (host) or 403 (origin)."""
@@ -40,7 +40,7 @@ class HostGuard:
 
     def _problem_with(self, scope: Scope) -> Problem | None:
         hosts = header_values(scope, b"host")
-        if len(hosts) != 1 or _bare(hosts[0]) not in self._allowed:
+        if len(hosts) != 1 or bare_host(hosts[0]) not in self._allowed:
             return Problem(
                 status=HTTPStatus.MISDIRECTED_REQUEST,
                 code=INVALID_REQUEST,
@@ -149,12 +149,12 @@ def agent_token(scope: Scope) -> str | None:
 def _origin_host(origin: str) -> str:
     """Return the host of an origin, empty where it has none that can be read."""
     try:
-        return _bare(urlsplit(origin).netloc)
+        return bare_host(urlsplit(origin).netloc)
     except ValueError:
         return ""
 
 
-def _bare(host: str) -> str:
+def bare_host(host: str) -> str:
     """Return a host without its port, in lower case."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdigit() else host.lower()

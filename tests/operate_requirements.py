@@ -4,6 +4,9 @@ CONSOLE: dict[str, str] = {
     "overview.pace": "budgets say how fast they are used and when nothing is left at that pace",
     "overview.last-hour": "what ran, was denied and cost in the last hour is one answer",
     "console.sign-in": "who has an administrator's token signs in and out; nobody else does",
+    "console.own-name": (
+        "On this machine the console has a host name of its own: its cookie goes to no other port."
+    ),
     "console.cookie": "the console's cookie is HttpOnly, SameSite=Strict and holds no token",
     "console.throttled": "tries to sign in are limited for each address and for all together",
     "console.revoked": "a token that is revoked or expires ends its visits at the next request",

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 
@@ -16,6 +17,7 @@ from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import budgets_of
 from runtime.examination import Mark, budget_findings, local_command_findings
 from runtime.hangup import reloading_on_hangup
+from runtime.http_guard import LOOPBACK, bare_host
 from runtime.listeners import DRAIN_SECONDS, Listeners, bind
 from runtime.logs import start_log
 from runtime.machine import executor_of
@@ -144,6 +146,14 @@ async def _until_asked(signals: StopSignals, supervisor: Supervisor) -> None:
             tasks.cancel_scope.cancel()
 
 
+def _console_url(admin_url: str, config: Config) -> str:
+    """Return where browsers find the console: on this machine under a name of its own."""
+    place = urlsplit(admin_url)
+    is_here = bare_host(place.netloc) in LOOPBACK and config.listen.tls_cert is None
+    own = f"{config.console.host}:{place.port}" if is_here and config.console.host else ""
+    return urlunsplit((place.scheme, own or place.netloc, "/console", "", ""))
+
+
 def _shown(
     agents_url: str, admin_url: str, tools: int, config: Config, settings: Settings
 ) -> dict[str, object]:
@@ -153,7 +163,7 @@ def _shown(
         "agents": f"{agents_url}/mcp",
         "models": f"{agents_url}/v1",
         "admin": f"{admin_url}/admin/v1",
-        "console": f"{admin_url}/console" if config.console.enabled else None,
+        "console": _console_url(admin_url, config) if config.console.enabled else None,
         "agent_token_file": None if config.auth.mode == "none" else str(tokens.agent),
         "admin_token_file": str(tokens.admin),
         "tools": tools,

@@ -10,7 +10,14 @@ _DAY_S = 24 * 60 * 60
 
 
 class ConsoleTable(Table):
-    """Whether the pages are served, and after how long without a request one signs in again."""
+    """Whether the pages are served, and after how long without a request one signs in again.
+
+    On this machine they are served under a `host` name of their own, so that their cookie is sent
+    to no other port; with an empty one, under any loopback name.
+    """
 
     enabled: Flag = True
+    host: Annotated[str, Field(strict=True, pattern=r"^([a-z0-9-]+(\.[a-z0-9-]+)*)?$")] = (
+        "flyball.localhost"
+    )
     session_idle_s: Annotated[int, Field(strict=True, ge=60, le=_DAY_S)] = 3600

@@ -15,6 +15,7 @@ from memory_store.errors import StoreError
 from runtime.console.door import Door
 from runtime.console.framing import Framing
 from runtime.console.inside import AnsweredProblemError
+from runtime.console.own_name import OwnName
 from runtime.console.pages import ROUTES
 from runtime.console.parts import ConsoleParts
 from runtime.console.paths import PREFIX
@@ -74,6 +75,7 @@ def console_app(parts: ConsoleParts) -> ASGIApp:
         # The first is met first: a body is read once its sender is known.
         middleware=[
             Middleware(_Guarded),
+            Middleware(OwnName, host=parts.host),
             Middleware(BodyLimit, bytes_max=BODY_BYTES_MAX),
             Middleware(Door, parts=parts),
             Middleware(Framing),

@@ -24,12 +24,14 @@ class ConsoleParts:
     """Everything that the console works on.
 
     `api` is the admin API's application, which is asked in this process. `draw` returns fresh
-    random text that nobody can guess. `is_secure` says that browsers reach the console by TLS.
+    random text that nobody can guess. `host` is its own name on this machine. `is_secure` says
+    that browsers reach the console by TLS.
     """
 
     api: ASGIApp
     doorkeeper: Doorkeeper
     now_ms: Callable[[], int]
     draw: Callable[[], str]
+    host: str = ""
     is_secure: bool = False
     idle_ms: int = IDLE_MS

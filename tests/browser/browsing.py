@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -76,7 +77,7 @@ class Console:
 
     @property
     def url(self) -> str:
-        return self.sidecar.urls["admin"].removesuffix("/admin/v1") + "/console"
+        return self.sidecar.urls["console"]
 
     @property
     def token(self) -> str:
@@ -208,10 +209,12 @@ def sign_in(page: Page, console: Console, path: str = "") -> None:
 
 def signed_in(context: BrowserContext, console: Console) -> None:
     """Give a browser the cookie of a visit, as signing in would."""
+    origin = console.url.removesuffix("/console")
     answer = httpx.post(
-        f"{console.url}/login",
+        # By its address: not every resolver knows the name, as browsers do.
+        console.sidecar.urls["admin"].replace("/admin/v1", "/console/login"),
         data={"token": console.token},
-        headers={"Origin": console.url.removesuffix("/console")},
+        headers={"Host": urlsplit(console.url).netloc, "Origin": origin},
         trust_env=False,
         timeout=SECONDS_MAX,
     )

@@ -1,10 +1,16 @@
 """Who is let into the console, and which forms are believed."""
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from governor.ids import PrincipalId
 from memory_store.audit import Actor
 from runtime.console import visits as visiting
+from runtime.console.own_name import OwnName
 from runtime.console.throttle import OF_ADDRESS, OF_ADDRESS_EVERY_MS
 from tests.runtime.admin.admin_world import ADMIN, TENANT
 from tests.runtime.console.conftest import IDLE_MS, Desk
@@ -46,6 +52,23 @@ async def test_the_cookie_is_for_this_site_alone_and_no_script_reads_it(desk: De
     assert "SameSite=strict" in cookie
     assert "Path=/console" in cookie
     assert desk.world.admin_secret not in cookie
+
+
+@pytest.mark.requirement("console.own-name")
+async def test_whoever_comes_by_a_loopback_name_is_led_to_the_consoles_own() -> None:
+    async def answered(_: Request) -> Response:
+        return Response("here")
+
+    app = OwnName(Starlette(routes=[Route("/console/calls", answered)]), host="flyball.localhost")
+    there = "http://flyball.localhost:8701/console/calls"
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as browser:
+        for name in ("127.0.0.1", "localhost", "[::1]"):
+            by_name = f"http://{name}:8701/console/calls?a=1"
+            led, sent = await browser.get(by_name), await browser.post(by_name)
+
+            assert (led.status_code, led.headers["location"]) == (307, f"{there}?a=1")
+            assert sent.status_code == 421
+        assert (await browser.get(there)).text == "here"
 
 
 async def test_an_agents_token_and_a_wrong_one_are_refused_in_the_same_words(desk: Desk) -> None:
