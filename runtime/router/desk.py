@@ -176,7 +176,7 @@ class RouterDesk:
         await self._models.refresh()
         return after
 
-    async def evaluate(self, *, since_ms: int) -> LogEvaluation:
+    async def evaluate(self, *, since_ms: int, rows: int = ROWS_MAX) -> LogEvaluation:
         """Return what the log says of what is in force, candidates, each tier, and the dice."""
         now = await self._models.refresh()
         candidates = [
@@ -186,7 +186,7 @@ class RouterDesk:
         for version in candidates:
             found = await self._models.loaded(version)
             known += [] if found is None else [found]
-        rated = await self._rated(since_ms=since_ms)
+        rated = await self._rated(since_ms=since_ms, rows=rows)
         policies: dict[str, Policy] = {"in_force": as_logged}
         policies |= {f"model:{one.version}": by_model(one.model) for one in known}
         tiers = dict.fromkeys(tier for one in rated for tier in one.options)
@@ -194,18 +194,18 @@ class RouterDesk:
         policies["random"] = at_random
         return await anyio.to_thread.run_sync(partial(evaluated, rated, policies))
 
-    async def advise(self, *, since_ms: int) -> Advice:
+    async def advise(self, *, since_ms: int, rows: int = ROWS_MAX) -> Advice:
         """Return which tiers are worth having, as far as the log can say."""
-        rated = await self._rated(since_ms=since_ms)
+        rated = await self._rated(since_ms=since_ms, rows=rows)
         return await anyio.to_thread.run_sync(partial(advice_of, rated, self._tiers))
 
-    async def calibration(self, *, since_ms: int) -> Foretold:
+    async def calibration(self, *, since_ms: int, rows: int = ROWS_MAX) -> Foretold:
         """Return what models expected of answers, beside what the answers were worth."""
-        rated = await self._rated(since_ms=since_ms)
+        rated = await self._rated(since_ms=since_ms, rows=rows)
         return await anyio.to_thread.run_sync(foretold_of, rated)
 
-    async def _rated(self, *, since_ms: int) -> list[RatedDecision]:
-        logged = await self._log.rated(since_ms=since_ms, limit=ROWS_MAX)
+    async def _rated(self, *, since_ms: int, rows: int = ROWS_MAX) -> list[RatedDecision]:
+        logged = await self._log.rated(since_ms=since_ms, limit=rows)
         per_day = self._terms().online.influence_per_day
         return await anyio.to_thread.run_sync(partial(rated_of, logged, influence_per_day=per_day))
 

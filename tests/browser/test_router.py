@@ -33,7 +33,7 @@ mode = "learned"
 explore_percent = 50.0
 trusted_reporters = ["agent"]
 """
-RATED = 120
+RATED = 80
 SCORES = {"low": 0.4, "high": 0.9}
 
 
@@ -96,7 +96,7 @@ def read(console: Console, path: str) -> dict[str, Any]:
 
 def add_model(console: Console) -> str:
     """Add a model that is better by what was recorded elsewhere; return its version."""
-    model = fit(rows(300), tiers=["low", "high"], vectors=vectors_if_any(), seed=0)
+    model = fit(rows(160), tiers=["low", "high"], vectors=vectors_if_any(), seed=0)
     recorded = {"outcomes": {"value": 0.1, "ci95": [0.05, 0.15], "n": 500}}
     sent = {
         "content_base64": base64.b64encode(packed(model)).decode(),
@@ -168,7 +168,7 @@ def test_tiers_are_judged_a_model_is_promoted_and_what_it_expects_is_held_agains
 def test_a_model_that_nobody_can_judge_is_not_promoted_and_the_page_says_why(
     console: Console, inside: Page
 ) -> None:
-    model = fit(rows(300, seed=1), tiers=["low", "high"], vectors=vectors_if_any(), seed=1)
+    model = fit(rows(120, seed=1), tiers=["low", "high"], vectors=vectors_if_any(), seed=1)
     sent = {
         "content_base64": base64.b64encode(packed(model)).decode(),
         "learned_until_ms": 253_402_300_799_999,

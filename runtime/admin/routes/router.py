@@ -105,19 +105,19 @@ async def list_decisions(
 @ROUTES.get("/evaluation", summary="Evaluate ways to choose by the log")
 async def evaluate(parts: Parts, since: Annotated[Since, Query()]) -> dict[str, Any]:
     """Return what other ways to choose would have earned, with intervals."""
-    return (await parts.router.evaluate(since_ms=since.since_ms)).shape()
+    return (await parts.router.evaluate(since_ms=since.since_ms, rows=since.rows)).shape()
 
 
 @ROUTES.get("/advice", summary="Say which tiers are worth having")
 async def advise(parts: Parts, since: Annotated[Since, Query()]) -> dict[str, Any]:
     """Return the Pareto set of the tiers and which ones others are better than."""
-    return (await parts.router.advise(since_ms=since.since_ms)).shape()
+    return (await parts.router.advise(since_ms=since.since_ms, rows=since.rows)).shape()
 
 
 @ROUTES.get("/calibration", summary="Compare what was expected of answers with what came")
 async def read_calibration(parts: Parts, since: Annotated[Since, Query()]) -> CalibrationOut:
     """Return the forecasts of rated answers in bins, each with what the answers were worth."""
-    return calibration_out(await parts.router.calibration(since_ms=since.since_ms))
+    return calibration_out(await parts.router.calibration(since_ms=since.since_ms, rows=since.rows))
 
 
 @ROUTES.post(

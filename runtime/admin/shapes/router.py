@@ -15,7 +15,7 @@ from memory_store.router_log import LoggedDecision
 from memory_store.router_models import RouterModelView, RouterStanding
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
 from runtime.errors import RouterModelError
-from runtime.router.desk import RouterStatus
+from runtime.router.desk import ROWS_MAX, RouterStatus
 from runtime.router.foretold import Foretold
 
 # Not strict: what stands behind a question mark is text.
@@ -59,9 +59,10 @@ class ModelIn(Shape):
 
 
 class Since(Shape):
-    """From when on the log is looked at."""
+    """From when on the log is looked at, and at how many of the latest rated choices."""
 
     since_ms: _Since = 0
+    rows: Annotated[int, Field(ge=1, le=ROWS_MAX)] = ROWS_MAX
 
 
 class DecisionFilters(Paging):

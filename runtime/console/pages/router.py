@@ -16,6 +16,8 @@ from runtime.console.rendering import page
 
 _PATH = f"{PREFIX}/router"
 _LATEST = 10
+# What looks at more of the log takes seconds, in which agents wait for this process.
+_ROWS = 3_000
 
 
 async def router(request: Request) -> Response:
@@ -63,8 +65,8 @@ async def _after(request: Request, answer: Answer, told: str) -> Response:
 async def _shown(request: Request, *, problem: Mapping[str, Any] | None) -> Response:
     inside = inside_of(request)
     standing = await inside.get("/router")
-    advice = await inside.get("/router/advice")
-    calibration = await inside.get("/router/calibration")
+    advice = await inside.get("/router/advice", {"rows": _ROWS})
+    calibration = await inside.get("/router/calibration", {"rows": _ROWS})
     models = await inside.get("/router/models")
     latest = await inside.get("/router/decisions", {"limit": _LATEST})
     advised = {tier["tier"]: tier for tier in advice["tiers"]}

@@ -123,7 +123,7 @@ def _spread(estimate: Mapping[str, Any]) -> tuple[float, float, float]:
 def _money_axis(costs: Sequence[float]) -> tuple[Scale, tuple[Tick, ...]]:
     least, most = max(1.0, min(costs)), max(1.0, *costs)
     if most / least < _LOG_FROM:
-        step = _step(most / _TICKS)
+        step = max(1.0, _step(most / _TICKS))
         end = step * ceil(most / step)
         scale = _linear(0.0, end, _LEFT, _RIGHT)
         values = [step * number for number in range(round(end / step) + 1)]
@@ -138,7 +138,7 @@ def _money_axis(costs: Sequence[float]) -> tuple[Scale, tuple[Tick, ...]]:
 
 
 def _share_axis(values: Sequence[float]) -> tuple[Scale, tuple[Tick, ...]]:
-    low = max(0.0, floor(min(values) * 10) / 10)
+    low = min(0.9, max(0.0, floor(min(values) * 10) / 10))
     high = max(low + 0.1, min(1.0, ceil(max(values) * 10) / 10))
     scale = _linear(low, high, _BOTTOM, _TOP)
     count = round((high - low) * 10)

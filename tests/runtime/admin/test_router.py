@@ -201,6 +201,11 @@ async def test_what_a_model_expected_is_shown_beside_what_came(world: World) -> 
 
     found = (await ask(world, "GET", "/calibration")).json()
 
+    latest = (await ask(world, "GET", "/calibration", params={"rows": 5})).json()
+    too_many = await ask(world, "GET", "/advice", params={"rows": 20_001})
+
     assert (found["n"], found["unforetold"]) == (1, 30)
+    assert (latest["n"], latest["unforetold"]) == (1, 4)
+    assert too_many.status_code == 422
     (only,) = found["bins"]
     assert (only["low"], only["expected"], only["came"]["value"]) == (0.5, 0.5, 1.0)
