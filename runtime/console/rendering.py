@@ -122,8 +122,9 @@ def _environment() -> "Environment":
 
 def _shown(value: object) -> object:
     """Return a value as every page shows it: a name that lies about its order lies nowhere."""
-    is_text = isinstance(value, str) and not isinstance(value, Markup)
-    return words.plain(value) if is_text else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return words.plain(value)
+    return value
 
 
 def _with_query(path: str, query: dict[str, str], **changes: str | None) -> str:
