@@ -26,7 +26,8 @@ _CALLS_MAX = 50_000
 _JOURNAL_ROWS_AT_ONCE = 100
 _CHARGES_MAX = 20_000
 _TENANTS_MAX = 100
-_VIEWS_OF_SCOPE_MAX = 500
+# Adding the accounts up is most of the work: they are all looked at before the list is cut.
+_VIEWS_OF_SCOPE_MAX = 10_000
 _SESSIONS_MAX = 100
 _RUNNING_MAX = 50
 _IDS_AT_ONCE = 500

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 READY = "restored"
-_PLAN = "plan.json"
+PLAN = "plan.json"
 
 
 def write_plan(
@@ -20,7 +20,7 @@ def write_plan(
 ) -> None:
     """Say in `folder` what it brings, which names make room for it, and where to they go."""
     plan = {"backup_id": backup_id, "brings": [*brings], "clears": [*clears], "aside": aside}
-    with (folder / _PLAN).open("w", encoding="utf-8") as file:
+    with (folder / PLAN).open("w", encoding="utf-8") as file:
         file.write(json.dumps(plan))
         file.flush()
         os.fsync(file.fileno())
@@ -35,7 +35,7 @@ def finish_restore(state_dir: Path) -> str | None:
     ready = state_dir / READY
     if not ready.is_dir():
         return None
-    plan_file = ready / _PLAN
+    plan_file = ready / PLAN
     backup_id = None
     if plan_file.exists():
         plan = json.loads(plan_file.read_text(encoding="utf-8"))

@@ -115,9 +115,14 @@ def _parsed(whole: dict[str, Any]) -> Manifest:
 
 
 def _check_inside(path: str) -> None:
-    """Refuse a path that would lead out of the folder it is put into."""
+    """Refuse a path that would lead out of the folder it is put into, or is not in its one form."""
     pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts or len(pure.parts) < len((STATE, "name")):
+    if (
+        pure.as_posix() != path
+        or pure.is_absolute()
+        or ".." in pure.parts
+        or len(pure.parts) < len((STATE, "name"))
+    ):
         raise ValueError
 
 

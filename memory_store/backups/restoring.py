@@ -1,7 +1,8 @@
 """Putting a backup back: proved first, made ready beside, and then in place at one stroke."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from memory_store.backups.file_store import contents_of, examine
@@ -19,12 +20,13 @@ from memory_store.backups.pieces import (
 from memory_store.backups.server_store import fill_server
 from memory_store.backups.taking import PLACES
 from memory_store.errors import BackupError
-from memory_store.lock import exclusive
-from memory_store.restored import READY, finish_restore, write_plan
+from memory_store.lock import LOCK_NAME, exclusive
+from memory_store.restored import PLAN, READY, finish_restore, write_plan
 from memory_store.schema import steps_from
 from memory_store.store import make_private
 
 _DRAFT = "restoring"
+_OF_RESTORES = frozenset({LOCK_NAME, PLAN, READY, _DRAFT})
 _NAMES_MAX = 1_000
 # What a store in files has in its state directory, the log of its database included.
 _OF_STORE = (
@@ -74,10 +76,15 @@ def restore_backup(
             return manifest
         check_backup(backup, told=told)
         aside = _unused(state_dir, f"replaced-{now_ms}")
-        _make_ready(backup, state_dir, manifest, aside=aside, replaces=replaces, told=told)
+        with _drafted(
+            backup, state_dir, manifest, aside=aside, replaces=replaces, told=told
+        ) as draft:
+            # Its database may refuse: until it has taken all, the directory is as it was.
+            if url is not None:
+                fill_server(url, backup, manifest, replaces=replaces, told=told)
+            draft.rename(state_dir / READY)
+        sync_folder(state_dir)
         finish_restore(state_dir)
-        if url is not None:
-            fill_server(url, backup, manifest, replaces=replaces, told=told)
     return manifest
 
 
@@ -101,7 +108,8 @@ def _check_kind(manifest: Manifest, url: str | None) -> None:
         raise BackupError(message)
 
 
-def _make_ready(
+@contextmanager
+def _drafted(
     backup: Path,
     state_dir: Path,
     manifest: Manifest,
@@ -109,10 +117,16 @@ def _make_ready(
     aside: str,
     replaces: bool,
     told: Told,
-) -> None:
-    """Have all that belongs into `state_dir` stand ready there, proved and on the disk."""
+) -> Iterator[Path]:
+    """Yield a folder of `state_dir` with all that belongs there, proved and on the disk.
+
+    Nothing of it stays where it was not taken out of the way.
+    """
     pieces = manifest.under(STATE)
     tops = {_top(piece) for piece in pieces}
+    if tops & _OF_RESTORES:
+        message = f"{backup} is no backup of ours: it would replace what restores work with"
+        raise BackupError(message)
     brings = sorted(top for top in tops if not _is_there(state_dir, top, pieces))
     makes_room = {*brings, *(_OF_STORE if manifest.kind is Kind.SQLITE else ())}
     clears = sorted(name for name in makes_room if (state_dir / name).exists())
@@ -126,19 +140,25 @@ def _make_ready(
     if draft.exists():
         shutil.rmtree(draft)
     draft.mkdir(mode=0o700)
-    for piece in pieces:
-        if _top(piece) not in brings:
-            continue
-        copied = copy_piece(backup / piece.path, draft, _within(piece), told)
-        if copied.sha256 != piece.sha256:
-            message = f"{draft / _within(piece)} is not what was read; the disk may be failing"
-            raise BackupError(message)
-    if manifest.kind is Kind.SQLITE:
-        _examine(draft, manifest)
-    write_plan(draft, backup_id=manifest.backup_id, brings=brings, clears=clears, aside=aside)
-    sync_folders(draft)
-    draft.rename(state_dir / READY)
-    sync_folder(state_dir)
+    try:
+        for piece in pieces:
+            if _top(piece) in brings:
+                _copied_proved(backup, draft, piece, told)
+        if manifest.kind is Kind.SQLITE:
+            _examine(draft, manifest)
+        write_plan(draft, backup_id=manifest.backup_id, brings=brings, clears=clears, aside=aside)
+        sync_folders(draft)
+        yield draft
+    finally:
+        if draft.exists():
+            shutil.rmtree(draft)
+
+
+def _copied_proved(backup: Path, draft: Path, piece: Piece, told: Told) -> None:
+    copied = copy_piece(backup / piece.path, draft, _within(piece), told)
+    if copied.sha256 != piece.sha256:
+        message = f"{draft / _within(piece)} is not what was read; the disk may be failing"
+        raise BackupError(message)
 
 
 def _examine(draft: Path, manifest: Manifest) -> None:

@@ -105,7 +105,11 @@ class Door:
 
     async def _visitor(self, request: Request) -> tuple[Visit | None, Identity | None]:
         cookie, now_ms = request.cookies.get(COOKIE), self._parts.now_ms()
-        visit = None if cookie is None else self.visits.find(cookie, now_ms=now_ms)
+        # Parts of a page renew themselves for as long as it is open.
+        by_itself = request.method in _SAFE and _is_of_a_part(request)
+        visit = (
+            None if cookie is None else self.visits.find(cookie, now_ms=now_ms, by_itself=by_itself)
+        )
         if visit is None:
             return None, None
         identity = await self._administrator(visit.secret_hash, now_ms)
@@ -151,13 +155,18 @@ def _is_from_here(scope: Scope) -> bool:
         return False
 
 
+def _is_of_a_part(request: Request) -> bool:
+    """Tell whether htmx asks, for a part of a page."""
+    return request.headers.get("hx-request") == "true"
+
+
 def _to_login(request: Request) -> Response:
     asked = request.scope["path"]
     if request.method in _SAFE and request.url.query:
         asked += f"?{request.url.query}"
     is_page = request.method in _SAFE and asked not in {PREFIX, f"{PREFIX}/"}
     target = f"{LOGIN}?next={quote(asked, safe='')}" if is_page else LOGIN
-    if request.headers.get("hx-request") == "true":
+    if _is_of_a_part(request):
         # htmx would put the sign-in page into the middle of another; so the whole page goes.
         return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"HX-Refresh": "true"})
     return RedirectResponse(target, status_code=HTTPStatus.SEE_OTHER)

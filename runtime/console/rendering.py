@@ -7,6 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -86,6 +87,7 @@ def _environment() -> "Environment":
         loader=PackageLoader("runtime.console"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
@@ -97,6 +99,7 @@ def _environment() -> "Environment":
         "money": words.money,
         "moment": words.moment,
         "number": words.number,
+        "plain": words.plain,
         "relative": words.relative,
         "size": words.size,
         "unit_name": words.unit_name,
@@ -115,6 +118,13 @@ def _environment() -> "Environment":
         "with_query": _with_query,
     }
     return made
+
+
+def _shown(value: object) -> object:
+    """Return a value as every page shows it: a name that lies about its order lies nowhere."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return words.plain(value)
+    return value
 
 
 def _with_query(path: str, query: dict[str, str], **changes: str | None) -> str:

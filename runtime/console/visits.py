@@ -61,15 +61,19 @@ class Visits:
         self._by_key[visit.key] = visit
         return cookie
 
-    def find(self, cookie: str, *, now_ms: int) -> Visit | None:
-        """Return the visit of a cookie, seen at this moment; None if it ended or never was."""
+    def find(self, cookie: str, *, now_ms: int, by_itself: bool = False) -> Visit | None:
+        """Return the visit of a cookie, seen at this moment; None if it ended or never was.
+
+        A page that asks `by_itself` makes nobody seen: a browser left alone gets idle.
+        """
         visit = self._by_key.get(_key_of(cookie))
         if visit is None:
             return None
         if self._has_ended(visit, now_ms):
             self.end(visit)
             return None
-        visit.seen_at_ms = now_ms
+        if not by_itself:
+            visit.seen_at_ms = now_ms
         return visit
 
     def end(self, visit: Visit) -> None:

@@ -1,5 +1,6 @@
 """Figures in the words and units that people read, each with the exact figure beside it."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ _MILLISECOND_STEPS = (
     (60_000, "min"),
     (1_000, "s"),
 )
+_BASIC_MAX = 0xFFFF
 _MINUS = "\N{MINUS SIGN}"
 _UNKNOWN = Markup('<span class="unknown" title="unknown">&ndash;</span>')
 _MONEY = "cost_microusd"
@@ -35,6 +37,26 @@ _NAMES = {
     "memory_writes": "memory writes",
     "memory_read_tokens": "memory read",
 }
+
+# What is not seen, or has what follows seen in another order: controls but for the ends of lines
+# and tabs, formats (the direction of text, joiners, tags), fillers, selectors, halves of pairs.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f"
+    "\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ud800-\udfff]|\r(?!\n)"
+)
+
+
+def plain(text: str) -> str:
+    """Return what strangers wrote with every character that is not seen as its number."""
+    return _UNSEEN.sub(_numbered, text)
+
+
+def _numbered(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\U{number:08x}" if number > _BASIC_MAX else f"\\u{number:04x}"
 
 
 def unit_name(unit: str) -> str:

@@ -116,8 +116,16 @@ async def test_a_servers_store_is_replaced_only_by_force_and_when_nobody_uses_it
     async with opened(tmp_path / "state", database) as store:
         await archived(store, b"later")
 
+    (tmp_path / "new").mkdir(mode=0o700)
+    (tmp_path / "new" / "gate.key").write_text("its own")
     with pytest.raises(BackupError, match="holds a store already"):
         restore(tmp_path / "backup", tmp_path / "state", database)
+    # Refused by the database, it has not touched the keys either.
+    async with opened(tmp_path / "other", database):
+        with pytest.raises(BackupError):
+            restore(tmp_path / "backup", tmp_path / "new", database, replaces=True)
+    assert (tmp_path / "new" / "gate.key").read_text() == "its own"
+    assert not [*(tmp_path / "new").glob("re*")]
     restore(tmp_path / "backup", tmp_path / "state", database, replaces=True)
 
     assert await held_in(tmp_path / "state", database) == held
@@ -212,6 +220,27 @@ async def test_a_manifest_that_was_changed_is_refused(
 
     with pytest.raises(BackupError, match="damaged or is not one of ours"):
         restore(tmp_path / "backup", tmp_path / "new")
+
+
+@pytest.mark.parametrize("path", ["state/./key", "state//key", "state/lock", "state/restored/key"])
+async def test_a_manifest_with_a_name_that_restores_work_with_changes_nothing(
+    tmp_path: Path, path: str
+) -> None:
+    await filled(tmp_path / "state")
+    take(tmp_path / "state", tmp_path / "backup")
+    manifest = tmp_path / "backup" / "manifest.json"
+    said = json.loads(manifest.read_text())["manifest"]
+    key = next(piece for piece in said["pieces"] if piece["path"] == "state/gate.key")
+    key["path"] = path
+    content = (tmp_path / "backup" / "state" / "gate.key").read_bytes()
+    (tmp_path / "backup" / path).parent.mkdir(exist_ok=True)
+    (tmp_path / "backup" / path).write_bytes(content)
+    manifest.write_text(json.dumps({"sha256": file_hash(said), "manifest": said}))
+
+    with pytest.raises(BackupError, match=r"not one of ours|no backup of ours"):
+        restore(tmp_path / "backup", tmp_path / "new")
+
+    assert [one.name for one in (tmp_path / "new").glob("*") if one.name != "lock"] == []
 
 
 async def test_a_backup_of_a_newer_version_is_refused(tmp_path: Path) -> None:

@@ -129,6 +129,18 @@ async def test_a_visit_ends_when_its_token_expires_or_its_administrator_is_none(
     assert (await desk.get()).status_code == 303
 
 
+async def test_a_page_that_is_left_open_and_renews_itself_keeps_no_visit(desk: Desk) -> None:
+    await desk.sign_in()
+    polling = {"HX-Request": "true"}
+    for _ in range(2):
+        desk.world.clock.at_ms += IDLE_MS // 2
+        assert (await desk.get("/live", headers=polling)).status_code == 200
+
+    desk.world.clock.at_ms += 1
+    assert (await desk.get("/live", headers=polling)).status_code == 401
+    assert (await desk.get()).status_code == 303
+
+
 async def test_a_visit_ends_after_a_pause_and_after_a_working_day(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +269,17 @@ async def test_what_strangers_named_things_is_shown_as_text(desk: Desk) -> None:
 
     assert hostile not in text
     assert "&lt;script&gt;" in text
+
+
+@pytest.mark.requirement("console.escaped")
+async def test_a_name_that_turns_its_order_around_is_shown_by_its_numbers(desk: Desk) -> None:
+    await desk.world.post("/tenants", {"id": "evil", "name": "safe \u202etxt.exe"})
+    await desk.sign_in()
+
+    text = (await desk.get("/audit")).text
+
+    assert "\u202e" not in text
+    assert r"safe \u202etxt.exe" in text
 
 
 async def test_the_api_goes_on_to_want_a_token_and_no_cookie(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from runtime.console.words import (
     duration_words,
     grouped,
     moment,
+    plain,
     relative,
     share_permille,
 )
@@ -108,3 +109,17 @@ json_values = st.recursive(
 def test_whatever_a_state_holds_its_changes_can_be_told(state: dict[str, object]) -> None:
     assert changes(state, state) == []
     assert all(one.before is None for one in changes(None, state))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("rm \u202etxt.exe", r"rm \u202etxt.exe"),
+        ("a\u200bb\x1b[2J\x9b\x00", r"a\u200bb\u001b[2J\u009b\u0000"),
+        ("one\ntwo\tthree\r\nfour\rfive", "one\ntwo\tthree\r\nfour\\u000dfive"),
+        ("\u2028\U000e0041\ud800", r"\u2028\U000e0041\ud800"),
+        ("Zoë 日本 ✓ 😀", "Zoë 日本 ✓ 😀"),
+    ],
+)
+def test_what_is_not_seen_is_shown_as_its_number(written: str, shown: str) -> None:
+    assert plain(written) == shown
