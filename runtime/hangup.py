@@ -1,7 +1,6 @@
 """SIGHUP: the configuration is read again, and what came of it is said on standard error."""
 
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +9,7 @@ import anyio
 from memory_store.audit import Actor
 from memory_store.errors import StoreError
 from runtime.errors import ConfigError
+from runtime.logs import remark
 from runtime.wiring import Sidecar
 
 # The space keeps principals from the name.
@@ -25,8 +25,7 @@ async def reloading_on_hangup(sidecar: Sidecar, *, says: bool = True) -> AsyncIt
             async for _ in received:
                 told, is_done = await _reload(sidecar)
                 if says or not is_done:
-                    sys.stderr.write(f"flyball: {told}\n")
-                    sys.stderr.flush()
+                    remark(told)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen, name="reload")

@@ -16,6 +16,8 @@ from runtime.settings import Settings
 from runtime.wire_logs import quieten_wires
 from runtime.withheld import fit_to_tell, withhold
 
+logger = logging.getLogger(__name__)
+
 # Whoever writes more than this at once quotes somebody.
 LINE_CHARS_MAX = 16_000
 # What moves a cursor, ends a line somewhere, or turns the direction of what follows.
@@ -45,6 +47,18 @@ def start_log(settings: Settings, *, is_for_people: bool = False) -> None:
         handler.setFormatter(TextLines(f"{head}%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level, handlers=[handler])
     quieten_wires()
+
+
+def remark(text: str) -> None:
+    """Say on standard error what whoever started this is to read, however little is logged.
+
+    Where the log is for programs, it is a record like all others there.
+    """
+    if any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers):
+        logger.warning("%s", text)
+        return
+    sys.stderr.write(f"flyball: {text}\n")
+    sys.stderr.flush()
 
 
 def _withhold_password(url: str) -> None:

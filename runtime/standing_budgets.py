@@ -64,8 +64,8 @@ def _differences(one: Budget, other: Budget) -> list[str]:
 
 def _differs(budget: Budget, others: Sequence[str]) -> str:
     return (
-        f"the file's {', '.join(others)} {'is' if len(others) == 1 else 'are'} not what is in "
-        "force: the file gives a budget its start, and the admin API owns it since. Change what "
+        f"what the file says of its {', '.join(others)} is not in force: the file gives a "
+        "budget its start, and the admin API owns it since. Change what "
         f"is in force with PUT /admin/v1/budgets/{budget.budget_id}, or the file to match"
     )
 

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
@@ -19,7 +20,7 @@ from runtime.examination import Mark, budget_findings, local_command_findings
 from runtime.hangup import reloading_on_hangup
 from runtime.http_guard import LOOPBACK, bare_host
 from runtime.listeners import DRAIN_SECONDS, Listeners, bind
-from runtime.logs import start_log
+from runtime.logs import remark, start_log
 from runtime.machine import executor_of
 from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
@@ -29,6 +30,9 @@ from runtime.token_files import TENANT, token_files
 from runtime.wiring import Sidecar
 from runtime.workers.child import EXIT_FAULT
 from runtime.workers.supervisor import Supervisor
+from tool_gateway.upstreams.standing import UpstreamState
+
+_STARTING = UpstreamState.STARTING.value
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +69,7 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
             ) as (sidecar, listeners):
                 signals.do(None)
                 spare_what_lasts()
-                async with reloading_on_hangup(sidecar):
+                async with reloading_on_hangup(sidecar), anyio.create_task_group() as tasks:
                     if signals.first is None:
                         await _warn(sidecar, config, settings)
                         upstreams = upstreams_shown(sidecar)
@@ -73,8 +77,25 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
                         urls = listeners.agents_url, listeners.admin_url
                         shown = _shown(*urls, tools, config, settings)
                         _announce(shown, upstreams, config, arguments)
+                        if not arguments.json:
+                            late = [one["name"] for one in upstreams if one["state"] == _STARTING]
+                            tasks.start_soon(_tell_late, sidecar, late, name="late upstreams")
                     await _until_stopped(signals, sidecar, listeners)
+                    tasks.cancel_scope.cancel()
         return signals.status if starting.cancelled_caught else 0
+
+
+async def _tell_late(sidecar: Sidecar, late: Sequence[str]) -> None:
+    """Say of each upstream that was still starting how it is, once that is known."""
+    for connection in sidecar.fleet.connections:
+        if connection.name not in late:
+            continue
+        await connection.settled()
+        shown = next(one for one in upstreams_shown(sidecar) if one["name"] == connection.name)
+        # Whoever started this may have read enough and closed the pipe.
+        with suppress(OSError):
+            sys.stdout.write(_upstream_line(shown))
+            sys.stdout.flush()
 
 
 async def _until_stopped(signals: StopSignals, sidecar: Sidecar, listeners: Listeners) -> None:
@@ -84,10 +105,8 @@ async def _until_stopped(signals: StopSignals, sidecar: Sidecar, listeners: List
     count = len(sidecar.running)
     if count:
         calls = "1 call" if count == 1 else f"{count} calls"
-        sys.stderr.write(
-            f"flyball: stopping; waiting up to {DRAIN_SECONDS:.0f} s for {calls}; "
-            "Ctrl-C again ends it now\n"
-        )
+        drain = f"stopping; waiting up to {DRAIN_SECONDS:.0f} s for {calls}"
+        remark(f"{drain}; Ctrl-C again ends it now")
 
 
 async def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
@@ -100,7 +119,7 @@ async def _warn(sidecar: Sidecar, config: Config, settings: Settings) -> None:
         *budget_findings(budgets, found),
     ):
         if finding.mark is Mark.WARNING:
-            sys.stderr.write(f"flyball: warning: {finding.what}: {finding.told}\n")
+            remark(f"warning: {finding.what}: {finding.told}")
 
 
 async def _serve_workers(
@@ -197,7 +216,11 @@ def _announce(
         if "workers" in shown:
             sys.stdout.write(f"  workers             {shown['workers']}\n")
         for upstream in upstreams:
-            state = f"{upstream['state']}, {upstream['tools']} tools"
-            problem = f" ({upstream['problem']})" if upstream["problem"] else ""
-            sys.stdout.write(f"  upstream {upstream['name']:<11}{state}{problem}\n")
+            sys.stdout.write(_upstream_line(upstream))
     sys.stdout.flush()
+
+
+def _upstream_line(upstream: Mapping[str, object]) -> str:
+    tools = "1 tool" if upstream["tools"] == 1 else f"{upstream['tools']} tools"
+    problem = f" ({upstream['problem']})" if upstream["problem"] else ""
+    return f"  upstream {upstream['name']:<11}{upstream['state']}, {tools}{problem}\n"

@@ -1,5 +1,6 @@
 """Upstreams of the kinds that plug-ins bring, opened when they are connected to."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -12,15 +13,29 @@ from runtime.plugins.protocols import ToolServer
 from tool_gateway import telemetry
 from tool_gateway.server_ports import Opening, PluggedServer
 
+# Whoever takes longer to begin or to end is taken for one that never does.
+OPEN_SECONDS_MAX = 60.0
+CLOSE_SECONDS_MAX = 10.0
 
-def opening_of(kind: str, *, name: str, settings: Mapping[str, Any]) -> Opening:
+
+def opening_of(
+    kind: str,
+    *,
+    name: str,
+    settings: Mapping[str, Any],
+    close_seconds_max: float = CLOSE_SECONDS_MAX,
+) -> Opening:
     """Return what opens an upstream of a kind; nothing is loaded before that."""
-    return partial(_opened, kind, name, dict(settings))
+    return partial(_opened, kind, name, dict(settings), close_seconds_max=close_seconds_max)
 
 
 @asynccontextmanager
 async def _opened(
-    kind: str, name: str, settings: Mapping[str, Any]
+    kind: str,
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    close_seconds_max: float = CLOSE_SECONDS_MAX,
 ) -> AsyncIterator[PluggedServer]:
     """Yield a server of the kind.
 
@@ -32,7 +47,9 @@ async def _opened(
     try:
         with faults_contained():
             opening: AbstractAsyncContextManager[ToolServer] = point.load()(name, dict(settings))
-            server = await opening.__aenter__()
+            # No scope of ours: one that the plug-in opens here and closes later would cross it.
+            async with asyncio.timeout(OPEN_SECONDS_MAX):
+                server = await opening.__aenter__()
     except PluginError as error:
         raise _failed(kind, error) from error
     try:
@@ -40,7 +57,8 @@ async def _opened(
     finally:
         try:
             with faults_contained():
-                await opening.__aexit__(None, None, None)
+                async with asyncio.timeout(close_seconds_max):
+                    await opening.__aexit__(None, None, None)
         except PluginError as error:
             raise _failed(kind, error) from error
 

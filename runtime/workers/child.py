@@ -13,7 +13,7 @@ import anyio
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
 from runtime.errors import RuntimeFaultError, leaves_of
-from runtime.logs import start_log
+from runtime.logs import remark, start_log
 from runtime.settings import Settings
 from runtime.workers.keeper import keep
 from runtime.workers.worker import WorkerTerms, work
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
         told = words_of(error)
         if told is None:
             raise
-        sys.stderr.write(f"flyball: {told}\n")
+        remark(told)
         return EXIT_FAULT
     return 0
 

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
 from runtime.configuration.named_secrets import secret_named
-from runtime.logs import LINE_CHARS_MAX, JsonLines, LogHandler, TextLines, start_log
+from runtime.logs import LINE_CHARS_MAX, JsonLines, LogHandler, TextLines, remark, start_log
 from runtime.settings import Settings
 from runtime.withheld import withhold
 
@@ -169,6 +169,23 @@ def test_a_short_secret_does_not_hide_words_of_others(desk: Desk) -> None:
     desk.log.warning("the key is there")
 
     assert "the key is there" in desk.out.getvalue()
+
+
+@pytest.mark.requirement("logs.structured")
+@pytest.mark.parametrize("is_json", [False, True])
+def test_what_is_said_at_the_start_is_a_record_where_the_log_is_for_programs(
+    *, is_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = LogHandler(io.StringIO())
+    handler.setFormatter(JsonLines() if is_json else TextLines(HEAD))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+
+    remark("warning: budget b: it guards nothing yet")
+
+    lines = [json.loads(line)["message"] for line in handler.stream.getvalue().splitlines()]
+    said = capsys.readouterr().err
+    words = "warning: budget b: it guards nothing yet"
+    assert (lines, said) == (([words], "") if is_json else ([], f"flyball: {words}\n"))
 
 
 @pytest.mark.requirement("logs.no-secrets")

@@ -70,7 +70,7 @@ async def test_what_the_file_says_anew_of_a_budget_is_named(store: Store, tmp_pa
     await started(store, tmp_path, changed)
 
     (said,) = await told(store, changed)
-    assert said.startswith("the file's limits, window, mode are not what is in force: ")
+    assert said.startswith("what the file says of its limits, window, mode is not in force: ")
     assert "PUT /admin/v1/budgets/b" in said
 
 

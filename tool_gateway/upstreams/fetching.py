@@ -73,7 +73,7 @@ class Fetcher:
         if origin is None:
             raise UpstreamNotReachedError("this is no plain http or https address")
         head = _head(origin, headers or {}, body)
-        pool = ConnectionPool(origin.host, origin, Ways(reach, resolve=self._resolve))
+        pool = ConnectionPool(origin.host_header, origin, Ways(reach, resolve=self._resolve))
         try:
             with anyio.fail_after(seconds_max):
                 async with pool.sent(head, body or b"") as response:

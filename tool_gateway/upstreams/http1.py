@@ -128,7 +128,7 @@ class ConnectionPool:
         *,
         connect_seconds: float = CONNECT_SECONDS_MAX,
     ) -> None:
-        """Take the upstream's name, for messages, where it is, and how names are resolved."""
+        """Take what messages call the server, where it is, and how names are resolved."""
         self._connect_seconds = connect_seconds
         self._name = name
         self._origin = origin
@@ -164,7 +164,7 @@ class ConnectionPool:
                 return connection
             connection.abort()
         if self._open + self._opening >= CONNECTIONS_MAX:
-            message = f"upstream {self._name}: all {CONNECTIONS_MAX} connections are in use"
+            message = f"{self._name}: all {CONNECTIONS_MAX} connections are in use"
             raise UpstreamNotReachedError(message)
         self._opening += 1
         try:
@@ -182,12 +182,12 @@ class ConnectionPool:
                         return await self._connected(address)
                 return await self._connected(addresses[-1])
         except UpstreamNotReachedError as error:
-            raise type(error)(f"upstream {self._name}: {error}") from error
+            raise type(error)(f"{self._name}: {error}") from error
         except TimeoutError as error:
             message = f"cannot connect within {self._connect_seconds:g} s"
-            raise UpstreamRefusedError(f"upstream {self._name}: {message}") from error
+            raise UpstreamRefusedError(f"{self._name}: {message}") from error
         except OSError as error:  # a certificate's fault among them
-            message = f"upstream {self._name}: cannot connect: {error}"
+            message = f"{self._name}: cannot connect: {error}"
             raise UpstreamRefusedError(message) from error
 
     async def _connected(self, address: str) -> "_Connection":

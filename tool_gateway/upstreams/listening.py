@@ -145,7 +145,7 @@ class Listener:
                     tasks.cancel_scope.cancel()
         except* (MCPError, SubscriptionLost, TimeoutError) as group:
             lost = group.exceptions[0]
-            logger.info("upstream %s: its changes are no longer heard: %s", self._name, lost)
+            logger.info("upstream %s does not tell of its changes: %s", self._name, lost)
 
     async def _listen_once(self, client: Client) -> None:
         offers = client.server_capabilities

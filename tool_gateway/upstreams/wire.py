@@ -247,7 +247,7 @@ def wire_to(spec: HttpSpec, *, meta: Json, credentials: Credentials | None = Non
     origin = origin_of(spec.url)
     if origin is None or not can_be_sent(spec.headers):
         return None
-    pool = ConnectionPool(spec.name, origin, Ways(spec.reach))
+    pool = ConnectionPool(f"upstream {spec.name}", origin, Ways(spec.reach))
     return Wire(
         spec,
         pool,

@@ -157,7 +157,11 @@ async def _session(parts: Parts, named: str) -> SessionView:
     try:
         return await parts.store.sessions.get(wanted)
     except NotFoundError:
-        message = f"there is no session {named}: name its id (ses_…), or agent/name"
+        message = (
+            f"agent {agent} has no session {name} yet: one is there from its first call on"
+            if slash
+            else f"there is no session {named}: name its id (ses_…), or agent/name"
+        )
         raise NotFoundError(message) from None
 
 

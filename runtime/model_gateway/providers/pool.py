@@ -162,7 +162,10 @@ class _Provider:
             key.encode() for key in self.keys if key and len(key) >= _KEY_CHARS_HIDDEN_MIN
         )
         self.connections = ConnectionPool(
-            spec.name, origin, ways, connect_seconds=spec.timeouts.connect_ms / 1000
+            f"provider {spec.name}",
+            origin,
+            ways,
+            connect_seconds=spec.timeouts.connect_ms / 1000,
         )
         path, mark, query = origin.path.partition("?")
         self._path, self._query = path.rstrip("/"), mark + query

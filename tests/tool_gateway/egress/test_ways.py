@@ -10,7 +10,6 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from governor.ids import UpstreamName
 from tool_gateway.egress.reach import LEARNED, NAMED, Reach, network_of
 from tool_gateway.egress.ways import Ways
 from tool_gateway.errors import (
@@ -75,7 +74,7 @@ async def server() -> AsyncIterator[Server]:
 def pool(url: str, ways: Ways) -> ConnectionPool:
     origin = origin_of(url)
     assert origin is not None
-    return ConnectionPool(UpstreamName("up"), origin, ways)
+    return ConnectionPool("upstream up", origin, ways)
 
 
 async def asked(connections: ConnectionPool) -> bytes:

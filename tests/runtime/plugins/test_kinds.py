@@ -1,0 +1,79 @@
+"""Servers of kinds that plug-ins bring: what they raise is an answer, and they end in time."""
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, Self
+
+import anyio
+import pytest
+
+from runtime.plugins import upstream_kinds
+from runtime.plugins.failing import PluginError
+from runtime.plugins.upstream_kinds import opening_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("plugins.contained")]
+SECONDS_MAX = 60
+
+
+class Kind:
+    """A kind, its upstream and its server at once; each raises what it is told to."""
+
+    def __init__(self) -> None:
+        self.raises: BaseException = RuntimeError("nothing")
+        self.hangs = False
+
+    def __call__(self, name: str, settings: Mapping[str, Any]) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        # What a plug-in opens here and closes there is nested in nothing of ours.
+        self.tasks = anyio.create_task_group()
+        await self.tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.tasks.__aexit__(None, None, None)
+        if self.hangs:
+            await anyio.sleep_forever()
+
+    async def tools(self) -> list[dict[str, Any]]:
+        raise self.raises
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        raise self.raises
+
+
+@pytest.fixture
+def kind(monkeypatch: pytest.MonkeyPatch) -> Kind:
+    made = Kind()
+    point = SimpleNamespace(load=lambda: made)
+    monkeypatch.setattr(upstream_kinds, "entry_point_of", lambda *_: point)
+    return made
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(1)], ids=repr
+)
+async def test_whatever_a_server_raises_fails_the_one_call(
+    kind: Kind, error: BaseException
+) -> None:
+    kind.raises = error
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with opening_of("odd", name="up", settings={})() as server:
+            answer = await server.call("fly", {})
+            with pytest.raises(PluginError, match=type(error).__name__):
+                await server.tools()
+
+    assert answer["isError"] is True
+    assert type(error).__name__ in str(answer["content"])
+
+
+async def test_a_server_that_does_not_end_is_not_waited_for_and_is_told(kind: Kind) -> None:
+    kind.hangs = True
+    opened = opening_of("odd", name="up", settings={}, close_seconds_max=0.05)
+
+    with anyio.fail_after(SECONDS_MAX), pytest.raises(PluginError, match="'odd' failed"):
+        async with opened():
+            pass
