@@ -16,7 +16,6 @@ from typing import Any
 
 from runtime.model_gateway.errors import TokenizerError
 
-EXTRA = "tokenizers"
 # What one call may cost in time here is bounded; a longer text is counted by its bytes.
 COUNTED_CHARS_MAX = 1 << 20
 # No vocabulary known has a token of more bytes: the longest are runs of spaces.
@@ -127,8 +126,7 @@ def check_tokenizer(path: str) -> None:
         _cut_of(file)
     if find_spec(library) is None:
         raise TokenizerError(
-            f"{path}: the package {library!r} reads it and is not installed; install it, or Flyball "
-            f"with its extra {EXTRA!r}"
+            f"{path}: the package {library!r} reads it and is not installed; pip install {library}"
         )
 
 
