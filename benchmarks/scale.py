@@ -12,40 +12,26 @@ for each call say what more machines would do.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from measure import fsync_ms, machine, percentiles, spread  # noqa: E402
 from postgresql_server import PostgresqlServer, running_server  # noqa: E402
-from processes import cpu_s, free_port, wait_for, wait_for_text  # noqa: E402
+from processes import cpu_s  # noqa: E402
+from sidecars import Sidecar, echo_upstream, sidecar  # noqa: E402
 
 HERE = Path(__file__).parent
 CALLERS, BUDGET = 32, "hot"
 ENOUGH = 10**12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replica:
-    """One sidecar that serves."""
-
-    agents: str
-    admin: str
-    token: str
-    admin_token: str
-    process: psutil.Process
 
 
 def main() -> None:
@@ -53,7 +39,7 @@ def main() -> None:
     options = _options()
     with ExitStack() as stack:
         server = stack.enter_context(running_server(fsync=True))
-        upstream = stack.enter_context(_upstream())
+        upstream = stack.enter_context(echo_upstream())
         disk_ms = fsync_ms(server.folder / "cluster")
         rows = {count: _measured(server, upstream, count, options) for count in options.replicas}
     if options.json:
@@ -89,7 +75,7 @@ def _measured(
 
 
 def _round(
-    server: PostgresqlServer, url: str, replicas: Sequence[Replica], options: argparse.Namespace
+    server: PostgresqlServer, url: str, replicas: Sequence[Sidecar], options: argparse.Namespace
 ) -> dict[str, float]:
     each = max(1, options.callers // len(replicas))
     used = sum(cpu_s(one.process) for one in replicas)
@@ -110,7 +96,7 @@ def _round(
     }
 
 
-def _last_calls(replicas: Sequence[Replica], options: argparse.Namespace) -> int:
+def _last_calls(replicas: Sequence[Sidecar], options: argparse.Namespace) -> int:
     """Return how many calls ran where so many were left, and twice as many came at once."""
     first = replicas[0]
     with httpx.Client(
@@ -130,7 +116,7 @@ def _last_calls(replicas: Sequence[Replica], options: argparse.Namespace) -> int
 
 
 def _loads(
-    replicas: Sequence[Replica], *, callers: int, seconds: float = 0.0, calls: int = 0
+    replicas: Sequence[Sidecar], *, callers: int, seconds: float = 0.0, calls: int = 0
 ) -> list[dict[str, Any]]:
     """Return what load generators saw, one for each replica, all at once."""
     with ExitStack() as stack:
@@ -152,59 +138,11 @@ def _loads(
         return [json.loads(one.communicate()[0]) for one in running]
 
 
-@contextmanager
-def _upstream() -> Iterator[str]:
-    port = free_port()
-    command = (sys.executable, str(HERE / "gateway_upstream.py"), str(port))
-    with subprocess.Popen(command) as process:
-        try:
-            wait_for(port, process, "the upstream")
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
-
-
-@contextmanager
-def _replica(url: str, upstream: str) -> Iterator[Replica]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        config, said = folder / "flyball.toml", folder / "said"
-        config.write_text(
-            f"""
-[listen]
-agents = "127.0.0.1:0"
-admin = "127.0.0.1:0"
-[[upstream]]
-name = "echo"
-url = "{upstream}"
-[[budget]]
-id = "{BUDGET}"
-scope = "tenant"
-limits = {{ tool_calls = {ENOUGH} }}
-""",
-            encoding="utf-8",
-        )
-        command = (sys.executable, "-m", "runtime", "up", "--json")
-        places = ("--config", str(config), "--state", str(folder / "state"))
-        with said.open("wb") as out:
-            process = subprocess.Popen(
-                [*command, *places],
-                stdout=out,
-                cwd=ROOT,
-                env={**os.environ, "FLYBALL_STORE_URL": url},
-            )
-        with process:
-            try:
-                urls = json.loads(wait_for_text(said))
-                yield Replica(
-                    agents=urls["agents"],
-                    admin=urls["admin"],
-                    token=Path(urls["agent_token_file"]).read_text(encoding="utf-8").strip(),
-                    admin_token=Path(urls["admin_token_file"]).read_text(encoding="utf-8").strip(),
-                    process=psutil.Process(process.pid),
-                )
-            finally:
-                process.terminate()
+def _replica(url: str, upstream: str) -> AbstractContextManager[Sidecar]:
+    budget = (
+        f'[[budget]]\nid = "{BUDGET}"\nscope = "tenant"\nlimits = {{ tool_calls = {ENOUGH} }}\n'
+    )
+    return sidecar(upstream, config=budget, environment={"FLYBALL_STORE_URL": url})
 
 
 def _options() -> argparse.Namespace:

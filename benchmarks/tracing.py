@@ -12,7 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,13 +20,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import psutil
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from measure import machine, percentiles, spread  # noqa: E402
-from processes import cpu_s, free_port, wait_for, wait_for_text  # noqa: E402
+from processes import cpu_s  # noqa: E402
+from sidecars import Sidecar, echo_upstream, sidecar  # noqa: E402
 
 HERE = Path(__file__).parent
 NONE = "no collector"
@@ -60,22 +58,20 @@ class Collector(BaseHTTPRequestHandler):
 class Party:
     """One sidecar, and what a call cost it in each round."""
 
-    agents: str
-    token: str
-    process: psutil.Process
+    sidecar: Sidecar
     cpu_ms: list[float] = field(default_factory=list)
     p50_ms: list[float] = field(default_factory=list)
 
     def calls(self, options: argparse.Namespace, *, count: int) -> None:
         """Give it so many calls, and note what they cost."""
-        before = cpu_s(self.process)
+        before = cpu_s(self.sidecar.process)
         callers = options.callers
         done = subprocess.run(
             [
-                *(sys.executable, str(HERE / "gateway_load.py"), "--url", self.agents),
+                *(sys.executable, str(HERE / "gateway_load.py"), "--url", self.sidecar.agents),
                 *("--tool", "echo__echo", "--callers", str(callers)),
                 *("--seconds", "0", "--calls", str(count // callers)),
-                *("--header", f"Authorization: Bearer {self.token}"),
+                *("--header", f"Authorization: Bearer {self.sidecar.token}"),
             ],
             stdout=subprocess.PIPE,
             check=True,
@@ -83,7 +79,7 @@ class Party:
         seen = json.loads(done.stdout)
         assert not seen["errors"], seen["errors"]
         made = len(seen["samples_ms"]) + callers
-        self.cpu_ms.append((cpu_s(self.process) - before) * 1e3 / made)
+        self.cpu_ms.append((cpu_s(self.sidecar.process) - before) * 1e3 / made)
         self.p50_ms.append(percentiles(seen["samples_ms"])[0])
 
 
@@ -95,10 +91,13 @@ def main() -> None:
     parser.add_argument("--callers", type=int, default=8)
     options = parser.parse_args()
     with ExitStack() as stack:
-        upstream = stack.enter_context(_upstream())
+        upstream = stack.enter_context(echo_upstream())
         collector = stack.enter_context(_collector())
         parties = {
-            way: stack.enter_context(_sidecar(upstream, _terms(way, collector))) for way in WAYS
+            way: Party(
+                sidecar=stack.enter_context(sidecar(upstream, config=_terms(way, collector)))
+            )
+            for way in WAYS
         }
         for party in parties.values():
             party.calls(options, count=options.calls // 3)
@@ -120,9 +119,8 @@ def main() -> None:
 
 
 def _terms(way: str, collector: str) -> str:
-    if way == NONE:
-        return ""
-    return f'[telemetry]\notlp_endpoint = "{collector}"\n{WAYS[way]}\n'
+    told = "" if way == NONE else f'[telemetry]\notlp_endpoint = "{collector}"\n{WAYS[way]}\n'
+    return f'[store]\ndurability = "process"\n{told}'
 
 
 @contextmanager
@@ -133,45 +131,6 @@ def _collector() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-
-
-@contextmanager
-def _upstream() -> Iterator[str]:
-    port = free_port()
-    with subprocess.Popen(
-        (sys.executable, str(HERE / "gateway_upstream.py"), str(port))
-    ) as process:
-        try:
-            wait_for(port, process, "the upstream")
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
-
-
-@contextmanager
-def _sidecar(upstream: str, telemetry: str) -> Iterator[Party]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "flyball.toml").write_text(
-            '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
-            f'[store]\ndurability = "process"\n[[upstream]]\nname = "echo"\nurl = "{upstream}"\n'
-            f"{telemetry}",
-            encoding="utf-8",
-        )
-        command = (sys.executable, "-m", "runtime", "up", "--json")
-        places = ("--config", str(folder / "flyball.toml"), "--state", str(folder / "state"))
-        with (folder / "said").open("wb") as out:
-            process = subprocess.Popen([*command, *places], stdout=out, cwd=ROOT)
-        with process:
-            try:
-                urls = json.loads(wait_for_text(folder / "said"))
-                yield Party(
-                    agents=urls["agents"],
-                    token=Path(urls["agent_token_file"]).read_text(encoding="utf-8").strip(),
-                    process=psutil.Process(process.pid),
-                )
-            finally:
-                process.terminate()
 
 
 if __name__ == "__main__":
