@@ -75,6 +75,7 @@ def _with_console(ground: Ground, api: ASGIApp) -> ASGIApp:
         draw=ground.clock.secret,
         host=terms.host if listen.tls_cert is None else "",
         is_secure=listen.tls_cert is not None or listen.trusted_proxy,
+        has_memory=ground.config.memory.enabled,
         idle_ms=terms.session_idle_s * 1000,
     )
     return WithConsole(api, console_app(parts))

@@ -21,6 +21,11 @@ CONSOLE: dict[str, str] = {
     "console.upstreams": "a changed manifest is shown as a difference, and approved as it was seen",
     "console.stale": "a page that cannot renew itself says since when it is old",
     "console.tenant": "of several tenants one is chosen, and its things alone are shown",
+    "memory-page.provenance": "what is kept in the memory is found by its words and read with its "
+    "trust, where it comes from and what was made of it; it is shown as text",
+    "memory-page.deeds": "experiences are quarantined, promoted, revoked and erased in a browser, "
+    "after a question, with why",
+    "memory-page.off": "a memory that is switched off says how it is offered again",
     "console.keyboard": "every page can be used by keyboard alone, from its skip link on",
 }
 

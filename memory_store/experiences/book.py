@@ -376,6 +376,15 @@ class ExperienceBook:
             )
         )
 
+    async def made_of(
+        self, experience_id: ExperienceId, *, tenant: TenantId, most: int = 50
+    ) -> tuple[Experience, ...]:
+        """Return what was made of an experience, the first of it first."""
+        count = min(max(1, most), browsing.LISTED_MAX)
+        return await self._reader.run(
+            lambda connection: browsing.made_of(connection, experience_id, tenant, most=count)
+        )
+
     async def log_since(
         self, tenant: TenantId, *, number: int, most: int = 1_000
     ) -> tuple[LogEntry, ...]:

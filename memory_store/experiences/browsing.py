@@ -36,7 +36,13 @@ from memory_store.experiences.rows import (
     read_through,
     readable,
 )
-from memory_store.experiences.tables import experience_blobs, experience_log, experiences
+from memory_store.experiences.tables import (
+    experience_blobs,
+    experience_links,
+    experience_log,
+    experiences,
+)
+from memory_store.experiences.values import Relation
 from memory_store.statement import Driver, Statement, Value
 
 LISTED_MAX = 1_000
@@ -339,6 +345,31 @@ def history(
     """Return what was logged of one experience, the latest first; it looks through all the log."""
     asked: dict[str, Value] = {"tenant": tenant, "experience_id": experience_id, "most": most}
     return entries_of(_HISTORY.rows(driver, asked))
+
+
+def made_of(
+    connection: Connection, experience_id: ExperienceId, tenant: TenantId, *, most: int
+) -> tuple[Experience, ...]:
+    """Return what was made of an experience, in the order in which it was written."""
+    links, one = experience_links.c, experiences.alias().c
+    numbers = (
+        select(links.source)
+        .join(one.number.table, one.number == links.target)
+        .where(
+            one.tenant == tenant,
+            one.experience_id == experience_id,
+            links.relation == Relation.DERIVED_FROM.value,
+        )
+    )
+    query = (
+        select(*HEAD)
+        .where(_rows.number.in_(numbers), _rows.tenant == tenant)
+        .order_by(_rows.number)
+        .limit(most)
+    )
+    driver = driver_of(connection)
+    found = read_through(driver, lambda: _rows_of(connection, query))
+    return proven_all(driver, tenant, found, skips_damaged=True)
 
 
 def is_gone(experience: Experience, now_ms: int | None) -> bool:

@@ -50,6 +50,7 @@ class Door:
         """Take what to protect; nobody has signed in."""
         self._app = app
         self._parts = parts
+        self.has_memory = parts.has_memory
         self.visits = Visits(draw=parts.draw, idle_ms=parts.idle_ms)
         self.throttle = SignInThrottle(now_ms=parts.now_ms())
 

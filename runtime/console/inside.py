@@ -23,7 +23,7 @@ Query = Mapping[str, str | int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the API answered: JSON, or a problem document where `is_ok` is false."""
+    """What the API answered: JSON or else bytes, a problem document where `is_ok` is false."""
 
     status: int
     body: Any
@@ -114,6 +114,12 @@ def _word(value: str | int) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _read(whole: bytes, media_type: bytes) -> Any:
+    if media_type.startswith(b"application/octet-stream"):
+        return whole
+    return json.loads(whole) if whole else {}
+
+
 async def _answered(api: ASGIApp, scope: Scope, sent: bytes) -> Answer:
     parts: list[bytes] = []
     status, headers = 0, dict[bytes, bytes]()
@@ -134,6 +140,6 @@ async def _answered(api: ASGIApp, scope: Scope, sent: bytes) -> Answer:
     etag = headers.get(b"etag")
     return Answer(
         status=status,
-        body=json.loads(whole) if whole else {},
+        body=_read(whole, headers.get(b"content-type", b"")),
         etag=None if etag is None else etag.decode("latin-1"),
     )

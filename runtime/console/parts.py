@@ -25,7 +25,7 @@ class ConsoleParts:
 
     `api` is the admin API's application, which is asked in this process. `draw` returns fresh
     random text that nobody can guess. `host` is its own name on this machine. `is_secure` says
-    that browsers reach the console by TLS.
+    that browsers reach the console by TLS, `has_memory` that agents are offered a memory.
     """
 
     api: ASGIApp
@@ -34,4 +34,5 @@ class ConsoleParts:
     draw: Callable[[], str]
     host: str = ""
     is_secure: bool = False
+    has_memory: bool = True
     idle_ms: int = IDLE_MS

@@ -27,6 +27,7 @@ NAVIGATION = (
     Entry(path=f"{PREFIX}/approvals", label="Approvals", icon="approvals"),
     Entry(path=f"{PREFIX}/sessions", label="Sessions", icon="sessions"),
     Entry(path=f"{PREFIX}/calls", label="Calls", icon="calls"),
+    Entry(path=f"{PREFIX}/memory", label="Memory", icon="memory"),
     Entry(path=f"{PREFIX}/budgets", label="Budgets", icon="budgets"),
     Entry(path=f"{PREFIX}/router", label="Router", icon="router"),
     Entry(path=f"{PREFIX}/providers", label="Providers", icon="providers"),

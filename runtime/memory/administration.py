@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from governor.experience.experience import Draft, Experience, Provenance
-from governor.experience.kinds import LANES_BY_TRUST, ExperienceKind, Standing
+from governor.experience.kinds import LANES_BY_TRUST, ExperienceKind, Standing, TrustLane
 from governor.experience.namespace import SHARED
 from governor.experience.promotion import Adopted, Asker, Stands, Stays, Whereto, promote, withdraw
 from governor.experience.search import Filters, Found, Search
@@ -24,8 +24,6 @@ from runtime.memory.indexing import indexed, text_of
 from runtime.memory.places import Places
 
 SEARCHED_MAX = 50
-# An administrator sees what anybody may have written, too.
-ANY_LANE = Filters(lanes=LANES_BY_TRUST)
 
 
 class Clock(Protocol):
@@ -130,9 +128,18 @@ class MemoryAdministration:
         return tuple(gone)
 
     async def search(
-        self, text: str, *, tenant: TenantId, namespaces: tuple[str, ...], most: int
+        self,
+        text: str,
+        *,
+        tenant: TenantId,
+        namespaces: tuple[str, ...],
+        most: int,
+        kind: ExperienceKind | None = None,
+        lane: TrustLane | None = None,
     ) -> Found:
         """Return what is found in the tenant's namespaces, in all of them without a word.
+
+        An administrator sees what anybody may have written, too, unless one lane is asked for.
 
         Raises:
             NamespaceNotFoundError: the tenant has no such one.
@@ -147,7 +154,10 @@ class MemoryAdministration:
             text=text,
             now_ms=self._clock.now_ms(),
             most=min(most, SEARCHED_MAX),
-            filters=ANY_LANE,
+            filters=Filters(
+                lanes=LANES_BY_TRUST if lane is None else (lane,),
+                kinds=() if kind is None else (kind,),
+            ),
         )
         return await self._searching.search(search)
 

@@ -47,11 +47,13 @@ from runtime.admin.shapes.memory import (
     usage_out,
     with_history,
 )
+from runtime.admin.shapes.memory_relations import RelationsOut, relations_out
 from runtime.memory.places import name_of
 
 # Every one names a tenant, which may not be there.
 ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
 
+_RELATED_MAX = 50
 Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
@@ -192,6 +194,22 @@ async def read_experience(
 
 
 @ROUTES.get(
+    "/experiences/{index}/relations",
+    summary="Read what became of an experience",
+    responses=problems(404),
+)
+async def read_relations(
+    parts: Parts, index: Index, of: Annotated[OfTenant, Query()]
+) -> RelationsOut:
+    """Return what was made of an experience, and who was given it lately: at most 50 of each."""
+    tenant, book = await tenant_of(parts, of), parts.memory.book
+    await parts.memory.show(index, tenant=tenant)
+    made = await book.made_of(index, tenant=tenant, most=_RELATED_MAX)
+    uses = await book.uses_of((index,), tenant=tenant, most=_RELATED_MAX)
+    return relations_out(made, uses)
+
+
+@ROUTES.get(
     "/experiences/{index}/content",
     summary="Read the content of an experience",
     responses=problems(404),
@@ -223,6 +241,8 @@ async def search(parts: Parts, asked: SearchIn) -> FoundOut:
         tenant=await tenant_of(parts, asked),
         namespaces=asked.namespaces,
         most=asked.limit,
+        kind=asked.kind,
+        lane=asked.lane,
     )
     return FoundOut(items=[hit_out(hit) for hit in found.hits], left_out=found.left_out)
 

@@ -107,6 +107,8 @@ class SearchIn(Shape):
     query: Annotated[str, Field(min_length=1, max_length=_QUERY_CHARS_MAX)]
     namespaces: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
     limit: Annotated[int, Field(strict=True, ge=1, le=SEARCHED_MAX)] = 10
+    kind: ExperienceKind | None = None
+    lane: TrustLane | None = None
 
 
 class PromoteIn(Shape):
@@ -270,8 +272,10 @@ class ExperienceOut(Out):
 
 
 class EntryOut(Out):
-    """What was done to an experience, by whom and why."""
+    """What was done to an experience, by whom and why; `hash` chains the log to this entry."""
 
+    number: int
+    hash: str
     at_ms: int
     event: str
     standing: Standing | None
@@ -395,6 +399,8 @@ def with_history(one: Experience, entries: tuple[LogEntry, ...]) -> ExperienceSh
         waits_because=waits_because,
         history=[
             EntryOut(
+                number=entry.number,
+                hash=entry.hash,
                 at_ms=entry.at_ms,
                 event=entry.event.value,
                 standing=entry.standing,

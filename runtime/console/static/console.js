@@ -56,11 +56,13 @@
   // What cannot be undone is asked once more, in a dialog that keyboards and readers know.
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.dataset.confirm || form.dataset.confirmed) return;
+    // Of several buttons each may ask in words of its own.
+    const asked = event.submitter?.dataset.confirm ?? form.dataset.confirm;
+    if (!asked || form.dataset.confirmed) return;
     event.preventDefault();
     const dialog = document.createElement("dialog");
     const words = document.createElement("p");
-    words.textContent = form.dataset.confirm;
+    words.textContent = asked;
     words.id = "confirm-words";
     dialog.setAttribute("aria-labelledby", words.id);
     const actions = document.createElement("div");

@@ -39,6 +39,7 @@ ROUTES = {
     f"{PREFIX}/memory/experiences": {"get", "post"},
     f"{PREFIX}/memory/experiences/{{index}}": {"get"},
     f"{PREFIX}/memory/experiences/{{index}}/content": {"get"},
+    f"{PREFIX}/memory/experiences/{{index}}/relations": {"get"},
     f"{PREFIX}/memory/experiences/{{index}}/promote": {"post"},
     f"{PREFIX}/memory/experiences/{{index}}/withdraw": {"post"},
     f"{PREFIX}/memory/search": {"post"},
