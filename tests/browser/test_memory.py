@@ -54,7 +54,7 @@ def test_an_experience_is_found_by_words_and_read_with_where_it_comes_from(
     came = page.get_by_role("region", name="Where it comes from")
     assert came.locator('a[href*="/sessions/"]').count() == 1
     came.locator('a[href*="/calls/"]').click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("flyball__memory_write")
+    expect(page.get_by_role("heading", level=1)).to_have_text("memory_write")
     page.go_back()
     made = page.get_by_role("table", name="Made of it")
     made.get_by_role("link", name="Read the tide table first.").click()

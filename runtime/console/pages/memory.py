@@ -56,7 +56,7 @@ async def memory(request: Request) -> Response:
     )
 
 
-def _choices() -> dict[str, list[str]]:
+def _choices() -> dict[str, Any]:
     return {
         "kinds": [kind.value for kind in ExperienceKind],
         "lanes": [lane.value for lane in TrustLane],
@@ -68,7 +68,7 @@ async def _shown(
     inside: Inside, words: str, filters: Mapping[str, str | None]
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the experiences of the page with where they go on, and a problem if there is one."""
-    nothing = {"experiences": [], "next": None, "left_out": 0}
+    nothing: dict[str, Any] = {"experiences": [], "next": None, "left_out": 0}
     if not words:
         answer = await inside.ask("GET", "/memory/experiences", query=filters)
         if not answer.is_ok:
