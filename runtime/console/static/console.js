@@ -81,6 +81,8 @@
     button(label, event.submitter?.classList.contains("danger") ? "danger" : "primary", () => {
       form.dataset.confirmed = "yes";
       form.requestSubmit(event.submitter ?? undefined);
+      // Who comes back to this page is asked again.
+      delete form.dataset.confirmed;
     });
     dialog.append(words, actions);
     dialog.addEventListener("close", () => dialog.remove());

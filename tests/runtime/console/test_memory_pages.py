@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from governor.ids import ExperienceId, PrincipalId
+from memory_store.experiences.values import UseNote
 from runtime.admin import create_admin_app
 from runtime.console import ConsoleParts, WithConsole, console_app
 from tests.runtime.admin.admin_world import TENANT
@@ -76,3 +78,24 @@ async def test_what_is_refused_or_not_there_is_said_in_words(desk: Desk) -> None
     assert "no gate" in after.text
     assert (await desk.get("/memory/none")).status_code == 404
     assert (await desk.get("/memory?cursor=nonsense")).status_code == 200
+
+
+@pytest.mark.requirement("memory-page.provenance")
+async def test_words_are_looked_for_in_one_lane_and_kind_and_uses_are_told(desk: Desk) -> None:
+    index = await taught(desk, "Close the gate at night.")
+    used = UseNote(
+        experience_id=ExperienceId(index), reader=PrincipalId("ada"), at_ms=1, used=True, score=0.25
+    )
+    await desk.world.parts.memory.book.note_use((used,), tenant=TENANT)
+    await desk.sign_in()
+
+    found = {
+        query: index in (await desk.get(f"/memory?words=the+gate{query}")).text
+        for query in ("", "&lane=operator&kind=lesson", "&lane=web", "&kind=fact")
+    }
+    one = (await desk.get(f"/memory/{index}")).text
+
+    assert list(found.values()) == [True, True, False, False]
+    assert "<td>ada</td>" in one
+    assert "0.25" in one
+    assert (await desk.get("/memory?words=gate&lane=none")).status_code == 200
