@@ -8,7 +8,7 @@ from proof.scale import IS_SCALED, scaled
 from proof.stores import StoreFactory
 
 STEPS_PER_HISTORY = 15
-_HISTORIES = {"memory": 30, "sqlite": 330, "postgresql": 30}
+_HISTORIES = {"memory": 30, "sqlite": 200, "postgresql": 30}
 
 
 @pytest.mark.requirement("proof.model-agrees")

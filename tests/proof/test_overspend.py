@@ -16,7 +16,7 @@ async def test_not_one_unit_is_spent_above_any_budget(
     factory: StoreFactory, tmp_path: Path, seed: int, clients: int
 ) -> None:
     plan = Plan(
-        reservations=_count(factory, 24_000, on_a_server=1_500),
+        reservations=_count(factory, 12_000, on_a_server=1_500),
         clients=clients,
         sub_sessions=0 if factory.is_double else 100,
         seed=seed,
@@ -33,7 +33,7 @@ async def test_what_is_spent_beyond_the_holds_is_recorded_to_the_unit(
     factory: StoreFactory, tmp_path: Path, seed: int
 ) -> None:
     plan = Plan(
-        reservations=_count(factory, 10_000, on_a_server=1_000),
+        reservations=_count(factory, 6_000, on_a_server=1_000),
         sub_sessions=0 if factory.is_double else 100,
         spends_beyond=True,
         seed=seed,
