@@ -1,6 +1,7 @@
 """The turns of sessions: what they began with, what they were given, how they ended."""
 
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from governor.ids import PrincipalId, SessionId, TaskClass, TenantId
 from governor.scope import ScopeChain
@@ -106,12 +107,12 @@ class TurnBook:
 def _ensure(
     connection: Connection, chain: ScopeChain, *, task_class: TaskClass, now_ms: int
 ) -> None:
-    """Make the session's row if it is not there."""
-    is_this = session_turns.c.session_id == chain.session
-    if connection.scalar(select(session_turns.c.session_id).where(is_this)) is not None:
-        return
+    """Make the session's row if it is not there.
+
+    A session's first calls may come by several replicas at once: who is second finds it made.
+    """
     connection.execute(
-        insert(session_turns),
+        upsert(session_turns).on_conflict_do_nothing(index_elements=["session_id"]),
         {
             "session_id": chain.session,
             "tenant": chain.tenant,

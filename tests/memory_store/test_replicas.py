@@ -11,12 +11,15 @@ from pathlib import Path
 
 import anyio
 import pytest
-from contracts.builders import COST, TENANT, budget
+from contracts.builders import COST, TENANT, budget, chain
 
+from governor.ids import SessionId, TaskClass
+from governor.turn_policy import TurnMode
 from memory_store.accounts import BalanceView
 from memory_store.audit import Actor
 from memory_store.conservation import Conservation
-from memory_store.store import open_store
+from memory_store.engine import Durability
+from memory_store.store import Store, open_store
 
 ROOT = Path(__file__).parents[2]
 REPLICAS = 4
@@ -192,3 +195,29 @@ async def test_what_a_killed_replica_was_told_stands_and_the_others_go_on(
     assert (
         told["cost"] <= view.used <= told["cost"] + 9 * (told["forwarded"] - told["settled"] + 16)
     )
+
+
+async def test_a_session_that_begins_at_several_replicas_at_once_begins_once(
+    tmp_path: Path, database: str
+) -> None:
+    async def begin(store: Store, number: int) -> None:
+        await store.turns.begin(
+            chain(session=f"ses_{number}"),
+            task_class=TaskClass("bug"),
+            mode=TurnMode.FIXED,
+            base_turns=20,
+            now_ms=1,
+        )
+
+    with anyio.fail_after(120):
+        async with (
+            open_store(tmp_path / "one", url=database, durability=Durability.PROCESS) as one,
+            open_store(tmp_path / "two", url=database, durability=Durability.PROCESS) as two,
+        ):
+            for number in range(60):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(begin, one, number)
+                    group.start_soon(begin, two, number)
+            view = await two.turns.view(SessionId("ses_59"))
+
+    assert (view.task_class, view.base_turns) == ("bug", 20)
