@@ -137,9 +137,9 @@ class Drill:
         take_backup(source_of(state), target, made_by="a drill", now_ms=1, told=steps.told)
 
     def _restore(self, backup: Path, place: Path, steps: Steps) -> None:
-        restore_backup(
-            backup, place, url=self.url, now_ms=9, replaces=self.url is None, told=steps.told
-        )
+        # One that was killed after its database was whole is ended by another that may replace it.
+        may_replace = self.url is None or self.kills > 0
+        restore_backup(backup, place, url=self.url, now_ms=9, replaces=may_replace, told=steps.told)
 
     def _find_both(self, place: Path, found: Held, *, old: Held, new: Held) -> None:
         """Keys go with their store, and what was replaced is there, whole."""
