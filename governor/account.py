@@ -1,6 +1,6 @@
 """Accounts, where amounts are booked, and the balances that show how they stand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -94,6 +94,17 @@ class Balance(NamedTuple):
     settled: int
     reserved: int
     parts: tuple[int, ...] = ()
+
+    @classmethod
+    def over(cls, account: Account, amounts: Iterable[tuple[int, int]]) -> "Balance":
+        """Return how an account stands; `amounts` has settled and reserved of each of its keys."""
+        each = tuple(amounts)
+        return cls(
+            account,
+            sum(settled for settled, _ in each),
+            sum(reserved for _, reserved in each),
+            tuple(map(sum, each)) if account.older else (),
+        )
 
     @property
     def key(self) -> BalanceKey:

@@ -202,14 +202,8 @@ class BudgetReplay:
         return decision
 
     def _balance(self, account: Account) -> Balance:
-        parts = [self._stands.get(key, _Stand()) for key in account.keys]
-        counted = tuple(part.settled + part.reserved for part in parts) if account.older else ()
-        return Balance(
-            account,
-            sum(part.settled for part in parts),
-            sum(part.reserved for part in parts),
-            counted,
-        )
+        parts = (self._stands.get(key, _Stand()) for key in account.keys)
+        return Balance.over(account, ((part.settled, part.reserved) for part in parts))
 
     def _hold(self, call: PastCall, reservation: Reservation, balances: Sequence[Balance]) -> None:
         counts = call.started_at_ms >= self._from_ms

@@ -7,7 +7,6 @@ stand on them; whatever undoes a transaction makes them be forgotten.
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from operator import add
 from typing import Any
 
 import psycopg
@@ -162,11 +161,8 @@ class LiveAccounts:
         live = self.get(driver, account.key)
         if not account.older:
             return Balance(account, live.settled, live.reserved)
-        parts = [*(self.get(driver, key) for key in account.older), live]
-        settled = [part.settled for part in parts]
-        reserved = [part.reserved for part in parts]
-        counted = tuple(map(add, settled, reserved))
-        return Balance(account, sum(settled), sum(reserved), counted)
+        parts = (*(self.get(driver, key) for key in account.older), live)
+        return Balance.over(account, ((part.settled, part.reserved) for part in parts))
 
     def hold(
         self,

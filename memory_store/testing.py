@@ -181,14 +181,8 @@ class MemoryLedger:
         return accounts_for(self.budgets.values(), chain, target, now_ms)
 
     def _balance(self, account: Account) -> Balance:
-        parts = [self._accounts.get(key, _Amounts()) for key in account.keys]
-        counted = tuple(part.settled + part.reserved for part in parts) if account.older else ()
-        return Balance(
-            account,
-            sum(part.settled for part in parts),
-            sum(part.reserved for part in parts),
-            counted,
-        )
+        parts = (self._accounts.get(key, _Amounts()) for key in account.keys)
+        return Balance.over(account, ((part.settled, part.reserved) for part in parts))
 
     def _used(
         self, budget: Budget, starts: Collection[int]
