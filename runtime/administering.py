@@ -73,7 +73,7 @@ def _with_console(ground: Ground, api: ASGIApp) -> ASGIApp:
         doorkeeper=ground.store.principals,
         now_ms=ground.clock.now_ms,
         draw=ground.clock.secret,
-        host=terms.host if listen.tls_cert is None else "",
+        host=terms.own_host(has_tls=listen.tls_cert is not None),
         is_secure=listen.tls_cert is not None or listen.trusted_proxy,
         has_memory=ground.config.memory.enabled,
         idle_ms=terms.session_idle_s * 1000,

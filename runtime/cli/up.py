@@ -168,9 +168,10 @@ async def _until_asked(signals: StopSignals, supervisor: Supervisor) -> None:
 def _console_url(admin_url: str, config: Config) -> str:
     """Return where browsers find the console: on this machine under a name of its own."""
     place = urlsplit(admin_url)
-    is_here = bare_host(place.netloc) in LOOPBACK and config.listen.tls_cert is None
-    own = f"{config.console.host}:{place.port}" if is_here and config.console.host else ""
-    return urlunsplit((place.scheme, own or place.netloc, "/console", "", ""))
+    own = config.console.own_host(has_tls=config.listen.tls_cert is not None)
+    is_led = own and bare_host(place.netloc) in LOOPBACK
+    netloc = f"{own}:{place.port}" if is_led else place.netloc
+    return urlunsplit((place.scheme, netloc, "/console", "", ""))
 
 
 def _shown(

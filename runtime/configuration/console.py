@@ -21,3 +21,7 @@ class ConsoleTable(Table):
         "flyball.localhost"
     )
     session_idle_s: Annotated[int, Field(strict=True, ge=60, le=_DAY_S)] = 3600
+
+    def own_host(self, *, has_tls: bool) -> str:
+        """Return the name that loopback ones lead to; none with TLS, whose certificate says."""
+        return "" if has_tls else self.host
