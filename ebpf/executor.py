@@ -424,7 +424,7 @@ def _result(
         },
         unknown=measured.unknown,
         story=story,
-        curve=measured.curve,
+        curve=None if measured.curve is None else measured.curve.ended_at(cpu_ms),
     )
 
 

@@ -27,6 +27,17 @@ class Curve:
 
     points: tuple[CurvePoint, ...]
 
+    def ended_at(self, cpu_ms: int | None) -> "Curve":
+        """Return it with the processor time that was counted exactly, once nothing ran any more.
+
+        What was sampled misses what was used after the last sample. A command whose processor
+        time nobody counted, or nobody counted on the way, stays one without.
+        """
+        *before, last = self.points
+        if cpu_ms is None or last.cpu_ms is None:
+            return self
+        return Curve(points=(*before, last._replace(cpu_ms=max(last.cpu_ms, cpu_ms))))
+
 
 def joined(earlier: CurvePoint, later: CurvePoint) -> CurvePoint:
     """Return the one point that stands for two neighbours."""

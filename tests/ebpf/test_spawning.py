@@ -166,6 +166,8 @@ async def test_a_call_that_is_cancelled_while_it_is_cloned_leaves_no_process(
     guarded: LocalExecutor,
 ) -> None:
     before = pid_of(guarded)
+    # A test that failed before may have left an executor, and that its spawner.
+    children = set(psutil.Process().children())
     os.kill(before, signal.SIGSTOP)
     await until_stopped(before)
 
@@ -178,7 +180,7 @@ async def test_a_call_that_is_cancelled_while_it_is_cloned_leaves_no_process(
 
     lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
     assert ["sleep", "98764"] not in lines
-    assert [child.pid for child in psutil.Process().children()] == [before]
+    assert not set(psutil.Process().children()) - children
 
 
 async def test_a_spawner_that_cannot_start_is_an_error(

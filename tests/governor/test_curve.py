@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.curve import CurvePoint, cpu_millis, halved
+from governor.curve import Curve, CurvePoint, cpu_millis, halved
 
 POINTS = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**40), st.integers(0, 500)))
 
@@ -42,3 +42,17 @@ def test_the_share_of_a_processor_is_that_since_the_point_before() -> None:
 
 def test_processor_time_that_nobody_counts_has_no_share() -> None:
     assert cpu_millis([CurvePoint(100, 1, None), CurvePoint(200, 1, None)]) == [None, None]
+
+
+def test_what_was_counted_at_the_end_stands_at_the_end() -> None:
+    curve = Curve(points=(CurvePoint(100, 7, 90), CurvePoint(180, 7, 90)))
+
+    assert curve.ended_at(160).points == (CurvePoint(100, 7, 90), CurvePoint(180, 7, 160))
+    assert curve.ended_at(80) == curve
+    assert curve.ended_at(None) == curve
+
+
+def test_processor_time_that_nobody_counted_on_the_way_is_none_at_the_end() -> None:
+    curve = Curve(points=(CurvePoint(100, 7, None),))
+
+    assert curve.ended_at(160) == curve
