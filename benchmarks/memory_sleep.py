@@ -39,10 +39,10 @@ from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.clock import SystemClock
 from runtime.configuration.memory_learning import SleepTable, sleep_terms_of
-from runtime.memory.allowance import Allowance
-from runtime.memory.playbooks import Place, PlaybookDesk
-from runtime.memory.prepared import PreparedSearching, Searching
-from runtime.memory.sleeping import Sleeper
+from runtime.memory.house.allowance import Allowance
+from runtime.memory.lessons.playbooks import Place, PlaybookDesk
+from runtime.memory.quiet.prepared import PreparedSearching, Searching
+from runtime.memory.quiet.sleeping import Sleeper
 from tool_gateway.books import Books
 
 TENANT, AGENT = TenantId("acme"), PrincipalId("ada")

@@ -13,7 +13,7 @@ from runtime.configuration.translate import tiers_of
 from runtime.console import ConsoleParts, WithConsole, console_app
 from runtime.ground import Ground
 from runtime.http_guard import HostGuard
-from runtime.memory.serving import memory_administration_of
+from runtime.memory.serving.memory import memory_administration_of
 from runtime.readiness import Readiness
 from runtime.reload import Reloaded, Reloader
 from runtime.seat import KeeperPart

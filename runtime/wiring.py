@@ -51,8 +51,8 @@ from runtime.local_commands import LocalCommands
 from runtime.local_tools import local_tools
 from runtime.machine import executor_of
 from runtime.mcp_fronts import http_front, stdio_front
-from runtime.memory.compaction import compactor_of
-from runtime.memory.serving import Memory, memory_of
+from runtime.memory.serving.memory import Memory, memory_of
+from runtime.memory.working.compaction import compactor_of
 from runtime.model_gateway.front import ModelFront
 from runtime.model_serving import model_front
 from runtime.notifying import Notifier

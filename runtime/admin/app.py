@@ -32,7 +32,7 @@ from runtime.admin.routes import (
     upstreams,
 )
 from runtime.http_guard import BodyLimit
-from runtime.memory.carrying import LINE_BYTES_MAX
+from runtime.memory.administration.carrying import LINE_BYTES_MAX
 from runtime.router.desk import MODEL_BYTES_MAX
 from runtime.version import VERSION
 

@@ -10,7 +10,7 @@ from governor.tiers import ModelTier
 from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
-from runtime.memory.administration import MemoryAdministration
+from runtime.memory.administration.experiences import MemoryAdministration
 from runtime.previewing import Previews
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded

@@ -32,7 +32,7 @@ from runtime.evaluate.context import (
 )
 from runtime.evaluate.conversations import Messages, read_conversations
 from runtime.memory.indexing import indexed
-from runtime.memory.keeper import StoreKeeper
+from runtime.memory.working.keeper import StoreKeeper
 from runtime.memory_ranker.loading import memory_ranker
 from runtime.word_vectors import vectors_if_any
 

@@ -171,7 +171,7 @@ def _write(parts: Iterator[bytes], path: Path) -> None:
 def _parts(file: Any, path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, some at a time, with the number of the first of them."""
     # Only here: what reads the lines at the other end takes a second to load.
-    from runtime.memory.carrying import LINE_BYTES_MAX  # noqa: PLC0415
+    from runtime.memory.administration.carrying import LINE_BYTES_MAX  # noqa: PLC0415
 
     number, first, lines, size = 0, 1, list[bytes](), 0
     while line := file.readline(LINE_BYTES_MAX + 1):

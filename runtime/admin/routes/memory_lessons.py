@@ -25,7 +25,7 @@ from runtime.admin.shapes.memory_lessons import (
     stats_shown,
     version_shown,
 )
-from runtime.memory.playbook_shelf import PlaybookShelf
+from runtime.memory.administration.playbooks import PlaybookShelf
 
 # Every one names a tenant, which may not be there.
 ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))

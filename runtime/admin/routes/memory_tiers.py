@@ -11,7 +11,7 @@ from runtime.admin.memory_tenant import tenant_of
 from runtime.admin.openapi import WITH_BODY, problems
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_tiers import PutInForce, TiersShown, tiers_shown
-from runtime.memory.tier_learning import TierLearner
+from runtime.memory.tiers.learning import TierLearner
 
 # Every one names a tenant, which may not be there.
 ROUTES = APIRouter(prefix="/memory/tiers", tags=["memory"], responses=problems(404))

@@ -18,7 +18,7 @@ from runtime.admin.shapes.memory_upkeep import (
     looked_out,
     taken_out,
 )
-from runtime.memory.carrying import taken_from
+from runtime.memory.administration.carrying import taken_from
 
 # Every one names a tenant, which may not be there.
 ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))

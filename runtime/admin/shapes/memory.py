@@ -17,7 +17,7 @@ from governor.experience.trust import DOUBTS_TOLD, doubts_of
 from governor.ids import ExperienceId, PrincipalId, SessionId, TenantId
 from memory_store.experiences.values import Changed, NamespaceUsage, ReceiptFinding
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
-from runtime.memory.administration import SEARCHED_MAX, Promoted, Taught
+from runtime.memory.administration.experiences import SEARCHED_MAX, Promoted, Taught
 from runtime.memory.indexing import text_of
 from runtime.memory.places import GivenAnyway, name_of
 from runtime.token_files import TENANT

@@ -7,7 +7,7 @@ from pydantic import StrictBool
 from governor.learning.offpolicy import Estimate
 from runtime.admin.shapes.fields import Out
 from runtime.admin.shapes.memory import OfTenant
-from runtime.memory.tier_learning import TierReport
+from runtime.memory.tiers.learning import TierReport
 
 
 class PutInForce(OfTenant):

@@ -7,7 +7,7 @@ from pydantic import Field
 from memory_store.experiences.values import Looked
 from runtime.admin.shapes.fields import Label, Out
 from runtime.admin.shapes.memory import OfTenant
-from runtime.memory.carrying import CarriedIn
+from runtime.memory.administration.carrying import CarriedIn
 
 
 class ExportFilters(OfTenant):

@@ -39,7 +39,7 @@ from runtime.admin import AdminParts
 from runtime.budget_words import KnownTargets
 from runtime.configuration.memory import MemoryTable, memory_terms_of
 from runtime.errors import ConfigError
-from runtime.memory.administration import MemoryAdministration
+from runtime.memory.administration.experiences import MemoryAdministration
 from runtime.prices import PriceSource
 from runtime.reload import Reloaded
 from runtime.router.desk import RouterDesk

@@ -7,8 +7,8 @@ import pytest
 from governor.experience.tier_choice import Question, context_of
 from governor.ids import PrincipalId, SessionId, TenantId
 from memory_store.memory_choices import MemoryChoice, What
-from runtime.memory.choice_notes import numbers_bytes, options_text
-from runtime.memory.tier_learning import TierLearner
+from runtime.memory.noting.choices import numbers_bytes, options_text
+from runtime.memory.tiers.learning import TierLearner
 from runtime.token_files import TENANT
 from tests.runtime.admin.admin_world import World
 

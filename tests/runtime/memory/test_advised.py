@@ -8,7 +8,7 @@ from governor.experience.guidance import TaskRecord, guided_by
 from governor.experience.kinds import TrustLane
 from governor.experience.rendering import Role, Shown
 from memory_store.errors import StoreUnavailableError
-from runtime.memory.advised import Advice, AdvisedContext
+from runtime.memory.working.advised import Advice, AdvisedContext
 from tests.runtime.memory.lesson_makers import call
 
 pytestmark = pytest.mark.anyio

@@ -14,8 +14,8 @@ from governor.ids import NamespaceId, SessionId
 from governor.learning.verdict import Reporter
 from memory_store.errors import StoreUnavailableError
 from memory_store.store import Store
-from runtime.memory.case_file import unpacked
-from runtime.memory.cases import CaseDesk
+from runtime.memory.lessons.case_file import unpacked
+from runtime.memory.lessons.cases import CaseDesk
 from tests.runtime.memory.lesson_makers import (
     AGENT,
     CLASS,

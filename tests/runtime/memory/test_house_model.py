@@ -7,8 +7,8 @@ import pytest
 from governor.call import CallStatus
 from governor.ids import SessionId
 from governor.scope import ScopeChain
-from runtime.memory.allowance import HOUSE
-from runtime.memory.house_model import HouseModel
+from runtime.memory.house.allowance import HOUSE
+from runtime.memory.house.model import HouseModel
 from tests.runtime.model_gateway.bench import TENANT, House, completion, open_house
 
 pytestmark = pytest.mark.anyio

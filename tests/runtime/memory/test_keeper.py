@@ -18,8 +18,8 @@ from memory_store.errors import StoreUnavailableError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import Indexed, WriteLimits
 from memory_store.store import Store, open_store
-from runtime.memory import keeper as keeping
-from runtime.memory.keeper import StoreKeeper
+from runtime.memory.working import keeper as keeping
+from runtime.memory.working.keeper import StoreKeeper
 from tests.tool_gateway.makers import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from governor.ids import ExperienceId, SessionId
 from memory_store.errors import NotFoundError
 from memory_store.lessons.ended import EndedSession
 from memory_store.store import Store
-from runtime.memory.delta_words import curated
-from runtime.memory.playbooks import Place, PlaybookDesk
+from runtime.memory.lessons.delta_words import curated
+from runtime.memory.lessons.playbooks import Place, PlaybookDesk
 from tests.runtime.memory.lesson_makers import (
     ADMIN,
     CLASS,

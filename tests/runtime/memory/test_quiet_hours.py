@@ -23,10 +23,10 @@ from memory_store.lessons.quiet_turn import QuietTurn
 from memory_store.store import Store, open_store
 from runtime.adapters import StoreLedger
 from runtime.configuration.memory_learning import SleepTable, SleepTerms, sleep_terms_of
-from runtime.memory.allowance import HOUSE, Allowance, Spent
-from runtime.memory.playbooks import Place, PlaybookDesk
-from runtime.memory.prepared import PreparedSearching
-from runtime.memory.sleeping import Night, Sleeper
+from runtime.memory.house.allowance import HOUSE, Allowance, Spent
+from runtime.memory.lessons.playbooks import Place, PlaybookDesk
+from runtime.memory.quiet.prepared import PreparedSearching
+from runtime.memory.quiet.sleeping import Night, Sleeper
 from tests.runtime.memory.lesson_makers import (
     AGENT,
     CLASS,

@@ -18,7 +18,7 @@ from memory_store.experiences.values import WriteLimits
 from memory_store.memory_choices import What
 from memory_store.store import Store, open_store
 from runtime.memory.ports import Offered
-from runtime.memory.sharing import SharedBanks
+from runtime.memory.sharing.banks import SharedBanks
 from tests.runtime.memory.learning_house import (
     ACME,
     CLOCK,

@@ -13,10 +13,10 @@ from memory_store.audit import Actor
 from memory_store.budgets import BudgetView
 from memory_store.errors import AlreadyExistsError
 from memory_store.lessons.questions import QuietWork
-from runtime.memory.allowance import HOUSE, Allowance
-from runtime.memory.house_model import HouseModel
+from runtime.memory.house.allowance import HOUSE, Allowance
+from runtime.memory.house.model import HouseModel
+from runtime.memory.house.summaries import TOKENS_MAX, Summaries
 from runtime.memory.ports import Said
-from runtime.memory.summaries import TOKENS_MAX, Summaries
 from tests.runtime.memory.learning_house import call_of
 from tests.runtime.model_gateway.bench import House, completion, open_house
 

@@ -18,10 +18,10 @@ from memory_store.errors import NotFoundError
 from memory_store.memory_choices import What
 from memory_store.store import Store, open_store
 from runtime.errors import NotBetterError
-from runtime.memory.choice_notes import ChoiceNotes
+from runtime.memory.noting.choices import ChoiceNotes
 from runtime.memory.ports import Recalled, Said
-from runtime.memory.tier_learning import TierCredit, TierLearner
-from runtime.memory.tiers import TieredSearch
+from runtime.memory.tiers.learning import TierCredit, TierLearner
+from runtime.memory.tiers.searching import TieredSearch
 from tests.runtime.memory.learning_house import (
     ACME,
     CLOCK,

@@ -38,7 +38,7 @@ from governor.learning.verdict import TRUSTED, Reporter, Source, weight_of
 from governor.retrieval.analysis import query_terms
 from memory_store.errors import StoreError, VersionConflictError
 from memory_store.lessons.cases import CaseModel, CaseOutcome, CaseRead, RatedRead
-from runtime.memory.case_file import packed, unpacked
+from runtime.memory.lessons.case_file import packed, unpacked
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 

@@ -34,10 +34,10 @@ from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import SLICE_BYTES_MAX, WriteLimits
 from memory_store.lessons.links import LinkBook
 from memory_store.memory_choices import ChoiceLog, ChoiceMade, MemoryChoice, What
-from runtime.memory import bank_file
-from runtime.memory.choice_notes import numbers_bytes, numbers_of, options_text
 from runtime.memory.indexing import indexed
+from runtime.memory.noting.choices import numbers_bytes, numbers_of, options_text
 from runtime.memory.ports import Offered, Searching, SeenMarks
+from runtime.memory.sharing import bank_file
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
 from tool_gateway.ports import Clock
 from tool_gateway.telemetry import count_failure

@@ -45,7 +45,7 @@ from memory_store.errors import NotFoundError
 from memory_store.lessons.ended import EndedSession
 from memory_store.lessons.playbooks import KeptPlaybook, Merged
 from memory_store.paging import Page
-from runtime.memory.delta_words import TOLD, asked_of, curated
+from runtime.memory.lessons.delta_words import TOLD, asked_of, curated
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 

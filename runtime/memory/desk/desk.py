@@ -21,8 +21,10 @@ from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import UseNote
 from memory_store.paging import Page
 from runtime.configuration.memory import MemoryTerms
-from runtime.memory.findings import Showing
+from runtime.memory.desk.findings import Showing
+from runtime.memory.desk.writes import Writes
 from runtime.memory.namespaces import Namespaces
+from runtime.memory.noting.uses import UseNotes
 from runtime.memory.ports import (
     CaseChoice,
     Credited,
@@ -34,9 +36,7 @@ from runtime.memory.ports import (
     TieredSearching,
     WorkingContext,
 )
-from runtime.memory.uses import UseNotes
 from runtime.memory.words import memory_words
-from runtime.memory.writes import Writes
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.memory.ports import AroundAsked, Kept, Portion, SearchAsked, WriteAsked
 from tool_gateway.ports import Clock

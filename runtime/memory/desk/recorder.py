@@ -11,7 +11,7 @@ from governor.flow.labels import Label, Traits
 from governor.ids import ExperienceId
 from memory_store.errors import StoreError
 from runtime.configuration.memory import MemoryTerms, Recorded
-from runtime.memory.writes import Told, Writes
+from runtime.memory.desk.writes import Told, Writes
 from tool_gateway.archiving import archive_form
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.errors import GatewayError

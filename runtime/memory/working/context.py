@@ -13,7 +13,7 @@ from governor.ids import ExperienceId
 from governor.scope import ScopeChain
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.browsing import LISTED_MAX
-from runtime.memory.findings import Showing
+from runtime.memory.desk.findings import Showing
 from runtime.memory.indexing import text_of
 from runtime.memory.namespaces import SEARCHED, Namespaces
 from runtime.memory.ports import Searching

@@ -10,17 +10,17 @@ from starlette.routing import Route
 from governor.retrieval.vectors import StaticVectors
 from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
-from runtime.memory.administration import MemoryAdministration
-from runtime.memory.advised import AdvisedContext
-from runtime.memory.context import SessionContext
-from runtime.memory.desk import Advisers, ExperienceDesk, Shelves
-from runtime.memory.findings import Showing
+from runtime.memory.administration.experiences import MemoryAdministration
+from runtime.memory.desk.desk import Advisers, ExperienceDesk, Shelves
+from runtime.memory.desk.findings import Showing
+from runtime.memory.desk.recorder import Recorder
 from runtime.memory.front import MemoryFront, switched_off
-from runtime.memory.learning import MemoryLearning
-from runtime.memory.lessons import Lessons
 from runtime.memory.namespaces import Namespaces
-from runtime.memory.quorum import Quorum
-from runtime.memory.recorder import Recorder
+from runtime.memory.serving.choosing import MemoryLearning
+from runtime.memory.serving.lessons import Lessons
+from runtime.memory.sharing.quorum import Quorum
+from runtime.memory.working.advised import AdvisedContext
+from runtime.memory.working.context import SessionContext
 from runtime.model_gateway.answering import Models
 from runtime.word_vectors import vectors_if_any
 from tool_gateway.gateway import Gateway

@@ -12,7 +12,7 @@ import numpy as np
 from governor.learning.bandit import Vector
 from memory_store.errors import StoreError
 from memory_store.memory_choices import MemoryChoice
-from runtime.memory.flushing import flushing
+from runtime.memory.noting.flushing import flushing
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)

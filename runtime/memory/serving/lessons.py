@@ -26,20 +26,20 @@ from memory_store.lessons.quiet_turn import QuietTurn
 from runtime.configuration.memory import memory_terms_of
 from runtime.configuration.memory_learning import sleep_terms_of
 from runtime.ground import Ground
-from runtime.memory.advised import Advice
-from runtime.memory.allowance import Allowance
-from runtime.memory.cases import CaseDesk
-from runtime.memory.house_model import HouseModel
+from runtime.memory.house.allowance import Allowance
+from runtime.memory.house.model import HouseModel
+from runtime.memory.house.summaries import TOKENS_MAX as SUMMARY_TOKENS_MAX
+from runtime.memory.house.summaries import Summaries
 from runtime.memory.indexing import indexed
+from runtime.memory.lessons.cases import CaseDesk
+from runtime.memory.lessons.playbooks import Place, PlaybookDesk
 from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
-from runtime.memory.playbooks import Place, PlaybookDesk
 from runtime.memory.ports import Searching
-from runtime.memory.prepared import PreparedSearching
+from runtime.memory.quiet.prepared import PreparedSearching
+from runtime.memory.quiet.sleeping import Sleeper
 from runtime.memory.seen import has_seen_untrusted
-from runtime.memory.sleeping import Sleeper
-from runtime.memory.summaries import TOKENS_MAX as SUMMARY_TOKENS_MAX
-from runtime.memory.summaries import Summaries
+from runtime.memory.working.advised import Advice
 from runtime.model_gateway.answering import Models
 from tool_gateway import telemetry
 

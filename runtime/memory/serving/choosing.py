@@ -11,12 +11,12 @@ from memory_store.errors import StoreError
 from runtime.configuration.memory import memory_terms_of
 from runtime.configuration.memory_tiers import tier_terms_of
 from runtime.ground import Ground
-from runtime.memory.choice_notes import ChoiceNotes
 from runtime.memory.limits import limits_of
+from runtime.memory.noting.choices import ChoiceNotes
 from runtime.memory.ports import Searching
-from runtime.memory.sharing import SharedBanks
-from runtime.memory.tier_learning import TierCredit, TierLearner
-from runtime.memory.tiers import TieredSearch
+from runtime.memory.sharing.banks import SharedBanks
+from runtime.memory.tiers.learning import TierCredit, TierLearner
+from runtime.memory.tiers.searching import TieredSearch
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from governor.experience.kinds import TrustLane
 from governor.experience.rendering import Role, Shown, rendered
 from governor.experience.tokens import tokens_of
 from memory_store.errors import StoreError
-from runtime.memory.allowance import Allowance
-from runtime.memory.house_model import HouseModel
+from runtime.memory.house.allowance import Allowance
+from runtime.memory.house.model import HouseModel
 from runtime.memory.ports import Said
 from tool_gateway.telemetry import count_failure
 

@@ -48,8 +48,8 @@ from governor.retrieval.analysis import Trait, index_terms, query_terms, traits_
 from memory_store.errors import ExperienceCorruptError, ExperienceNotFoundError
 from memory_store.experiences.values import Dereferenced
 from memory_store.memory_choices import MemoryChoice, What
-from runtime.memory.choice_notes import ChoiceNotes, numbers_bytes, options_text
 from runtime.memory.indexing import text_of
+from runtime.memory.noting.choices import ChoiceNotes, numbers_bytes, options_text
 from runtime.memory.ports import Recalled, Said, Searching
 from tool_gateway.ports import Clock
 

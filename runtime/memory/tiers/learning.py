@@ -19,7 +19,7 @@ from governor.learning.verdict import Report, Reporter, Source, Verdict, weight_
 from memory_store.errors import StoreError, VersionConflictError
 from memory_store.memory_choices import ChoiceLog, ChoiceMade, Learned, What
 from runtime.errors import NotBetterError
-from runtime.memory.choice_notes import ChoiceNotes, numbers_of, options_of
+from runtime.memory.noting.choices import ChoiceNotes, numbers_of, options_of
 from runtime.router import learned_file
 from runtime.router.learned_file import LearnedFileError
 from runtime.router.off_policy import (

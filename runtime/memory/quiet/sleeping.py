@@ -38,10 +38,10 @@ from memory_store.lessons.ended import EndedSession
 from memory_store.lessons.questions import Prepared, Recurring
 from memory_store.store import Store
 from runtime.configuration.memory_learning import SleepTerms
-from runtime.memory.allowance import HOUSE, Allowance, Spent
-from runtime.memory.house_model import HouseModel
-from runtime.memory.playbooks import SESSIONS_MAX, AskModel, Place, PlaybookDesk
-from runtime.memory.prepared import Searching
+from runtime.memory.house.allowance import HOUSE, Allowance, Spent
+from runtime.memory.house.model import HouseModel
+from runtime.memory.lessons.playbooks import SESSIONS_MAX, AskModel, Place, PlaybookDesk
+from runtime.memory.quiet.prepared import Searching
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 

@@ -11,10 +11,10 @@ from memory_store.experiences.values import Indexed, WriteLimits
 from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
 from runtime.memory.indexing import indexed
-from runtime.memory.keeper import StoreKeeper
 from runtime.memory.limits import limits_of
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.seen import has_seen_untrusted
+from runtime.memory.working.keeper import StoreKeeper
 from runtime.model_gateway.compaction.compacting import Compactor
 from runtime.model_gateway.compaction.terms import CompactionTerms
 from runtime.word_vectors import vectors_if_any

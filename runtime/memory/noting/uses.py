@@ -9,7 +9,7 @@ from governor.ids import TenantId
 from memory_store.errors import StoreError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.values import UseNote
-from runtime.memory.flushing import flushing
+from runtime.memory.noting.flushing import flushing
 from tool_gateway.telemetry import count_failure
 
 logger = logging.getLogger(__name__)
