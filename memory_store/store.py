@@ -63,6 +63,7 @@ from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
 from memory_store.timeline import TimelineBook
 from memory_store.turn_book import TurnBook
+from memory_store.visits import VisitBook
 from memory_store.works import WorkBook
 from memory_store.writer import Writer
 
@@ -106,6 +107,7 @@ class Store:
     ended: EndedSessions
     links: LinkBook
     choices: ChoiceLog
+    visits: VisitBook
     writer: Writer
     reader: Reader
     bookkeeping: Bookkeeping
@@ -292,6 +294,7 @@ def _books_on(
         ),
         upkeep=upkeep,
         choices=ChoiceLog(writer=writer, reader=reader),
+        visits=VisitBook(writer=writer, reader=reader),
         writer=writer,
         reader=reader,
         bookkeeping=bookkeeping,

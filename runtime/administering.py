@@ -71,6 +71,7 @@ def _with_console(ground: Ground, api: ASGIApp) -> ASGIApp:
     parts = ConsoleParts(
         api=api,
         doorkeeper=ground.store.principals,
+        visits=ground.store.visits,
         now_ms=ground.clock.now_ms,
         draw=ground.clock.secret,
         host=terms.own_host(has_tls=listen.tls_cert is not None),

@@ -10,6 +10,8 @@ CONSOLE: dict[str, str] = {
     "console.cookie": "the console's cookie is HttpOnly, SameSite=Strict and holds no token",
     "console.throttled": "tries to sign in are limited for each address and for all together",
     "console.revoked": "a token that is revoked or expires ends its visits at the next request",
+    "console.replicas": "a visit is known to every sidecar of a database and ended at all of them "
+    "at once; only hashes are stored, and who looks at pages causes next to no writes",
     "console.csrf": "a form of another origin, or without its token, changes nothing",
     "console.policy": "no answer of the console lets a browser load or run what is not its own",
     "console.escaped": "what strangers name things is shown as text",

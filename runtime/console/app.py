@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_store.errors import StoreError
-from runtime.console.door import Door
+from runtime.console.door import Door, store_problem
 from runtime.console.framing import Framing
 from runtime.console.inside import AnsweredProblemError
 from runtime.console.own_name import OwnName
@@ -20,7 +20,6 @@ from runtime.console.pages import ROUTES
 from runtime.console.parts import ConsoleParts
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import page, plain_problem
-from runtime.failures import problem_for
 from runtime.http_guard import BodyLimit
 
 BODY_BYTES_MAX = 256 * 1024
@@ -123,8 +122,8 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 
 async def _on_store(request: Request, error: Exception) -> Response:
-    problem = problem_for(error)
-    return page(request, "problem.html", status=problem.status, problem=problem.document())
+    assert isinstance(error, StoreError)
+    return store_problem(request, error)
 
 
 async def _on_bug(request: Request, _: Exception) -> Response:

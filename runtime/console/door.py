@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -11,14 +12,16 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_store.audit import Actor
+from memory_store.errors import StoreError
 from memory_store.identities import Identity, Role
 from memory_store.tokens import hash_of
 from runtime.console.inside import Inside
 from runtime.console.parts import ConsoleParts
 from runtime.console.paths import LOGIN, OPEN_PATHS, PREFIX, STATIC
-from runtime.console.rendering import plain_problem
+from runtime.console.rendering import page, plain_problem
 from runtime.console.throttle import SignInThrottle
 from runtime.console.visits import Visit, Visits
+from runtime.failures import problem_for
 from runtime.http_guard import header_values
 from tool_gateway.front.again import body_again
 
@@ -51,7 +54,7 @@ class Door:
         self._app = app
         self._parts = parts
         self.has_memory = parts.has_memory
-        self.visits = Visits(draw=parts.draw, idle_ms=parts.idle_ms)
+        self.visits = Visits(keeper=parts.visits, draw=parts.draw, idle_ms=parts.idle_ms)
         self.throttle = SignInThrottle(now_ms=parts.now_ms())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +70,11 @@ class Door:
         if not is_safe and not _is_from_here(scope):
             await plain_problem(request, HTTPStatus.FORBIDDEN, _FOREIGN)(scope, receive, send)
             return
-        visit, identity = await self._visitor(request)
+        try:
+            visit, identity = await self._visitor(request)
+        except StoreError as error:
+            await store_problem(request, error)(scope, receive, send)
+            return
         if visit is not None and identity is not None:
             scope["flyball.visit"], scope["flyball.identity"] = visit, identity
             by = Actor(name=identity.principal)
@@ -90,7 +97,7 @@ class Door:
         secret_hash = hash_of(secret)
         if await self._administrator(secret_hash, now_ms) is None:
             return None
-        return self.visits.begin(secret_hash, now_ms=now_ms)
+        return await self.visits.begin(secret_hash, now_ms=now_ms)
 
     def keep_cookie(self, response: Response, cookie: str | None) -> None:
         """Have the browser keep the cookie of a visit, or forget it."""
@@ -108,14 +115,15 @@ class Door:
         cookie, now_ms = request.cookies.get(COOKIE), self._parts.now_ms()
         # Parts of a page renew themselves for as long as it is open.
         by_itself = request.method in _SAFE and _is_of_a_part(request)
-        visit = (
-            None if cookie is None else self.visits.find(cookie, now_ms=now_ms, by_itself=by_itself)
-        )
+        visit = None
+        if cookie is not None:
+            visit = await self.visits.find(cookie, now_ms=now_ms, by_itself=by_itself)
         if visit is None:
             return None, None
         identity = await self._administrator(visit.secret_hash, now_ms)
         if identity is None:
-            self.visits.end(visit)  # its token was revoked, or has expired
+            with suppress(StoreError):
+                await self.visits.end(visit.key)  # its token was revoked, or has expired
         return visit, identity
 
     async def _administrator(self, secret_hash: str, now_ms: int) -> Identity | None:
@@ -177,6 +185,19 @@ def door_of(request: Request) -> Door:
     """Return the door that the request came through."""
     door: Door = request.scope["flyball.door"]
     return door
+
+
+def store_problem(request: Request, error: StoreError) -> Response:
+    """Return a page that says why what is stored cannot be read or changed."""
+    problem = problem_for(error)
+    return page(request, "problem.html", status=problem.status, problem=problem.document())
+
+
+async def say_next(request: Request, notice: str) -> None:
+    """Say on the next page what was done."""
+    visit = visit_of(request)
+    if visit is not None:
+        await door_of(request).visits.tell(visit, notice)
 
 
 def visit_of(request: Request) -> Visit | None:

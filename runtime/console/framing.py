@@ -1,9 +1,9 @@
-"""What the frame around each page shows: the tenants, and how much waits for an answer."""
+"""What the frame around each page shows: tenants, what waits for an answer, what was done."""
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from runtime.console.door import inside_of, visit_of
+from runtime.console.door import door_of, inside_of, visit_of
 from runtime.console.inside import AnsweredProblemError
 from runtime.console.rendering import is_for_part
 
@@ -20,8 +20,11 @@ class Framing:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with what its page's frame shows."""
         request = Request(scope)
-        if visit_of(request) is not None and not is_for_part(request):
+        visit = visit_of(request)
+        if visit is not None and not is_for_part(request):
             await _read(request)
+            if request.method == "GET":
+                scope["flyball.notice"] = await door_of(request).visits.take_notice(visit)
         await self._app(scope, receive, send)
 
 

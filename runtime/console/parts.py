@@ -7,6 +7,7 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from memory_store.identities import Identity
+from runtime.console.visits import VisitKeeper
 
 IDLE_MS = 60 * 60 * 1000
 
@@ -30,6 +31,7 @@ class ConsoleParts:
 
     api: ASGIApp
     doorkeeper: Doorkeeper
+    visits: VisitKeeper
     now_ms: Callable[[], int]
     draw: Callable[[], str]
     host: str = ""

@@ -60,6 +60,7 @@ def _rendered(request: Request, template: str, values: dict[str, Any]) -> str:
             identity=scope.get("flyball.identity"),
             tenants=scope.get("flyball.tenants", ()),
             waiting=scope.get("flyball.waiting", 0),
+            notice=scope.get("flyball.notice"),
             now_ms=scope["flyball.now_ms"],
             theme=theme_of(request),
             **values,

@@ -43,6 +43,7 @@ from memory_store.tenants import TenantBook
 from memory_store.timeline import TimelineBook
 from memory_store.tokens import hash_of
 from memory_store.turn_book import TurnBook
+from memory_store.visits import VisitBook
 from memory_store.works import WorkBook
 from memory_store.writer import Writer
 from runtime.link.client import Link
@@ -253,6 +254,7 @@ def remote_store(link: Link, *, bulk: Link) -> Store:
         notices=remote(NoticeBook, "notices", bulk),
         past_calls=absent(PastCalls),
         timelines=absent(TimelineBook),
+        visits=absent(VisitBook),
         writer=absent(Writer),
         reader=absent(Reader),
         bookkeeping=absent(Bookkeeping),

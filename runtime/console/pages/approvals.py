@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from runtime.console.door import fields_of, inside_of, visit_of
+from runtime.console.door import fields_of, inside_of, say_next
 from runtime.console.framing import tenant_of
 from runtime.console.inside import part
 from runtime.console.paths import PREFIX
@@ -62,9 +62,7 @@ async def answer(request: Request) -> Response:
     )
     if not told.is_ok:
         return page(request, "problem.html", status=told.status, problem=told.body)
-    visit = visit_of(request)
-    if visit is not None:
-        visit.notice = f"{told.body['tool']} was {_WORDS[deed]}."
+    await say_next(request, f"{told.body['tool']} was {_WORDS[deed]}.")
     return RedirectResponse(_PATH, status_code=HTTPStatus.SEE_OTHER)
 
 

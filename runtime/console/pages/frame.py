@@ -50,7 +50,7 @@ async def login(request: Request) -> Response:
     door.throttle.give_back(address)
     earlier = visit_of(request)
     if earlier is not None:
-        door.visits.end(earlier)
+        await door.visits.end(earlier.key)
     response = _see(target)
     door.keep_cookie(response, cookie)
     return response
@@ -60,7 +60,7 @@ async def logout(request: Request) -> Response:
     """End the visit."""
     door, visit = door_of(request), visit_of(request)
     if visit is not None:
-        door.visits.end(visit)
+        await door.visits.end(visit.key)
     response = _see(LOGIN)
     door.keep_cookie(response, None)
     return response
@@ -89,7 +89,7 @@ async def choose_tenant(request: Request) -> Response:
     if wanted is not None:
         await inside_of(request).get(f"/tenants/{part(wanted)}")  # there is one, or 404
     if visit is not None:
-        visit.tenant = wanted
+        await door_of(request).visits.show(visit, wanted)
     # Without the query: a cursor is a place in another listing.
     return _see(urlsplit(_inner(fields.get("next"))).path)
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from runtime.console.door import fields_of, inside_of, visit_of
+from runtime.console.door import fields_of, inside_of, say_next
 from runtime.console.inside import Answer, AnsweredProblemError, Inside, part
 from runtime.console.pages.budget_form import number_of
 from runtime.console.pages.memory import PATH, whose
@@ -55,9 +55,7 @@ async def do(request: Request) -> Response:
     if not answer.is_ok:
         return await _shown(request, problem=answer.problem, status=answer.status)
     to, told = _onwards(answer, index, deed)
-    visit = visit_of(request)
-    if visit is not None:
-        visit.notice = told
+    await say_next(request, told)
     return RedirectResponse(to, status_code=HTTPStatus.SEE_OTHER)
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from runtime.console.door import inside_of, visit_of
+from runtime.console.door import inside_of, say_next
 from runtime.console.inside import Answer, part
 from runtime.console.pages.scatter import calibration_plot, tier_plot
 from runtime.console.paths import PREFIX
@@ -56,9 +56,7 @@ async def roll_back(request: Request) -> Response:
 async def _after(request: Request, answer: Answer, told: str) -> Response:
     if not answer.is_ok:
         return await _shown(request, problem=answer.problem)
-    visit = visit_of(request)
-    if visit is not None:
-        visit.notice = told
+    await say_next(request, told)
     return RedirectResponse(_PATH, status_code=HTTPStatus.SEE_OTHER)
 
 

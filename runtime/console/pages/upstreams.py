@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from runtime.console.door import choices_of, fields_of, inside_of, visit_of
+from runtime.console.door import choices_of, fields_of, inside_of, say_next
 from runtime.console.inside import Answer, part
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import page
@@ -37,13 +37,8 @@ async def approve(request: Request) -> Response:
     )
     if not answer.is_ok:
         return await _shown(request, problem=_explained(answer, has_chosen=bool(chosen)))
-    visit = visit_of(request)
-    if visit is not None:
-        visit.notice = (
-            f"What {name} offers was approved."
-            if "whole" in fields
-            else f"{len(chosen)} of what {name} offers was approved."
-        )
+    what = "What" if "whole" in fields else f"{len(chosen)} of what"
+    await say_next(request, f"{what} {name} offers was approved.")
     return RedirectResponse(f"{_PATH}/{part(name)}", status_code=HTTPStatus.SEE_OTHER)
 
 

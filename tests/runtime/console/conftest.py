@@ -65,6 +65,7 @@ async def desk(world: World) -> AsyncIterator[Desk]:
     parts = ConsoleParts(
         api=api,
         doorkeeper=world.parts.store.principals,
+        visits=world.parts.store.visits,
         now_ms=world.clock.now_ms,
         draw=lambda: f"drawn-{next(drawn)}",
         idle_ms=IDLE_MS,

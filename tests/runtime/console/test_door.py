@@ -8,7 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from governor.ids import PrincipalId
+from memory_store import visits as kept_visits
 from memory_store.audit import Actor
+from memory_store.errors import StoreUnavailableError
 from runtime.console import visits as visiting
 from runtime.console.own_name import OwnName
 from runtime.console.throttle import OF_ADDRESS, OF_ADDRESS_EVERY_MS
@@ -162,7 +164,7 @@ async def test_a_visit_ends_after_a_pause_and_after_a_working_day(
 async def test_the_oldest_of_too_many_visits_makes_room(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visiting, "VISITS_MAX", 2)
+    monkeypatch.setattr(kept_visits, "VISITS_MAX", 2)
     cookies = []
     for _ in range(3):
         desk.browser.cookies.clear()
@@ -186,6 +188,54 @@ async def test_who_signed_out_is_out_even_with_the_cookie_kept(desk: Desk) -> No
     answer = await desk.get(headers={"Cookie": f"flyball_console={cookie}"})
 
     assert answer.status_code == 303
+
+
+@pytest.mark.requirement("console.replicas")
+async def test_who_looks_at_pages_is_noted_once_in_a_while_and_a_poll_never(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[int] = []
+    keeper = desk.world.parts.store.visits
+    see = keeper.see
+
+    async def counted(visit_key: str, *, at_ms: int) -> None:
+        noted.append(at_ms)
+        await see(visit_key, at_ms=at_ms)
+
+    monkeypatch.setattr(keeper, "see", counted)
+    await desk.sign_in()
+    begun_ms = desk.world.clock.at_ms
+    every_ms = IDLE_MS // 10
+    for step_ms in (1, every_ms, every_ms + 1):
+        desk.world.clock.at_ms = begun_ms + step_ms
+        await desk.get("/live", headers={"HX-Request": "true"})
+        await desk.get("/calls")
+
+    assert noted == [begun_ms + every_ms]
+
+
+@pytest.mark.requirement("console.replicas")
+async def test_a_store_that_fails_is_told_in_words_and_pages_are_shown_though_it_takes_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.sign_in()
+    keeper, failing = desk.world.parts.store.visits, _failing
+    monkeypatch.setattr(keeper, "see", failing)
+    desk.world.clock.at_ms += IDLE_MS // 2
+    full = await desk.get("/calls")
+    monkeypatch.setattr(keeper, "end", failing)
+    signing_out = await desk.post("/logout", {"csrf": await desk.csrf()})
+    monkeypatch.setattr(keeper, "find", failing)
+    away = await desk.get("/calls")
+
+    assert full.status_code == 200
+    assert (signing_out.status_code, away.status_code) == (503, 503)
+    assert "the disk is full" in away.text
+
+
+async def _failing(*_: object, **__: object) -> None:
+    message = "the disk is full"
+    raise StoreUnavailableError(message)
 
 
 @pytest.mark.requirement("console.csrf")

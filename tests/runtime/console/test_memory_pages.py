@@ -27,6 +27,7 @@ async def test_a_memory_that_is_switched_off_says_how_it_is_offered_again(desk: 
     parts = ConsoleParts(
         api=api,
         doorkeeper=world.parts.store.principals,
+        visits=world.parts.store.visits,
         now_ms=world.clock.now_ms,
         draw=iter(map(str, range(1_000))).__next__,
         has_memory=False,
