@@ -249,13 +249,7 @@ def _books_on(
         reader=reader,
         tenant_bytes_max=archive_bytes_max_per_tenant,
     )
-    experiences = ExperienceBook(
-        writer=writer,
-        reader=reader,
-        blobs=Blobs(ground.evidence),
-        forgets=(forget_experiences,),
-        scrubs=(words.scrub,),
-    )
+    experiences = _experiences_on(ground, writer=writer, reader=reader)
     namespaces = NamespaceBook(writer=writer, reader=reader)
     upkeep = upkeep_of(experiences, namespaces, unfound=unfound)
     return Store(
@@ -300,6 +294,16 @@ def _books_on(
         bookkeeping=bookkeeping,
         conservation=Conservation(),
         is_shared=ground.is_shared,
+    )
+
+
+def _experiences_on(ground: _Ground, *, writer: Writer, reader: Reader) -> ExperienceBook:
+    return ExperienceBook(
+        writer=writer,
+        reader=reader,
+        blobs=Blobs(ground.evidence),
+        forgets=(forget_experiences,),
+        scrubs=(words.scrub,),
     )
 
 
