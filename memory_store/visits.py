@@ -1,6 +1,7 @@
 """Visits: browsers that have signed in to the console, at whichever sidecar of a database."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -93,7 +94,7 @@ class VisitBook:
         """Return the visit as it is now, None where there is none."""
         query = select(console_visits).where(console_visits.c.visit_key == visit_key)
         row = await self._reader.run(lambda connection: connection.execute(query).one_or_none())
-        return None if row is None else KeptVisit(**row._mapping)  # noqa: SLF001 - public, despite its name
+        return None if row is None else _kept(row)
 
     async def see(self, visit_key: str, *, at_ms: int) -> None:
         """Note that somebody was there."""
@@ -127,6 +128,10 @@ class VisitBook:
             update(console_visits).where(console_visits.c.visit_key == visit_key).values(**values)
         )
         await self._writer.run(lambda connection: connection.execute(change).close())
+
+
+def _kept(row: Any) -> KeptVisit:
+    return KeptVisit(**row._mapping)  # noqa: SLF001 - public, despite its name
 
 
 def _make_room(connection: Connection) -> None:
