@@ -1,11 +1,10 @@
 """The administrators' application, put together."""
 
-from fastapi import APIRouter, FastAPI, Security
-from fastapi.security import HTTPBearer
+from fastapi import FastAPI
 
 from memory_store.experiences.values import CONTENT_BYTES_MAX
 from runtime.admin.auth import AdministratorsOnly
-from runtime.admin.openapi import DESCRIPTION, EVERYWHERE, describe_problems
+from runtime.admin.openapi import DESCRIPTION, PREFIX, describe_problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.problems import answer_with_problems
 from runtime.admin.routes import (
@@ -36,13 +35,37 @@ from runtime.memory.administration.carrying import LINE_BYTES_MAX
 from runtime.router.desk import MODEL_BYTES_MAX
 from runtime.version import VERSION
 
-PREFIX = "/admin/v1"
+__all__ = ["PREFIX", "create_admin_app"]
+
 # A router model is megabytes, and a third more in base64.
 _LARGER = {
     f"{PREFIX}/router/models": 2 * MODEL_BYTES_MAX,
     f"{PREFIX}/memory/import": LINE_BYTES_MAX,
     f"{PREFIX}/memory/experiences": 2 * CONTENT_BYTES_MAX,
 }
+_PARTS = (
+    health,
+    tenants,
+    budgets,
+    principals,
+    tokens,
+    sessions,
+    calls,
+    balances,
+    approvals,
+    overview,
+    lately,
+    metrics,
+    notices,
+    prices,
+    router,
+    memory,
+    memory_lessons,
+    memory_tiers,
+    memory_upkeep,
+    upstreams,
+    reload,
+)
 
 
 def create_admin_app(parts: AdminParts) -> FastAPI:
@@ -59,43 +82,12 @@ def create_admin_app(parts: AdminParts) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=[route for part in _PARTS for route in part.ROUTES.routes],
     )
     app.state.parts = parts
-    app.include_router(health.ROUTES)
-    app.include_router(_governed_routes())
     # The middleware that is added last is met first: a body is read once its sender is known.
     app.add_middleware(BodyLimit, bytes_max=parts.body_bytes_max, larger=_LARGER)
     app.add_middleware(AdministratorsOnly, parts=parts)
     answer_with_problems(app)
     describe_problems(app)
     return app
-
-
-def _governed_routes() -> APIRouter:
-    # The token is checked before the routes; here it is only described.
-    described = Security(HTTPBearer(auto_error=False, description="an administrator's token"))
-    routes = APIRouter(prefix=PREFIX, dependencies=[described], responses=EVERYWHERE)
-    for part in (
-        tenants,
-        budgets,
-        principals,
-        tokens,
-        sessions,
-        calls,
-        balances,
-        approvals,
-        overview,
-        lately,
-        metrics,
-        notices,
-        prices,
-        router,
-        memory,
-        memory_lessons,
-        memory_tiers,
-        memory_upkeep,
-        upstreams,
-        reload,
-    ):
-        routes.include_router(part.ROUTES)
-    return routes

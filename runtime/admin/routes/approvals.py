@@ -3,19 +3,19 @@
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.approval import ApprovalEvent
 from governor.ids import ApprovalId
 from memory_store.audit import Actor
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.approvals import Answer, ApprovalFilters, ApprovalOut, approval_out
 from runtime.admin.shapes.fields import Page, page_of
 
-ROUTES = APIRouter(prefix="/approvals", tags=["approvals"])
+ROUTES = governed_routes("/approvals", tag="approvals")
 
 _ANSWERS = WITH_BODY | problems(404, 409)
 _NO_WORDS = Answer()

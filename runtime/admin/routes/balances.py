@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, NamedTuple, Self
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.ids import PrincipalId, SessionId, TenantId
 from governor.scope import ScopeKind
@@ -15,11 +15,11 @@ from memory_store.paging import PAGE_LIMIT_MAX, cursor_of, key_of
 from memory_store.sessions import SessionView, session_id_for
 from memory_store.standing import RANKS, Part, Place
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
+from runtime.admin.openapi import governed_routes, problems
 from runtime.admin.shapes.budgets import BalanceFilters, BalanceOut, balance_out
 from runtime.admin.shapes.fields import Page
 
-ROUTES = APIRouter(prefix="/balances", tags=["balances"])
+ROUTES = governed_routes("/balances", tag="balances")
 
 
 # So many tenants without a budget are looked at for one page.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from governor.budget import Budget
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
@@ -15,7 +15,7 @@ from memory_store.budgets import BudgetView
 from memory_store.errors import AboveQuotaError, NotFoundError
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.budgets import (
     BudgetChange,
     BudgetFilters,
@@ -29,7 +29,7 @@ from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
 from runtime.failures import Fault, ProblemError, invalid, problem_for
 
-ROUTES = APIRouter(prefix="/budgets", tags=["budgets"])
+ROUTES = governed_routes("/budgets", tag="budgets")
 
 # How many pages of the store one page of a filtered listing may take.
 _READS_MAX = 10

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.ids import CallId
 from memory_store.errors import ArchiveNotFoundError
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
+from runtime.admin.openapi import governed_routes, problems
 from runtime.admin.shapes.calls import (
     ArchivedOut,
     ArchivedPart,
@@ -20,7 +20,7 @@ from runtime.admin.shapes.calls import (
 )
 from runtime.admin.shapes.fields import Page, page_of
 
-ROUTES = APIRouter(prefix="/calls", tags=["calls"])
+ROUTES = governed_routes("/calls", tag="calls")
 
 
 @ROUTES.get("", summary="List calls")

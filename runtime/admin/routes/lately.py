@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.forecast import HOUR_MS
 from governor.ids import SessionId
@@ -10,10 +10,10 @@ from governor.scope import ScopeKind
 from memory_store.glance import Names
 from memory_store.lately import Whose
 from runtime.admin.context import Parts
-from runtime.admin.openapi import problems
+from runtime.admin.openapi import governed_routes, problems
 from runtime.admin.shapes.lately import LatelyFilters, LatelyOut, lately_out
 
-ROUTES = APIRouter(tags=["overview"])
+ROUTES = governed_routes("", tag="overview")
 
 _FULLEST = 50
 _OF_SESSIONS = frozenset({ScopeKind.SESSION, ScopeKind.SUB_SESSION})

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 
 from governor.experience.namespace import EVERYBODY, Namespace
 from governor.ids import ExperienceId, PrincipalId, TenantId
@@ -12,7 +12,7 @@ from memory_store.experiences.values import SLICE_BYTES_MAX
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.memory import (
@@ -51,7 +51,7 @@ from runtime.admin.shapes.memory_relations import RelationsOut, relations_out
 from runtime.memory.places import name_of
 
 # Every one names a tenant, which may not be there.
-ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
+ROUTES = governed_routes("/memory", tag="memory", responses=problems(404))
 
 _RELATED_MAX = 50
 Index = Annotated[ExperienceId, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

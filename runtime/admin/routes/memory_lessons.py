@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.ids import TenantId
 from memory_store.lessons.figures import MemoryFigures
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import problems
+from runtime.admin.openapi import governed_routes, problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Page, whole_page
 from runtime.admin.shapes.memory import OfTenant
@@ -28,7 +28,7 @@ from runtime.admin.shapes.memory_lessons import (
 from runtime.memory.administration.playbooks import PlaybookShelf
 
 # Every one names a tenant, which may not be there.
-ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
+ROUTES = governed_routes("/memory", tag="memory", responses=problems(404))
 _CHANGED = problems(400, 404, 409, 413)
 
 

@@ -2,19 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.ids import TenantId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_tiers import PutInForce, TiersShown, tiers_shown
 from runtime.memory.tiers.learning import TierLearner
 
 # Every one names a tenant, which may not be there.
-ROUTES = APIRouter(prefix="/memory/tiers", tags=["memory"], responses=problems(404))
+ROUTES = governed_routes("/memory/tiers", tag="memory", responses=problems(404))
 
 
 @ROUTES.get("", summary="What searches by other plans would have earned")

@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_upkeep import (
     ExportFilters,
@@ -21,7 +21,7 @@ from runtime.admin.shapes.memory_upkeep import (
 from runtime.memory.administration.carrying import taken_from
 
 # Every one names a tenant, which may not be there.
-ROUTES = APIRouter(prefix="/memory", tags=["memory"], responses=problems(404))
+ROUTES = governed_routes("/memory", tag="memory", responses=problems(404))
 LINES = "application/x-ndjson"
 
 

@@ -3,9 +3,10 @@
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from runtime.admin.context import Parts
+from runtime.admin.openapi import governed_routes
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.productivity import (
     ProductivityOut,
@@ -13,7 +14,7 @@ from runtime.admin.shapes.productivity import (
     productivity_out,
 )
 
-ROUTES = APIRouter(prefix="/metrics", tags=["metrics"])
+ROUTES = governed_routes("/metrics", tag="metrics")
 
 
 @ROUTES.get("/productivity", summary="Compare what calls brought")

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from runtime.admin.context import Parts
+from runtime.admin.openapi import governed_routes
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.notices import NoticeFilters, NoticeOut, notice_out
 
-ROUTES = APIRouter(prefix="/notices", tags=["notices"])
+ROUTES = governed_routes("/notices", tag="notices")
 
 
 @ROUTES.get("", summary="List notices")

@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import JsonValue, TypeAdapter
 
 from runtime.admin.context import Parts
+from runtime.admin.openapi import governed_routes
 from runtime.admin.shapes.audit import AuditFilters, AuditOut, audit_out
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.manifests import quarantined_of
 from runtime.admin.shapes.policies import PolicyOut, policy_out
 
-ROUTES = APIRouter()
+ROUTES = governed_routes()
 
 _UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 

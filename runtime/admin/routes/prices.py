@@ -3,16 +3,16 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.prices import PricesChange, PricesOut, prices_out
 from runtime.admin.versions import IfMatch, changed, tag
 from runtime.prices import PriceOrigin, PricesInForce
 
-ROUTES = APIRouter(prefix="/prices", tags=["prices"])
+ROUTES = governed_routes("/prices", tag="prices")
 
 Version = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$")]
 

@@ -3,13 +3,13 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from governor.ids import PrincipalId
 from memory_store.principals import Principal
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.principals import (
     PrincipalChange,
@@ -21,7 +21,7 @@ from runtime.admin.shapes.principals import (
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, tag
 
-ROUTES = APIRouter(prefix="/principals", tags=["principals"])
+ROUTES = governed_routes("/principals", tag="principals")
 
 
 @ROUTES.get("", summary="List principals")

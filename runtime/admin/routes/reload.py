@@ -1,14 +1,13 @@
 """Taking the changed configuration over while calls run."""
 
-from fastapi import APIRouter
-
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
+from runtime.admin.openapi import governed_routes
 from runtime.admin.shapes.reload import ReloadOut, reload_out
 from runtime.errors import ConfigError
 from runtime.failures import Fault, ProblemError, invalid
 
-ROUTES = APIRouter(prefix="/reload", tags=["configuration"])
+ROUTES = governed_routes("/reload", tag="configuration")
 
 
 @ROUTES.post("", summary="Read the configuration again")

@@ -3,12 +3,12 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 
 from governor.ids import CallId
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.fields import Page, page_of, whole_page
 from runtime.admin.shapes.router import (
     CalibrationOut,
@@ -29,7 +29,7 @@ from runtime.admin.shapes.router import (
 )
 from runtime.router.feedback import Said
 
-ROUTES = APIRouter(prefix="/router", tags=["router"])
+ROUTES = governed_routes("/router", tag="router")
 
 Version = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$")]
 

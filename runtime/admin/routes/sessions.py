@@ -4,14 +4,14 @@ from http import HTTPStatus
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from governor.ids import SessionId
 from governor.learning.verdict import Reporter
 from memory_store.sessions import SessionView
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.fields import Page, Paging, page_of, whole_page
 from runtime.admin.shapes.productivity import figures_out
 from runtime.admin.shapes.sessions import (
@@ -28,7 +28,7 @@ from runtime.admin.shapes.timeline import RunningOut, TimelineOut, running_out, 
 from runtime.admin.shapes.turns import ExtensionIn, OutcomeIn, TurnsOut, turns_out
 from tool_gateway.telemetry import count_outcome
 
-ROUTES = APIRouter(prefix="/sessions", tags=["sessions"])
+ROUTES = governed_routes("/sessions", tag="sessions")
 
 _WHY_STOPPED = "an administrator ended the session"
 

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from governor.amounts import Amounts
 from governor.ids import TenantId
@@ -12,7 +12,7 @@ from memory_store.paging import PAGE_LIMIT_MAX
 from memory_store.tenants import Tenant
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.fields import Page, Paging, page_of
 from runtime.admin.shapes.tenants import (
@@ -29,7 +29,7 @@ from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, check_version_sent, tag
 from runtime.windows import window_of
 
-ROUTES = APIRouter(prefix="/tenants", tags=["tenants"])
+ROUTES = governed_routes("/tenants", tag="tenants")
 
 _WARNINGS_MAX = 20
 

@@ -3,14 +3,14 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from governor.ids import PrincipalId
 from memory_store.errors import NotFoundError, TokenEndedError
 from memory_store.tokens import TokenView
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.shapes.fields import Page, page_of
 from runtime.admin.shapes.principals import (
     IssuedTokenOut,
@@ -23,7 +23,7 @@ from runtime.admin.shapes.principals import (
 )
 from runtime.failures import Fault, ProblemError, invalid
 
-ROUTES = APIRouter(prefix="/principals/{principal_id}/tokens", tags=["tokens"])
+ROUTES = governed_routes("/principals/{principal_id}/tokens", tag="tokens")
 
 
 @ROUTES.get("", summary="List a principal's tokens", responses=problems(404))

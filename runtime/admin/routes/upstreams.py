@@ -1,20 +1,20 @@
 """Upstreams one by one: how they are, their manifests with the diff, the approval."""
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from pydantic import JsonValue, TypeAdapter
 
 from governor.ids import UpstreamName
 from memory_store.errors import NotFoundError, VersionConflictError
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
-from runtime.admin.openapi import WITH_BODY, problems
+from runtime.admin.openapi import WITH_BODY, governed_routes, problems
 from runtime.admin.parts import AdminParts
 from runtime.admin.shapes.manifests import Approve, ManifestOut, manifest_out, quarantined_of
 from runtime.admin.versions import IfMatch, changed, tag
 from runtime.failures import Fault, ProblemError, invalid
 from tool_gateway.guards.pins import Review
 
-ROUTES = APIRouter(prefix="/upstreams", tags=["upstreams"])
+ROUTES = governed_routes("/upstreams", tag="upstreams")
 
 _WHOLE = Approve()
 _UPSTREAM: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])

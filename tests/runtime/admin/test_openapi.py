@@ -1,3 +1,5 @@
+import json
+import re
 from typing import Any
 
 import pytest
@@ -112,6 +114,15 @@ async def test_the_description_lists_every_route_and_no_other(world: World) -> N
         if isinstance(route.original_route, APIRoute)
     }
     assert served == set(ROUTES)
+
+
+async def test_everything_that_is_referred_to_is_described(world: World) -> None:
+    document = await described(world)
+
+    shapes = document["components"]["schemas"]
+    referred = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert referred <= set(shapes)
+    assert {"type", "title", "status", "detail", "errors"} <= set(shapes["Problem"]["properties"])
 
 
 async def test_every_route_has_a_summary_an_answer_and_its_errors(world: World) -> None:
