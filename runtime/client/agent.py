@@ -5,8 +5,14 @@ from typing import Self
 
 import httpx
 
+from runtime.client.connection import (
+    SECONDS_MAX,
+    AsyncClosing,
+    AsyncConnection,
+    Closing,
+    Connection,
+)
 from runtime.client.errors import NotReachedError
-from runtime.client.link import SECONDS_MAX, AsyncClosing, AsyncLink, Closing, Link
 from runtime.client.memory import AsyncMemory, Memory
 from runtime.client.sessions import AsyncSessions, Sessions
 
@@ -27,11 +33,11 @@ class Flyball(Closing):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Take the agents' listener, an agent's token, and the session that is charged."""
-        self._link = Link(
+        self._connection = Connection(
             base_url, token=token, session=session, timeout_s=timeout_s, transport=transport
         )
-        self.sessions = Sessions(self._link)
-        self.memory = Memory(self._link)
+        self.sessions = Sessions(self._connection)
+        self.memory = Memory(self._connection)
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -57,11 +63,11 @@ class AsyncFlyball(AsyncClosing):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Take the agents' listener, an agent's token, and the session that is charged."""
-        self._link = AsyncLink(
+        self._connection = AsyncConnection(
             base_url, token=token, session=session, timeout_s=timeout_s, transport=transport
         )
-        self.sessions = AsyncSessions(self._link)
-        self.memory = AsyncMemory(self._link)
+        self.sessions = AsyncSessions(self._connection)
+        self.memory = AsyncMemory(self._connection)
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> Self:

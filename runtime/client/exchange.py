@@ -1,11 +1,10 @@
 """What the clients send, and what they make of what comes back; nothing here waits."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any, Generic, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -13,30 +12,61 @@ from pydantic import BaseModel, ValidationError
 from runtime.client.answers import Content
 from runtime.client.errors import DeniedError, NotReachedError, RefusedError
 
-BASE = "/memory/v1"
+PAGE = 200
+_OF_ANOTHER = "what answers at {} is no Flyball of this version"
 
+SaidT = TypeVar("SaidT")
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One request: `body` is sent as JSON, None sends none."""
+class Asked(Generic[SaidT]):
+    """One request, and what is read in its answer; `body` is sent as JSON, None sends none.
+
+    What reads raises as `document_of` does.
+    """
 
     method: str
     path: str
+    reads: Callable[[httpx.Response], SaidT]
     body: Mapping[str, object] | None = None
     query: Mapping[str, str | int] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def page(self, *, limit: int, cursor: str | None) -> "Asked":
-        """Return the request for one page of a listing."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[AnswerT]):
+    """The request for a listing, which is answered page after page."""
+
+    path: str
+    kind: type[AnswerT]
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    def page(self, cursor: str | None) -> Asked["Page[AnswerT]"]:
+        """Return the request for one page: the first, or the one at `cursor`."""
         more = {} if cursor is None else {"cursor": cursor}
-        return replace(self, query={**self.query, "limit": limit, **more})
+        return Asked(
+            method="GET",
+            path=self.path,
+            query={**self.query, "limit": PAGE, **more},
+            reads=self._page_of,
+        )
+
+    def _page_of(self, response: httpx.Response) -> "Page[AnswerT]":
+        document = document_of(response)
+        try:
+            items = tuple(map(self.kind.model_validate, document["items"]))
+            return Page(items=items, next=document["next"])
+        except (KeyError, TypeError, ValidationError) as error:
+            raise NotReachedError(_OF_ANOTHER.format(response.url)) from error
 
 
-def path_of(index: str, *more: str) -> str:
-    """Return the path of an experience; an index may hold anything and stays in its place."""
-    return "/".join((BASE, "experiences", quote(index, safe=""), *more))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[AnswerT]):
+    """Some items of a listing, and where the next ones stand, None after the last."""
+
+    items: tuple[AnswerT, ...]
+    next: str | None
 
 
 def without_nothing(**named: object) -> dict[str, object]:
@@ -44,23 +74,31 @@ def without_nothing(**named: object) -> dict[str, object]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def answer_of(response: httpx.Response, kind: type[AnswerT]) -> AnswerT:
-    """Return what a response says.
+def answer(kind: type[AnswerT]) -> Callable[[httpx.Response], AnswerT]:
+    """Return what reads an answer of a kind; errors are those of `document_of`."""
+
+    def read(response: httpx.Response) -> AnswerT:
+        try:
+            return kind.model_validate(document_of(response))
+        except ValidationError as error:
+            raise NotReachedError(_OF_ANOTHER.format(response.url)) from error
+
+    return read
+
+
+def nothing(response: httpx.Response) -> None:
+    """Read that it was done, and no more; errors are those of `document_of`."""
+    document_of(response)
+
+
+def document_of(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a response.
 
     Raises:
         DeniedError: a budget or rule did not allow it.
         RefusedError: it was refused for another reason.
         NotReachedError: what answers is no Flyball.
     """
-    try:
-        return kind.model_validate(document_of(response))
-    except ValidationError as error:
-        message = f"what answers at {response.url} is no Flyball of this version"
-        raise NotReachedError(message) from error
-
-
-def document_of(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of a response; errors are those of `answer_of`."""
     try:
         document = json.loads(response.content or b"{}")
     except ValueError as error:
@@ -73,7 +111,7 @@ def document_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def content_of(response: httpx.Response) -> Content:
-    """Return the bytes of a response with what its headers say; errors as of `answer_of`."""
+    """Return the bytes of a response with what its headers say; errors as of `document_of`."""
     if response.is_error:
         document_of(response)
     headers = response.headers

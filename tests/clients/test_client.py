@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from scenarios.clients import House
 
@@ -169,3 +170,15 @@ def test_without_a_sidecar_the_error_says_how_to_start_one() -> None:
         flyball.sessions.read()
     with pytest.raises(NotReachedError, match="flyball run"):
         Flyball.of_environment({})
+
+
+@pytest.mark.parametrize("page", [{}, {"items": [{}], "next": None}, {"items": 3, "next": None}])
+def test_a_listing_of_another_version_is_told_apart_from_an_error_of_the_program(
+    page: dict[str, object],
+) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=page))
+    with (
+        AdminClient("http://sidecar", token="admin", transport=transport) as boss,
+        pytest.raises(NotReachedError, match="of this version"),
+    ):
+        list(boss.budgets())

@@ -2,18 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import httpx
 
 from runtime.client.errors import NotReachedError
-from runtime.client.exchange import Asked, document_of
+from runtime.client.exchange import AnswerT, Asked, Listing, SaidT
 
 SECONDS_MAX = 60.0
-PAGE = 200
 
 
-class Link:
+class Connection:
     """A sidecar as programs that wait ask it, in the name of one token and session."""
 
     def __init__(
@@ -39,29 +38,29 @@ class Link:
         """Close the connections."""
         self._http.close()
 
-    def sent(self, asked: Asked) -> httpx.Response:
-        """Return the answer to a request.
+    def answer(self, asked: Asked[SaidT]) -> SaidT:
+        """Return what is read in the answer to a request; errors are those of what reads it.
 
         Raises:
             NotReachedError: nobody answers.
         """
         try:
-            return self._http.send(_request(self._http, asked))
+            response = self._http.send(_request(self._http, asked))
         except httpx.TransportError as error:
             raise _unreached(self._http) from error
+        return asked.reads(response)
 
-    def items(self, asked: Asked) -> Iterator[Any]:
-        """Yield what a listing has, page after page; the errors are those of `document_of`."""
-        cursor: str | None = None
+    def items(self, listing: Listing[AnswerT]) -> Iterator[AnswerT]:
+        """Yield what a listing has, page after page; errors are those of `answer`."""
+        page = self.answer(listing.page(None))
         while True:
-            page = document_of(self.sent(asked.page(limit=PAGE, cursor=cursor)))
-            yield from page["items"]
-            cursor = page["next"]
-            if cursor is None:
+            yield from page.items
+            if page.next is None:
                 return
+            page = self.answer(listing.page(page.next))
 
 
-class AsyncLink:
+class AsyncConnection:
     """A sidecar as programs with a loop ask it, in the name of one token and session."""
 
     def __init__(
@@ -87,33 +86,33 @@ class AsyncLink:
         """Close the connections."""
         await self._http.aclose()
 
-    async def sent(self, asked: Asked) -> httpx.Response:
-        """Return the answer to a request.
+    async def answer(self, asked: Asked[SaidT]) -> SaidT:
+        """Return what is read in the answer to a request; errors are those of what reads it.
 
         Raises:
             NotReachedError: nobody answers.
         """
         try:
-            return await self._http.send(_request(self._http, asked))
+            response = await self._http.send(_request(self._http, asked))
         except httpx.TransportError as error:
             raise _unreached(self._http) from error
+        return asked.reads(response)
 
-    async def items(self, asked: Asked) -> AsyncIterator[Any]:
-        """Yield what a listing has, page after page; the errors are those of `document_of`."""
-        cursor: str | None = None
+    async def items(self, listing: Listing[AnswerT]) -> AsyncIterator[AnswerT]:
+        """Yield what a listing has, page after page; errors are those of `answer`."""
+        page = await self.answer(listing.page(None))
         while True:
-            page = document_of(await self.sent(asked.page(limit=PAGE, cursor=cursor)))
-            for item in page["items"]:
+            for item in page.items:
                 yield item
-            cursor = page["next"]
-            if cursor is None:
+            if page.next is None:
                 return
+            page = await self.answer(listing.page(page.next))
 
 
 class Closing:
-    """What has a link of its own and closes it at the end of a `with` block."""
+    """What has a connection of its own and closes it at the end of a `with` block."""
 
-    _link: Link
+    _connection: Connection
 
     def __enter__(self) -> Self:
         """Return the client; its connections are closed afterwards."""
@@ -130,13 +129,13 @@ class Closing:
 
     def close(self) -> None:
         """Close the connections."""
-        self._link.close()
+        self._connection.close()
 
 
 class AsyncClosing:
-    """What has a link of its own and closes it at the end of an `async with` block."""
+    """What has a connection of its own and closes it at the end of an `async with` block."""
 
-    _link: AsyncLink
+    _connection: AsyncConnection
 
     async def __aenter__(self) -> Self:
         """Return the client; its connections are closed afterwards."""
@@ -153,7 +152,7 @@ class AsyncClosing:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._link.aclose()
+        await self._connection.aclose()
 
 
 def _headers(token: str, session: str | None) -> Mapping[str, str]:
@@ -161,7 +160,7 @@ def _headers(token: str, session: str | None) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token}", **named}
 
 
-def _request(http: httpx.Client | httpx.AsyncClient, asked: Asked) -> httpx.Request:
+def _request(http: httpx.Client | httpx.AsyncClient, asked: Asked[SaidT]) -> httpx.Request:
     return http.build_request(
         asked.method, asked.path, json=asked.body, params=asked.query, headers=asked.headers
     )
