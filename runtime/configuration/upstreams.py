@@ -1,6 +1,7 @@
 """The file's upstreams as what the gateway connects to."""
 
 from pathlib import Path
+from typing import TypedDict
 
 from governor.ids import UpstreamName
 from runtime.configuration.care import care_of
@@ -14,6 +15,8 @@ from runtime.plugins.upstream_kinds import opening_of
 from runtime.settings import scripts_directory
 from tool_gateway.upstreams.spec import (
     SESSIONS_MAX,
+    Care,
+    Health,
     HttpSpec,
     PluggedSpec,
     Share,
@@ -32,44 +35,52 @@ def upstreams_of(config: Config) -> tuple[UpstreamSpec, ...]:
     return tuple(_upstream(upstream) for upstream in config.upstream)
 
 
+class _OfAnyKind(TypedDict):
+    """What every kind of upstream is told of its table."""
+
+    name: UpstreamName
+    prefixed: bool
+    start_ms_max: int
+    trust_reported_cost: bool
+    share: Share
+    idle_ms: int | None
+    health: Health | None
+    sessions_max: int
+    care: Care
+
+
 def _upstream(table: Upstream) -> UpstreamSpec:
-    prefixed = table.prefix == "server"
     name = UpstreamName(table.name)
+    told = _OfAnyKind(
+        name=name,
+        prefixed=table.prefix == "server",
+        start_ms_max=table.start_ms_max,
+        trust_reported_cost=table.trust_reported_cost,
+        share=Share(table.share),
+        idle_ms=None if table.idle_s is None else table.idle_s * 1000,
+        health=_health(table),
+        sessions_max=table.sessions_max or SESSIONS_MAX,
+        care=care_of(table),
+    )
     if table.url is not None:
         secrets = {
             header: secret_named(variable, f"upstream {name}.headers_from.{header}")
             for header, variable in table.headers_from.items()
         }
         return HttpSpec(
-            name=name,
+            **told,
             url=table.url,
             headers={**table.headers, **secrets},
             reach=table.reach(),
             auth=auth_of(table.auth, where=f"upstream {name}.auth"),
             transport=Transport(table.transport),
-            prefixed=prefixed,
-            start_ms_max=table.start_ms_max,
-            trust_reported_cost=table.trust_reported_cost,
-            share=Share(table.share),
-            idle_ms=_idle_ms(table),
-            health=None if table.health is None else health_of(table.health),
-            sessions_max=table.sessions_max or SESSIONS_MAX,
-            care=care_of(table),
         )
     if table.kind is not None:
         return PluggedSpec(
-            name=name,
+            **told,
             kind=table.kind,
             opened=opening_of(table.kind, name=name, settings=table.settings),
             settings=table.settings,
-            prefixed=prefixed,
-            start_ms_max=table.start_ms_max,
-            trust_reported_cost=table.trust_reported_cost,
-            share=Share(table.share),
-            idle_ms=_idle_ms(table),
-            health=None if table.health is None else health_of(table.health),
-            sessions_max=table.sessions_max or SESSIONS_MAX,
-            care=care_of(table),
         )
     assert table.command is not None, "the model lets through one of command, url and kind"
     secrets = {
@@ -77,24 +88,19 @@ def _upstream(table: Upstream) -> UpstreamSpec:
     }
     program, *arguments = table.command
     return StdioSpec(
-        name=name,
+        **told,
         command=(_program(program), *arguments),
         env={**table.env, **secrets},
         cwd=table.cwd,
-        prefixed=prefixed,
-        start_ms_max=table.start_ms_max,
-        trust_reported_cost=table.trust_reported_cost,
-        share=Share(table.share),
-        idle_ms=_idle_ms(table),
-        health=health_of(table.health or HealthTable()),
-        sessions_max=table.sessions_max or SESSIONS_MAX,
-        care=care_of(table),
         limits=server_limits_of(table.limits),
     )
 
 
-def _idle_ms(table: Upstream) -> int | None:
-    return None if table.idle_s is None else table.idle_s * 1000
+def _health(table: Upstream) -> Health | None:
+    """Return how it is asked whether it answers: a process always is, others where told."""
+    if table.health is None and table.command is None:
+        return None
+    return health_of(table.health or HealthTable())
 
 
 def _program(name: str) -> str:

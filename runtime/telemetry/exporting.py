@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 
@@ -15,9 +14,9 @@ from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from pydantic import SecretStr
 
 from runtime.telemetry.metrics import collect_metrics, resource_of
+from runtime.telemetry.terms import ExportTerms
 from tool_gateway import telemetry
 
 logger = logging.getLogger(__name__)
@@ -32,23 +31,6 @@ _LIMITS = SpanLimits(
     max_event_attributes=16,
     max_span_attribute_length=512,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportTerms:
-    """Where spans and metrics go, and how many of them.
-
-    `endpoint` is a collector's address for OTLP over HTTP, without the path of a signal. Of the
-    traces that begin here the share `sampled` is sent; a caller's own are sent if it sends them.
-    """
-
-    endpoint: str
-    headers: Mapping[str, SecretStr] = field(default_factory=dict)
-    traces: bool = True
-    metrics: bool = True
-    sampled: float = 1.0
-    metrics_every_ms: int = 30_000
-    timeout_s: float = 10.0
 
 
 @asynccontextmanager

@@ -25,8 +25,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from runtime.telemetry.exporting import ExportTerms
 from runtime.telemetry.scrubbing import scrubbed
+from runtime.telemetry.terms import ExportTerms
 from tool_gateway import tallies, telemetry
 from tool_gateway.tallies import Seen, Series
 

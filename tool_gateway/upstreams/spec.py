@@ -56,67 +56,57 @@ class Care:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StdioSpec:
-    """A server that the gateway starts; it gets a minimal environment and `env`, no more.
+class _Spec:
+    """What is said of an upstream of any kind.
 
-    With `idle_ms` it is stopped when nothing used it for so long, and started for the next call.
+    With `idle_ms` it is let go when nothing used it for so long, a process is stopped, and it is
+    there again for the next call.
     """
 
     name: UpstreamName
-    command: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cwd: str | None = None
     prefixed: bool = True
     start_ms_max: int = 30_000
     trust_reported_cost: bool = False
     share: Share = Share.ALL
     idle_ms: int | None = None
-    health: Health | None = field(default_factory=Health)
+    health: Health | None = None
     sessions_max: int = SESSIONS_MAX
-    line_bytes_max: int = ANSWER_BYTES_MAX
     care: Care = field(default_factory=Care)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioSpec(_Spec):
+    """A server that the gateway starts; it gets a minimal environment and `env`, no more."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    health: Health | None = field(default_factory=Health)
+    line_bytes_max: int = ANSWER_BYTES_MAX
     limits: ServerLimits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSpec:
+class HttpSpec(_Spec):
     """A server that runs elsewhere; `headers` go to it alone, `reach` bounds its addresses."""
 
-    name: UpstreamName
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     reach: Reach = NAMED
     auth: UpstreamAuth | None = None
     transport: Transport = Transport.STREAMABLE
-    prefixed: bool = True
-    start_ms_max: int = 30_000
-    trust_reported_cost: bool = False
-    share: Share = Share.ALL
-    idle_ms: int | None = None
-    health: Health | None = None
-    sessions_max: int = SESSIONS_MAX
-    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PluggedSpec:
+class PluggedSpec(_Spec):
     """A server of a kind that a plug-in brings, in this process; `opened` makes one.
 
     Two are the same server where kind and settings are, whoever opens it.
     """
 
-    name: UpstreamName
     kind: str
     opened: Opening = field(compare=False, repr=False)
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
-    prefixed: bool = True
-    start_ms_max: int = 30_000
-    trust_reported_cost: bool = False
-    share: Share = Share.ALL
-    idle_ms: int | None = None
-    health: Health | None = None
-    sessions_max: int = SESSIONS_MAX
-    care: Care = field(default_factory=Care)
 
 
 UpstreamSpec = StdioSpec | HttpSpec | PluggedSpec
