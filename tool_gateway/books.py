@@ -25,6 +25,8 @@ from tool_gateway.ports import Clock, Ledger
 from tool_gateway.tracking import Tracked, tracked
 
 SETTLE_SECONDS_MAX = 10
+# A hold outlives the longest run by this much before the reaper ends it.
+EXPIRY_GRACE_MS = 60_000
 OVERLOAD_RETRY_MS = 1_000
 _DOWN = (LedgerUnavailableError, LedgerOverloadedError)
 _MISSED = (*_DOWN, HoldEndedError)

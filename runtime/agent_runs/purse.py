@@ -17,8 +17,7 @@ from governor.scope import ScopeChain
 from governor.slices import SLICE_MS_MIN, fitting_slice_ms, held_for_slice, rate_millis
 from governor.target import CallKind, CallTarget
 from governor.usage import OF_PROBES, OF_THE_MACHINE, Usage
-from tool_gateway.books import Books
-from tool_gateway.pipeline import EXPIRY_GRACE_MS
+from tool_gateway.books import EXPIRY_GRACE_MS, Books
 from tool_gateway.ports import Clock
 
 _BACKEND = UpstreamName("local")

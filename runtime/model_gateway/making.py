@@ -25,8 +25,8 @@ from runtime.model_gateway.preparation import Linked, Prepared, Preparer, Prepar
 from runtime.model_gateway.providers.pool import ProviderPool
 from runtime.model_gateway.wires.wire import Wire
 from tool_gateway import telemetry
+from tool_gateway.books import EXPIRY_GRACE_MS
 from tool_gateway.identity import CallContext
-from tool_gateway.pipeline import EXPIRY_GRACE_MS
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import payload_hash
 

@@ -321,7 +321,7 @@ BUGS = (
         name="leaves_before_the_mark",
         edits=(
             Edit(
-                file="tool_gateway/pipeline.py",
+                file="tool_gateway/admitted.py",
                 old="        if reservation.state is ReservationState.FORWARDED:",
                 new="        if reservation.state in ReservationState:",
             ),
@@ -337,7 +337,7 @@ BUGS = (
         name="charge_of_what_was_stopped_before_it_leaves",
         edits=(
             Edit(
-                file="tool_gateway/pipeline.py",
+                file="tool_gateway/admitted.py",
                 old="            await anyio.lowlevel.checkpoint_if_cancelled()\n",
                 new="",
             ),

@@ -82,10 +82,8 @@ def opener(state_dir: Path) -> Opened:
                 ledger=StoreLedger(ledger=store.ledger, calls=store.calls),
                 desk=StoreApprovals(store.approvals),
                 contention=contention,
+                clock=made[-1].house.clock if made else None,
             )
-            if made:
-                house.clock = made[-1].house.clock
-                house.approver._clock = house.pipeline._clock = house.clock
             made.append(Office(store=store, house=house))
             yield made[-1]
 

@@ -9,8 +9,8 @@ from governor.denial import DenialReason
 from governor.reservation import ReservationState
 from runtime.model_gateway import asking
 from tests.runtime.model_gateway.bench import House, answer_well
+from tool_gateway.books import EXPIRY_GRACE_MS
 from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
-from tool_gateway.pipeline import EXPIRY_GRACE_MS
 
 pytestmark = pytest.mark.anyio
 
