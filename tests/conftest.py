@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import one_thread  # noqa: F401  # before whatever loads numpy
 import pytest
 from hypothesis import HealthCheck, settings
 from postgresql_server import PostgresqlServer, running_server
