@@ -29,7 +29,7 @@ from governor.retrieval.analysis import index_terms, query_terms, traits_of
 from governor.retrieval.sketches import Sketches
 from memory_store.audit import Actor
 from memory_store.experiences.values import Indexed
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.store import Store, open_store
 from runtime.collector import spare_what_lasts
 from runtime.memory_ranker import memory_ranker
@@ -76,7 +76,7 @@ async def main(total: int, folder: Path | None, url: str | None) -> None:
     print(machine())
     print("| what | n | p50 ms | p99 ms | |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=folder) as state:
-        finding = Finding(vectors=word_vectors(), ranker=memory_ranker())
+        finding = FoundBy(vectors=word_vectors(), ranker=memory_ranker())
         async with open_store(Path(state, "state"), url=url, finding=finding) as store:
             await store.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=1)
             made = corpus()

@@ -41,7 +41,8 @@ from runtime.clock import SystemClock
 from runtime.configuration.memory_learning import SleepTable, sleep_terms_of
 from runtime.memory.house.allowance import Allowance
 from runtime.memory.lessons.playbooks import Place, PlaybookDesk
-from runtime.memory.quiet.prepared import PreparedSearching, Searching
+from runtime.memory.ports import Searching
+from runtime.memory.quiet.prepared import PreparedSearching
 from runtime.memory.quiet.sleeping import Sleeper
 from tool_gateway.books import Books
 

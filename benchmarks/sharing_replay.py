@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.sharing_workload import Bank
 from governor.experience.kinds import ExperienceKind, TrustLane
-from governor.experience.sharing import Admission, Credit, Entry, Offer, Usage
+from governor.experience.sharing import Admission, Entry, EntryCredit, EntryOutcome, Offer
 from governor.ids import ExperienceId, PrincipalId
 
 _READS = ("get_", "search_", "list_", "calculate")
@@ -68,7 +68,7 @@ class _Held:
     writer: PrincipalId
     answer: str
     admission: Admission | None
-    credit: Credit
+    credit: EntryCredit
     is_shared: bool
 
 
@@ -132,7 +132,7 @@ class _Task:
                 own[at].add(use.key)
         held = [one for found in self._held.values() for one in found]
         usages = tuple(
-            Usage(
+            EntryOutcome(
                 context=one.admission.context,
                 writer=one.writer,
                 entered=one.admission.entry is Entry.ENTERS,
@@ -180,16 +180,16 @@ class _Task:
                 writer=writer,
                 answer=use.answer,
                 admission=admission,
-                credit=Credit(),
+                credit=EntryCredit(),
                 is_shared=is_shared,
             )
         )
 
 
 def _more(
-    credit: Credit, *, helped: bool = False, failed: bool = False, redone: bool = False
-) -> Credit:
-    return Credit(
+    credit: EntryCredit, *, helped: bool = False, failed: bool = False, redone: bool = False
+) -> EntryCredit:
+    return EntryCredit(
         helped=credit.helped + helped,
         failed=credit.failed + failed,
         unread=credit.unread,

@@ -14,12 +14,12 @@ from typing import Protocol
 from governor.experience.kinds import ExperienceKind, TrustLane
 from governor.experience.sharing import (
     Admission,
-    Credit,
     Entry,
+    EntryCredit,
+    EntryOutcome,
     Offer,
     Sharing,
     SharingTerms,
-    Usage,
     decided,
     is_withdrawn,
     nothing_known,
@@ -68,8 +68,8 @@ class Item:
     made: int
     is_right: bool
     admission: Admission | None
-    credit: Credit = field(default_factory=Credit)
-    learned: Credit | None = None
+    credit: EntryCredit = field(default_factory=EntryCredit)
+    learned: EntryCredit | None = None
     is_shared: bool = False
 
 
@@ -97,11 +97,11 @@ class Bank(Protocol):
         """Return what is decided, None where nothing is."""
         ...
 
-    def withdraws(self, admission: Admission, credit: Credit) -> bool:
+    def withdraws(self, admission: Admission, credit: EntryCredit) -> bool:
         """Tell whether what entered leaves again."""
         ...
 
-    def learn(self, usages: tuple[Usage, ...]) -> None:
+    def learn(self, usages: tuple[EntryOutcome, ...]) -> None:
         """Learn what became of decisions."""
         ...
 
@@ -116,11 +116,11 @@ class Everything:
         assert found.entry is not Entry.STAYS
         return found
 
-    def withdraws(self, admission: Admission, credit: Credit) -> bool:
+    def withdraws(self, admission: Admission, credit: EntryCredit) -> bool:
         """Return that nothing leaves."""
         return False
 
-    def learn(self, usages: tuple[Usage, ...]) -> None:
+    def learn(self, usages: tuple[EntryOutcome, ...]) -> None:
         """Learn nothing."""
 
 
@@ -130,11 +130,11 @@ class Nothing:
     def admits(self, offer: Offer) -> None:
         """Return that nothing is decided."""
 
-    def withdraws(self, admission: Admission, credit: Credit) -> bool:
+    def withdraws(self, admission: Admission, credit: EntryCredit) -> bool:
         """Return that nothing leaves."""
         return False
 
-    def learn(self, usages: tuple[Usage, ...]) -> None:
+    def learn(self, usages: tuple[EntryOutcome, ...]) -> None:
         """Learn nothing."""
 
 
@@ -150,11 +150,11 @@ class Learned:
         """Return what is decided by what was learned until now."""
         return decided(offer, self.state, self.terms)
 
-    def withdraws(self, admission: Admission, credit: Credit) -> bool:
+    def withdraws(self, admission: Admission, credit: EntryCredit) -> bool:
         """Tell whether what entered did more harm than good."""
         return is_withdrawn(admission.expected, credit, self.terms)
 
-    def learn(self, usages: tuple[Usage, ...]) -> None:
+    def learn(self, usages: tuple[EntryOutcome, ...]) -> None:
         """Learn what became of decisions."""
         self.state = taught(self.state, usages)
 
@@ -349,7 +349,7 @@ class Workload:
             if admission is None or item.learned == item.credit or not is_due:
                 continue
             usages.append(
-                Usage(
+                EntryOutcome(
                     context=admission.context,
                     writer=item.offer.writer,
                     entered=_entered(item),
@@ -368,7 +368,7 @@ def _credit(
     item: Item, *, helped: int = 0, failed: int = 0, unread: int = 0, redone: int = 0
 ) -> None:
     before = item.credit
-    item.credit = Credit(
+    item.credit = EntryCredit(
         helped=before.helped + helped,
         failed=before.failed + failed,
         unread=before.unread + unread,

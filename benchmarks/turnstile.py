@@ -7,7 +7,7 @@ import time
 from ebpf.pressure import PressureReader
 from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.ids import CallId, PrincipalId, SessionId, TenantId, ToolName
 from governor.scope import ScopeChain
 from governor.target import CallKind
@@ -70,7 +70,7 @@ def main() -> None:
     free = contention_of(ContentionTable(), ())
     print("| a pass | µs |\n|---|---|")
     show("nobody waits", asyncio.run(measure(free, agents=1)))
-    busy = Contention(gate=GateTerms(concurrency=ONE))
+    busy = Contention(gate=GateBounds(concurrency=ONE))
     show(f"{WAITERS} agents at a slot", asyncio.run(measure(busy, agents=WAITERS)))
 
 

@@ -19,7 +19,7 @@ from ebpf.errors import DomainError
 from ebpf.pressure_trigger import PressureTrigger
 from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
-from governor.isolation import Arrangement, Asked, Isolation, Seen
+from governor.isolation import Arrangement, Asked, IsolationControl, Seen
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Isolator:
 
     def __init__(
         self,
-        isolation: Isolation,
+        isolation: IsolationControl,
         *,
         group_of: GroupOf,
         capacity_of: Callable[[int], int],

@@ -32,7 +32,7 @@ _CAP_PER_EXPECTED = 4
 _ANSWER_TOKENS_MIN = 1024
 
 
-class Mode(StrEnum):
+class AnswerMode(StrEnum):
     """In which way a query is answered: at once, with thought, or with thought and tools."""
 
     INSTANT = "instant"
@@ -142,13 +142,15 @@ class EffortTarget:
         return self.thinking_tokens == 0 or self.level is EffortLevel.NONE
 
 
-def effort_for(mode: Mode | None, wished: Effort | None, *, usual: Effort | None) -> Effort | None:
+def effort_for(
+    mode: AnswerMode | None, wished: Effort | None, *, usual: Effort | None
+) -> Effort | None:
     """Return the effort that counts: what is wished, within what the mode allows.
 
     `usual` is the tier's own. An instant answer is given without thought, whatever the tier
     is set to; the other modes are not kept with an effort of nothing.
     """
-    if mode is Mode.INSTANT:
+    if mode is AnswerMode.INSTANT:
         return NO_EFFORT
     effort = wished or usual
     if mode is not None and (effort is None or effort == NO_EFFORT):

@@ -124,7 +124,7 @@ class _Record:
 
 
 @dataclass(slots=True)
-class Isolation:
+class IsolationControl:
     """Decides, from one look to the next."""
 
     terms: IsolationTerms = field(default_factory=IsolationTerms)

@@ -34,7 +34,7 @@ class LoopKind(StrEnum):
     NO_PROGRESS = "no_progress"
 
 
-class Measure(StrEnum):
+class LoopMeasure(StrEnum):
     """What is done about a loop, mildest first."""
 
     REMIND = "remind"
@@ -83,7 +83,7 @@ class LoopRule:
             raise InvalidPolicyError(message)
 
 
-_ORDER = list(Measure)
+_ORDER = list(LoopMeasure)
 REMINDERS = LoopRule()
 BREAKER = LoopRule(serve=4, deny=6, pause=12, stale_deny=20)
 
@@ -133,7 +133,7 @@ class Loop:
 
     kind: LoopKind
     count: int
-    measure: Measure
+    measure: LoopMeasure
     like: Entry
 
 
@@ -220,7 +220,7 @@ def _variation(past: list[Entry], entry: Entry, rule: LoopRule) -> Iterator[Loop
     measure = _measure_at(count, entry, rule, can_serve=False)
     if not all(each.is_reading for each in (*past[-period:], entry)):
         is_due = entry.result is not None and 0 < rule.stale <= count
-        measure = Measure.REMIND if is_due else None
+        measure = LoopMeasure.REMIND if is_due else None
     if measure is not None:
         yield Loop(kind=LoopKind.NEAR_IDENTICAL, count=count, measure=measure, like=like)
 
@@ -243,9 +243,11 @@ def _stagnation(past: list[Entry], entry: Entry, rule: LoopRule) -> Iterator[Loo
         return
     count = 1 + sum(1 for _ in takewhile(is_vain, reversed(past)))
     if has_run and 0 < rule.stale <= count:
-        yield Loop(kind=LoopKind.NO_PROGRESS, count=count, measure=Measure.REMIND, like=past[-1])
+        yield Loop(
+            kind=LoopKind.NO_PROGRESS, count=count, measure=LoopMeasure.REMIND, like=past[-1]
+        )
     if not has_run and 0 < rule.stale_deny <= count:
-        yield Loop(kind=LoopKind.NO_PROGRESS, count=count, measure=Measure.DENY, like=past[-1])
+        yield Loop(kind=LoopKind.NO_PROGRESS, count=count, measure=LoopMeasure.DENY, like=past[-1])
 
 
 def _longest(
@@ -268,15 +270,15 @@ def _longest(
     return best
 
 
-def _measure_at(count: int, entry: Entry, rule: LoopRule, *, can_serve: bool) -> Measure | None:
+def _measure_at(count: int, entry: Entry, rule: LoopRule, *, can_serve: bool) -> LoopMeasure | None:
     """Return the hardest measure that has begun; a call that has run can only be reminded of."""
     if entry.result is not None:
-        return Measure.REMIND if 0 < rule.remind <= count else None
+        return LoopMeasure.REMIND if 0 < rule.remind <= count else None
     if 0 < rule.pause <= count:
-        return Measure.PAUSE
+        return LoopMeasure.PAUSE
     if 0 < rule.deny <= count:
-        return Measure.DENY
-    return Measure.SERVE if can_serve and 0 < rule.serve <= count else None
+        return LoopMeasure.DENY
+    return LoopMeasure.SERVE if can_serve and 0 < rule.serve <= count else None
 
 
 def _is_same(later: Entry, earlier: Entry) -> bool:

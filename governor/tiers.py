@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from governor.effort import Effort, EffortLevel, EffortStyle, Mode
+from governor.effort import AnswerMode, Effort, EffortLevel, EffortStyle
 from governor.ids import TierName
 from governor.pricing import ModelPrice, PriceList
 
@@ -72,7 +72,7 @@ class ModelTier:
     effort: Effort | None = None
     effort_style: EffortStyle = EffortStyle.NONE
     effort_levels: tuple[EffortLevel, ...] = ()
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     tools: tuple[str, ...] | None = None
     examples: int | None = None
     output_tokens_min: int | None = None
@@ -125,7 +125,7 @@ class TierChoice:
 
     tier: ModelTier
     why: str
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     effort: float | None = None
 
 

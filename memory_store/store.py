@@ -57,7 +57,7 @@ from memory_store.router_models import RouterShelf
 from memory_store.schema import Migrated
 from memory_store.search import nearness, words
 from memory_store.search.nearness_keeper import NearnessKeeper
-from memory_store.search.search import WORDS_ALONE, ExperienceSearch, Finding, keeper_of
+from memory_store.search.search import WORDS_ALONE, ExperienceSearch, FoundBy, keeper_of
 from memory_store.search.word_check import unfound
 from memory_store.sessions import SessionBook
 from memory_store.tenants import TenantBook
@@ -185,7 +185,7 @@ async def open_store(
     url: str | None = None,
     durability: Durability = Durability.POWER,
     archive_bytes_max_per_tenant: int = TENANT_BYTES_MAX,
-    finding: Finding = WORDS_ALONE,
+    finding: FoundBy = WORDS_ALONE,
 ) -> AsyncIterator[Store]:
     """Yield the store in `state_dir`, which is made if it is not there.
 
@@ -237,7 +237,7 @@ def _books_on(
     bookkeeping: Bookkeeping,
     live: LiveBudgets,
     archive_bytes_max_per_tenant: int,
-    finding: Finding,
+    finding: FoundBy,
     keeper: NearnessKeeper | None,
 ) -> Store:
     """Return the books of a store that stands on `ground`."""

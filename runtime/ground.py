@@ -15,7 +15,7 @@ from governor.policy import Policy
 from governor.pricing import PriceList
 from governor.target import CallKind
 from memory_store.engine import Durability
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.search.vector_index import VectorIndex
 from memory_store.store import Store, make_private, open_store
 from runtime.adapters import (
@@ -143,7 +143,7 @@ async def store_of(
             url=None if url is None else url.get_secret_value(),
             durability=Durability(config.store.durability),
             archive_bytes_max_per_tenant=archive_bytes_max_of(config),
-            finding=Finding(
+            finding=FoundBy(
                 vectors=vectors_if_any(), ranker=memory_ranker(), index=config.memory.vectors
             ),
         )

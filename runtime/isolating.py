@@ -17,7 +17,7 @@ from ebpf.pressure import PRESSURE
 from ebpf.pressure_trigger import PressureTrigger
 from ebpf.session_group import SessionGroup
 from governor.fairness.claim import Priority
-from governor.isolation import Isolation
+from governor.isolation import IsolationControl
 from runtime.clock import SystemClock
 from runtime.configuration.machine import Local
 from runtime.local_commands import RoomFor, always_room
@@ -58,7 +58,7 @@ def isolator_of(
         return None
     names = _Names(executor=executor)
     return Isolator(
-        Isolation(),
+        IsolationControl(),
         group_of=names.group_of,
         capacity_of=memory,
         elapsed_ms=elapsed_ms,

@@ -16,7 +16,7 @@ from runtime.naming import OUTCOMES
 from runtime.problem_response import response_of
 from runtime.read_only import changing
 from runtime.request_faults import faulty_body
-from runtime.router.feedback import Feedback, Said
+from runtime.router.feedback import Feedback, Report
 from tool_gateway.front.mcp_http import CALLER_KEY
 from tool_gateway.identity import Caller
 from tool_gateway.ports import PolicySource
@@ -56,7 +56,7 @@ class OutcomeFront:
             asked = _Outcome.model_validate_json(await request.body())
         except ValidationError as error:
             return response_of(faulty_body(error, _Outcome), path=path)
-        said = Said(call_id=CallId(asked.call_id), score=asked.score, source=asked.source)
+        said = Report(call_id=CallId(asked.call_id), score=asked.score, source=asked.source)
         within = None if caller.pin is None else session_id_for(caller.agent, caller.pin)
         try:
             await self._feedback.hear(said, tenant=caller.tenant, agent=caller.agent, within=within)

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from governor.call import ToolCall
 from governor.fairness.claim import Claim, Priority
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.fairness.shedding import Thresholds
 from governor.policy import Match
 
@@ -32,8 +32,8 @@ class Contention:
 
     enabled: bool = True
     wait_ms_max: int = 30_000
-    gate: GateTerms = field(default_factory=GateTerms)
-    gates: Mapping[str, GateTerms] = field(default_factory=dict)
+    gate: GateBounds = field(default_factory=GateBounds)
+    gates: Mapping[str, GateBounds] = field(default_factory=dict)
     tenant_weights: Mapping[str, int] = field(default_factory=dict)
     agent_weights: Mapping[str, int] = field(default_factory=dict)
     priorities: tuple[PriorityRule, ...] = ()

@@ -14,7 +14,7 @@ from governor.denial import (
     TooLarge,
 )
 from governor.flow.policy import Stopped
-from governor.loops import Loop, Measure
+from governor.loops import Loop, LoopMeasure
 from governor.tracker import duration_words
 from tool_gateway.answering import ANSWER
 from tool_gateway.loop_texts import ADVICE, head
@@ -222,7 +222,7 @@ def upstream_unavailable(why: str, *, retry_after_ms: int) -> Denied:
 
 def loop_detected(loop: Loop, *, tool: str, within_ms: int) -> Denied:
     """Return the denial of a call that would only repeat what is known."""
-    if loop.measure is Measure.PAUSE:
+    if loop.measure is LoopMeasure.PAUSE:
         return Denied(
             reason=DenialReason.LOOP_DETECTED,
             remedy=Remedy(

@@ -1,6 +1,6 @@
 """What a model and a program are told about a loop."""
 
-from governor.loops import Loop, LoopKind, Measure
+from governor.loops import Loop, LoopKind, LoopMeasure
 
 ADVICE = "Change the arguments, use another tool, or finish with what you have."
 _HEADS = {
@@ -37,6 +37,6 @@ def loop_json(loop: Loop) -> dict[str, object]:
         "count": loop.count,
         "measure": loop.measure.value,
     }
-    if loop.measure is Measure.SERVE:
+    if loop.measure is LoopMeasure.SERVE:
         shape["served_from"] = loop.like.answer
     return shape

@@ -13,8 +13,8 @@ from governor.loops import (
     Entry,
     History,
     Loop,
+    LoopMeasure,
     LoopRule,
-    Measure,
     judge_after,
     judge_before,
     opaque,
@@ -84,20 +84,20 @@ class LoopWatch:
     ) -> Repeat:
         """Return the repeat with what stands in for its run; as it was where nothing can."""
         trace = self._trace_of(job.call.chain.session)
-        if loop.measure is Measure.SERVE:
+        if loop.measure is LoopMeasure.SERVE:
             kept = trace.results.find(loop.like.answer)
             if kept is None:
                 return replace(repeat, loop=None)
             trace.history.note(entry.answered_like(loop.like))
             return replace(repeat, served=kept[0])
-        if loop.measure is Measure.PAUSE:
+        if loop.measure is LoopMeasure.PAUSE:
             try:
                 is_new = await self._pausing.pause(
                     job.call.chain.session, now_ms=self._clock.now_ms()
                 )
             except (LedgerUnavailableError, LedgerOverloadedError):
                 telemetry.count_failure("pause")
-                loop = replace(loop, measure=Measure.DENY)  # the next repeat tries again
+                loop = replace(loop, measure=LoopMeasure.DENY)  # the next repeat tries again
             else:
                 # Whoever resumes the session has it begin anew, with nothing held against it.
                 self._traces.pop(job.call.chain.session, None)

@@ -50,7 +50,7 @@ class SchemaFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Objection:
     """What is wrong with a value; not `is_certain` where it is only that nobody could tell."""
 
     words: str
@@ -80,7 +80,7 @@ class CheckedSchema:
         found = self.finding(value, where=where)
         return None if found is None else found.words
 
-    def finding(self, value: object, *, where: str) -> Finding | None:
+    def finding(self, value: object, *, where: str) -> Objection | None:
         """Return what is wrong with `value`, None if nothing is."""
         if self._fits is not None and self._fits(value):
             return None
@@ -90,14 +90,14 @@ class CheckedSchema:
                 error = best_match(islice(found, _ERRORS_COMPARED_MAX))
         except Unresolvable as unresolvable:
             words = f"the tool's own schema cannot be resolved: {unresolvable}"
-            return Finding(words=words, is_certain=False)
+            return Objection(words=words, is_certain=False)
         except RecursionError:
             words = "the tool's own schema refers to itself without an end"
-            return Finding(words=words, is_certain=False)
+            return Objection(words=words, is_certain=False)
         except TooMuchWorkError:
             # Where it was told that the value does not fit, only the place is not found.
             words = f"{where}: it takes too long to hold it against the tool's own schema"
-            return Finding(words=words, is_certain=self._fits is not None)
+            return Objection(words=words, is_certain=self._fits is not None)
         if error is None:
             return None
         where += "".join(f"[{part!r}]" for part in error.absolute_path)
@@ -105,7 +105,7 @@ class CheckedSchema:
         if len(message) > _VALUE_CHARS_MAX:
             message = f"{message[:_VALUE_CHARS_MAX]}… (expected {error.validator}: "
             message += f"{error.validator_value!r:.80})"
-        return Finding(words=f"{where}: {message}")
+        return Objection(words=f"{where}: {message}")
 
 
 class ToolSchemas:
@@ -128,7 +128,7 @@ class ToolSchemas:
         schema = self._inputs.get(tool)
         return None if schema is None else schema.problem_with(dict(arguments), where="arguments")
 
-    def broken_promise(self, tool: ToolName, result: ToolResult) -> Finding | None:
+    def broken_promise(self, tool: ToolName, result: ToolResult) -> Objection | None:
         """Return how a result breaks what its tool declares of it; None if it does not.
 
         An error has no structure to keep to, and neither has what is no outcome yet.
@@ -138,7 +138,7 @@ class ToolSchemas:
             return None
         found = schema.finding(result.structured, where="structuredContent")
         if found is not None and result.structured is None:
-            return Finding(words="structuredContent: it is required, and there is none")
+            return Objection(words="structuredContent: it is required, and there is none")
         return found
 
 

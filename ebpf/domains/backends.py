@@ -13,7 +13,7 @@ from ebpf.domains.hierarchies import UNIFIED, Hierarchy
 from ebpf.domains.own_place import delegated_place
 from ebpf.domains.place import Place
 from ebpf.domains.reins import FREEZER, FreezerReins, UnifiedReins
-from ebpf.domains.tree import Backend, GroupDomains
+from ebpf.domains.tree import GroupBackend, GroupDomains
 from ebpf.errors import DomainError
 from governor.limits import ExecutionLimits
 
@@ -27,7 +27,7 @@ V1_CONTROLLERS = ("memory", "pids", "cpu")
 class Found:
     """A backend that works here: where its domains stand, and which files its groups have."""
 
-    backend: Backend
+    backend: GroupBackend
     hierarchies: Mapping[str, Hierarchy]
     files: frozenset[str]
     controllers: tuple[str, ...]
@@ -43,7 +43,7 @@ def v2_backend(hierarchies: Mapping[str, Hierarchy]) -> Found:
     place, controllers = delegated_place(hierarchies[UNIFIED])
     found = {UNIFIED: place}
     controls = ControlsV2(mount=place.mount, controllers=controllers)
-    backend = Backend(controls=controls, reins=UnifiedReins())
+    backend = GroupBackend(controls=controls, reins=UnifiedReins())
     return _tried(backend, found, controllers, _check_v2)
 
 
@@ -55,7 +55,7 @@ def hybrid_backend(hierarchies: Mapping[str, Hierarchy]) -> Found:
     """
     names = (*V1_CONTROLLERS, UNIFIED)
     _require(hierarchies, names)
-    backend = Backend(controls=ControlsV1(cpu_time_from=UNIFIED), reins=UnifiedReins())
+    backend = GroupBackend(controls=ControlsV1(cpu_time_from=UNIFIED), reins=UnifiedReins())
     return _tried(backend, _with_disks(hierarchies, names), names, _check_v1)
 
 
@@ -67,7 +67,7 @@ def v1_backend(hierarchies: Mapping[str, Hierarchy]) -> Found:
     """
     names = (*V1_CONTROLLERS, CPUACCT, FREEZER)
     _require(hierarchies, names)
-    backend = Backend(controls=ControlsV1(cpu_time_from=CPUACCT), reins=FreezerReins())
+    backend = GroupBackend(controls=ControlsV1(cpu_time_from=CPUACCT), reins=FreezerReins())
     return _tried(backend, _with_disks(hierarchies, names), names, _check_v1)
 
 
@@ -85,7 +85,7 @@ def _with_disks(
 
 
 def _tried(
-    backend: Backend,
+    backend: GroupBackend,
     hierarchies: Mapping[str, Hierarchy],
     controllers: tuple[str, ...],
     check: Callable[[Mapping[str, Path], tuple[str, ...]], None],
@@ -169,7 +169,7 @@ def _check_v2(directories: Mapping[str, Path], controllers: tuple[str, ...]) -> 
     read_field(group / "pids.events", "max")
 
 
-def _check_kill(backend: Backend, directories: Mapping[str, Path]) -> None:
+def _check_kill(backend: GroupBackend, directories: Mapping[str, Path]) -> None:
     """See that an empty group can be told to end, and to stand still."""
     group = directories[backend.reins.hierarchy]
     if backend.reins.hierarchy == FREEZER:

@@ -37,7 +37,7 @@ class _Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
+class GroupBackend:
     """What domains are made of: how limits are held, and how everything is ended at once."""
 
     controls: Controls
@@ -73,7 +73,7 @@ class GroupDomains:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: GroupBackend,
         hierarchies: Mapping[str, Hierarchy],
         *,
         instance: str,

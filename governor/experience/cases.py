@@ -103,7 +103,7 @@ class PastReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credit:
+class CaseCredit:
     """What the readers of a case did better than expected, in sum, and by how many of them.
 
     Readers whose task was like the one that is asked about count the most.
@@ -113,12 +113,12 @@ class Credit:
     weight: float = 0.0
 
 
-NO_CREDIT = Credit()
+NO_CREDIT = CaseCredit()
 
 
 def credit_of(
     readers: Iterable[PastReader], *, now_ms: int, terms: CaseTerms = USUAL_CASES
-) -> Credit:
+) -> CaseCredit:
     """Return what the readers of a case say of it for a task, what lies back counting less."""
     excess = weight = 0.0
     for one in readers:
@@ -129,7 +129,7 @@ def credit_of(
         counts *= 1.0 if one.is_same_class else terms.elsewhere_share
         excess += counts * one.excess
         weight += counts
-    return Credit(excess=excess, weight=weight)
+    return CaseCredit(excess=excess, weight=weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class Candidate:
     outcome: float | None
     age_ms: int
     is_same_class: bool
-    credit: Credit = NO_CREDIT
+    credit: CaseCredit = NO_CREDIT
 
     @property
     def sign(self) -> CaseSign:

@@ -101,7 +101,7 @@ class SharingTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credit:
+class EntryCredit:
     """What became of an experience after the decision.
 
     `helped` and `failed` are readings by others whose sessions went well and did not; `unread` is
@@ -215,7 +215,7 @@ def context_of(offer: Offer, state: Sharing) -> Vector:
     return np.array([*numbers, *kinds, *lanes])
 
 
-def worth_of(credit: Credit) -> float:
+def worth_of(credit: EntryCredit) -> float:
     """Return what an experience was worth to the others, from -1 to 1.
 
     One reading that helped is nearly all there is to gain. One that misled costs as much; to have
@@ -226,7 +226,7 @@ def worth_of(credit: Credit) -> float:
     return float(np.tanh(1.5 * good) - np.tanh(1.5 * bad)) if credit.is_any else 0.0
 
 
-def worth_now(expected: float, credit: Credit) -> float:
+def worth_now(expected: float, credit: EntryCredit) -> float:
     """Return what something in a bank is worth, by what was expected and by what became of it.
 
     What was expected counts as much as a few readings; being shown in vain counts little.
@@ -237,7 +237,7 @@ def worth_now(expected: float, credit: Credit) -> float:
     return (_EXPECTED_COUNTS * expected + earned) / (_EXPECTED_COUNTS + readings + vain)
 
 
-def is_withdrawn(expected: float, credit: Credit, terms: SharingTerms) -> bool:
+def is_withdrawn(expected: float, credit: EntryCredit, terms: SharingTerms) -> bool:
     """Tell whether something leaves a bank again: it stays with its writer, and is not erased."""
     return worth_now(expected, credit) < terms.leaves_below
 
@@ -250,18 +250,18 @@ def record_of(writer: PrincipalId, state: Sharing) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class EntryOutcome:
     """What is learned of one decision: its context, whose it was, what became of it, when."""
 
     context: Vector
     writer: PrincipalId
     entered: bool
-    credit: Credit
+    credit: EntryCredit
     period: int = 0
-    before: Credit | None = None
+    before: EntryCredit | None = None
 
 
-def taught(state: Sharing, usages: tuple[Usage, ...]) -> Sharing:
+def taught(state: Sharing, usages: tuple[EntryOutcome, ...]) -> Sharing:
     """Return the controller after these; what was learned of the same decision is taken back.
 
     What stayed with its writer teaches only where somebody did the work again: of the rest nobody
@@ -291,8 +291,8 @@ def _option(arm: str, quality: float, spread: float) -> Option:
 def _learn(
     bandit: Bandit,
     writers: dict[PrincipalId, Average],
-    usage: Usage,
-    credit: Credit,
+    usage: EntryOutcome,
+    credit: EntryCredit,
     *,
     weight: float,
 ) -> None:

@@ -83,7 +83,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class NotShown:
     """What did not fit: how many entries, their tokens, and the indices of the first few."""
 
     entries: int = 0
@@ -96,7 +96,7 @@ class Workspace:
     """What is shown of a session; `stands_for` are the turns and tokens that it is instead of."""
 
     rooms: Mapping[Room, tuple[Line, ...]]
-    left_out: LeftOut
+    left_out: NotShown
     turns: int
     stands_for_tokens: int
     contents: ExperienceId | None
@@ -148,7 +148,7 @@ def workspace_of(
     stands_for = sum(piece.tokens for piece in pieces)
     whole = Workspace(
         rooms={},
-        left_out=LeftOut(),
+        left_out=NotShown(),
         turns=len({piece.turn for piece in pieces}),
         stands_for_tokens=stands_for,
         contents=terms.contents,
@@ -291,7 +291,7 @@ def _lengthen(filling: _Filling, pieces: Sequence[Piece], terms: WorkspaceTerms)
             kept[place] = replace(line, text=longer)
 
 
-def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> LeftOut:
+def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> NotShown:
     shown = {line.order for room, lines in rooms.items() if room not in _BESIDE for line in lines}
     missing = [
         piece
@@ -299,7 +299,7 @@ def _left_out(pieces: Sequence[Piece], rooms: Mapping[Room, Iterable[Line]]) -> 
         if order not in shown and piece.kind is not PieceKind.CALL
     ]
     indices = tuple(piece.index for piece in missing if piece.index is not None)
-    return LeftOut(
+    return NotShown(
         entries=len(missing),
         tokens=sum(piece.tokens for piece in missing),
         indices=indices[:_INDICES_NAMED_MAX],

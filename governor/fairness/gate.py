@@ -21,7 +21,7 @@ _AVERAGE_OVER = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateTerms:
+class GateBounds:
     """The bounds of one gate; a quota makes its upstream a commons."""
 
     queue: QueueBounds = field(default_factory=QueueBounds)
@@ -41,7 +41,7 @@ class Gate:
 
     __slots__ = ("_adaptive", "_pace", "_queue", "_service", "in_flight", "terms")
 
-    def __init__(self, terms: GateTerms) -> None:
+    def __init__(self, terms: GateBounds) -> None:
         """Begin with nothing in flight."""
         self.terms = terms
         self.in_flight = 0

@@ -24,7 +24,7 @@ _T_95 = (np.inf, 12.7062, 4.3027, 3.1824, 2.7764, 2.5706)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class LikelyValue:
     """A value with the interval that holds it nineteen times in twenty.
 
     `effective` is by how many decisions that a policy made itself it would be known as well.
@@ -70,37 +70,37 @@ class Logged:
         return np.minimum(self.targets / self.propensities, WEIGHT_MAX)
 
 
-def on_policy(logged: Logged) -> Estimate:
+def on_policy(logged: Logged) -> LikelyValue:
     """Return what the policy that chose has earned itself."""
     return _estimate(logged.rewards, np.ones_like(logged.rewards), logged)
 
 
-def ips(logged: Logged) -> Estimate:
+def ips(logged: Logged) -> LikelyValue:
     """Return the estimate by inverse propensities; unbiased where no weight is cut."""
     weights = logged.weights
     return _estimate(weights * logged.rewards, weights, logged)
 
 
-def snips(logged: Logged) -> Estimate:
+def snips(logged: Logged) -> LikelyValue:
     """Return the estimate that is divided by the sum of its weights."""
     weights = logged.weights * logged.shares
     total = float(weights.sum())
     if total <= 0.0:
-        return Estimate(value=0.0, low=-np.inf, high=np.inf, n=len(weights), effective=0.0)
+        return LikelyValue(value=0.0, low=-np.inf, high=np.inf, n=len(weights), effective=0.0)
     value = float(weights @ logged.rewards) / total
     # The delta method: how the ratio moves with each decision.
     influence = weights * (logged.rewards - value) * (len(weights) / total)
     return _around(value, influence, weights, logged.groups)
 
 
-def doubly_robust(logged: Logged) -> Estimate:
+def doubly_robust(logged: Logged) -> LikelyValue:
     """Return the model's value of the policy, corrected by what the log says of the model."""
     weights = logged.weights
     values = logged.modelled_policy + weights * (logged.rewards - logged.modelled)
     return _estimate(values, weights, logged)
 
 
-def gain(candidate: Logged, incumbent: Logged) -> Estimate:
+def gain(candidate: Logged, incumbent: Logged) -> LikelyValue:
     """Return by how much a policy earns more than another on the same decisions.
 
     Taken decision by decision, what both have in common cancels out of the interval.
@@ -145,13 +145,13 @@ def _freedom(sums: Vector) -> float:
     return min(len(sums) - 1.0, 2.0 * len(sums) / (kurtosis - 1.0) - 1.0)
 
 
-def _estimate(values: Vector, weights: Vector, logged: Logged) -> Estimate:
+def _estimate(values: Vector, weights: Vector, logged: Logged) -> LikelyValue:
     shares = logged.shares
     value = float((shares * values).mean())
     return _around(value, shares * (values - value), shares * weights, logged.groups)
 
 
-def _around(value: float, influence: Vector, weights: Vector, groups: Groups) -> Estimate:
+def _around(value: float, influence: Vector, weights: Vector, groups: Groups) -> LikelyValue:
     """Return the interval around a mean, groups being drawn as a whole."""
     n = len(influence)
     _, member = np.unique(groups, return_inverse=True)
@@ -161,6 +161,6 @@ def _around(value: float, influence: Vector, weights: Vector, groups: Groups) ->
     if clusters > 1:
         spread = sqrt(float(sums @ sums) * clusters / (clusters - 1)) / n
         half = t_95(min(_freedom(sums), effective(weights) - 1.0)) * spread
-    return Estimate(
+    return LikelyValue(
         value=value, low=value - half, high=value + half, n=n, effective=effective(weights)
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from governor.learning.offpolicy import Estimate
+from governor.learning.offpolicy import LikelyValue
 
 
 class Standing(StrEnum):
@@ -24,8 +24,8 @@ class Standing(StrEnum):
 class Figures:
     """What the answers of a tier are worth and cost."""
 
-    quality: Estimate
-    cost_microusd: Estimate
+    quality: LikelyValue
+    cost_microusd: LikelyValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

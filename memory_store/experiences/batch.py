@@ -16,9 +16,9 @@ from memory_store.errors import (
     ExperienceSupersededError,
     NamespaceNotFoundError,
 )
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 from memory_store.experiences.heads import Head
-from memory_store.experiences.known import Known, KnownRow, row_of
+from memory_store.experiences.known import KnownRow, Met, row_of
 from memory_store.experiences.rows import columns_of
 from memory_store.experiences.seals import seal_of
 from memory_store.experiences.standings import CORRECT, standing_corrected
@@ -47,7 +47,7 @@ class Batch:
     """What one write has decided, to be written at its end."""
 
     head: Head
-    known: Known
+    known: Met
     items: Counter[tuple[NamespaceId, TrustLane]] = field(default_factory=Counter)
     sizes: Counter[tuple[NamespaceId, TrustLane]] = field(default_factory=Counter)
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Batch:
     _links: list[dict[str, Any]] = field(default_factory=list)
     _superseded: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, draft: Prepared, *, number: int, salt: bytes) -> None:
+    def take(self, draft: ReadyDraft, *, number: int, salt: bytes) -> None:
         """Log a draft under its number."""
         signature = sign(claim_of(draft.experience), key=self.head.secret)
         experience = replace(draft.experience, number=number, signature=signature)
@@ -84,7 +84,7 @@ class Batch:
         self.items[experience.namespace, experience.lane] += 1
         self.sizes[experience.namespace, experience.lane] += experience.size_bytes
 
-    def _index(self, draft: Prepared, number: int) -> None:
+    def _index(self, draft: ReadyDraft, number: int) -> None:
         seal = seal_of(
             secret=self.head.secret,
             number=number,
@@ -112,7 +112,9 @@ class Batch:
                 raise ExperienceRevokedError
             self._tie(experience, source, Relation.DERIVED_FROM)
 
-    def _correct(self, experience: Experience, corrected_id: ExperienceId, draft: Prepared) -> None:
+    def _correct(
+        self, experience: Experience, corrected_id: ExperienceId, draft: ReadyDraft
+    ) -> None:
         """Tie a correction to what it corrects, and let it take effect."""
         corrected = self.known.find(corrected_id, experience.namespace)
         if corrected is None and draft.brought_back:

@@ -13,7 +13,7 @@ import anyio.to_thread
 from governor.ids import ArchiveId, TenantId
 from memory_store.archive import FILES_AT_ONCE, Contents
 from memory_store.errors import StoreUnavailableError
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 
 PREFIX = "exb"
 
@@ -34,7 +34,7 @@ class Blobs:
         self.arriving: set[str] = set()
 
     async def put(
-        self, tenant: TenantId, drafts: Sequence[Prepared], addresses: Collection[str]
+        self, tenant: TenantId, drafts: Sequence[ReadyDraft], addresses: Collection[str]
     ) -> Mapping[str, str]:
         """Return the names of the contents of `addresses`, once they are stored.
 

@@ -22,7 +22,7 @@ from memory_store.errors import (
 from memory_store.experiences import browsing, uses, writing
 from memory_store.experiences.blobs import Blobs
 from memory_store.experiences.browsing import KeptContent, Wanted
-from memory_store.experiences.drafts import Prepared, prepared, within
+from memory_store.experiences.drafts import ReadyDraft, prepared, within
 from memory_store.experiences.gathering import Gathering
 from memory_store.experiences.heads import Head, read_head
 from memory_store.experiences.marking import Forget, Order, checked
@@ -423,7 +423,7 @@ class ExperienceBook:
             partial(uses.uses_of, ids=within(ids), tenant=tenant, most=count, only_rated=only_rated)
         )
 
-    async def _missing(self, tenant: TenantId, drafts: tuple[Prepared, ...]) -> frozenset[str]:
+    async def _missing(self, tenant: TenantId, drafts: tuple[ReadyDraft, ...]) -> frozenset[str]:
         addresses = [draft.experience.address for draft in drafts if draft.is_blob]
         if not addresses:
             return frozenset()

@@ -35,7 +35,7 @@ _NUL_SIGN = "\u2400"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class ReadyDraft:
     """A draft that can be kept; `experience` has no number and no signature yet."""
 
     experience: Experience
@@ -53,7 +53,7 @@ class Prepared:
         return len(self.content) > INLINE_BYTES_MAX
 
 
-def prepared(drafts: Sequence[Indexed], limits: WriteLimits) -> tuple[Prepared, ...]:
+def prepared(drafts: Sequence[Indexed], limits: WriteLimits) -> tuple[ReadyDraft, ...]:
     """Return the drafts as they can be kept, all of one tenant.
 
     Raises:
@@ -113,7 +113,7 @@ def _is_name(text: str) -> bool:
     return storable_text(text) == text and len(text) <= NAME_CHARS_MAX
 
 
-def _prepared(indexed: Indexed, limits: WriteLimits) -> Prepared:
+def _prepared(indexed: Indexed, limits: WriteLimits) -> ReadyDraft:
     draft = indexed.draft
     if len(draft.content) > limits.content_bytes_max:
         message = (
@@ -122,7 +122,7 @@ def _prepared(indexed: Indexed, limits: WriteLimits) -> Prepared:
         )
         raise ExperienceTooLargeError(message)
     _check(indexed)
-    return Prepared(
+    return ReadyDraft(
         experience=_drafted(indexed),
         content=draft.content,
         terms=storable_text(indexed.terms),

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from governor.ids import TenantId
 from memory_store.engine import driver_of
 from memory_store.errors import StoreError, StoreOverloadedError, StoreUnavailableError
-from memory_store.experiences.drafts import DRAFTS_MAX, Prepared
+from memory_store.experiences.drafts import DRAFTS_MAX, ReadyDraft
 from memory_store.experiences.values import WriteLimits
 from memory_store.experiences.writing import BlobsMissingError, Stored, store
 from memory_store.writer import Writer
@@ -29,7 +29,7 @@ WAITING_MAX = 3_000
 class _Request:
     """One caller's drafts and what became of them."""
 
-    drafts: Sequence[Prepared]
+    drafts: Sequence[ReadyDraft]
     limits: WriteLimits
     offered: Mapping[str, str]
     future: "asyncio.Future[Stored]"
@@ -119,7 +119,7 @@ class Gathering:
         self._waiting = 0
 
     async def store(
-        self, drafts: Sequence[Prepared], limits: WriteLimits, offered: Mapping[str, str]
+        self, drafts: Sequence[ReadyDraft], limits: WriteLimits, offered: Mapping[str, str]
     ) -> Stored:
         """Return what `writing.store` did with drafts of one tenant, once it is committed.
 
@@ -192,7 +192,7 @@ def _store_alone(connection: Connection, request: _Request) -> None:
 def _in_savepoint(
     connection: Connection,
     *,
-    drafts: Sequence[Prepared],
+    drafts: Sequence[ReadyDraft],
     limits: WriteLimits,
     offered: Mapping[str, str],
 ) -> Stored:

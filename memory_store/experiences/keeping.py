@@ -12,7 +12,7 @@ from memory_store.archive_files import entry_of
 from memory_store.experiences.erasing import ERASED_AT_ONCE, expire_numbers
 from memory_store.experiences.marking import Order
 from memory_store.experiences.tables import experience_blobs, experiences
-from memory_store.experiences.values import Expired, KeepRule
+from memory_store.experiences.values import KeepRule, Purged
 from memory_store.experiences.withdrawing import Withdrawal
 
 # Who is written in the log.
@@ -27,7 +27,7 @@ class ExperienceRetention:
 
     async def purge(
         self, rules: Sequence[KeepRule] = (), *, orphans_before_ms: int, now_ms: int
-    ) -> Expired:
+    ) -> Purged:
         """Return how much was removed: what ran out by `now_ms`, or is too old by a rule.
 
         A sidecar that finds another one at it removes nothing. After an error, what was removed
@@ -43,7 +43,7 @@ class ExperienceRetention:
             count += await self._expire(_too_old(rule), "it was too old", now_ms)
         count += await self._withdrawal.go_on()
         await self._withdrawal.scrubbing.catch_up()
-        return Expired(experiences=count, orphans=await self._sweep(orphans_before_ms))
+        return Purged(experiences=count, orphans=await self._sweep(orphans_before_ms))
 
     async def _expire(self, chosen: ColumnElement[bool], why: str, now_ms: int) -> int:
         count = 0

@@ -10,7 +10,7 @@ from governor.experience.experience import Experience
 from governor.experience.kinds import Standing
 from governor.ids import CallId, ExperienceId, NamespaceId, PrincipalId, TenantId
 from memory_store.errors import AlreadyExistsError, ExperienceNotFoundError
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 from memory_store.experiences.tables import experience_namespaces, experiences
 from memory_store.experiences.values import Written
 from memory_store.statement import Driver, Statement
@@ -78,7 +78,7 @@ def call_key(experience: Experience) -> CallKey | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Known:
+class Met:
     """The experiences that a write meets: what it repeats, corrects, and is made of."""
 
     tenant: TenantId
@@ -88,7 +88,7 @@ class Known:
     _new: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, driver: Driver, tenant: TenantId, drafts: Sequence[Prepared]) -> "Known":
+    def read(cls, driver: Driver, tenant: TenantId, drafts: Sequence[ReadyDraft]) -> "Met":
         """Return what `drafts` meet."""
         drawn = [draft.experience for draft in drafts]
         ids = {one.experience_id for one in drawn}
@@ -149,7 +149,7 @@ class Known:
             raise AlreadyExistsError
         return row
 
-    def written(self, draft: Prepared) -> Written:
+    def written(self, draft: ReadyDraft) -> Written:
         """Return what became of a draft."""
         row = self.repeated(draft.experience)
         assert row is not None, "it is written by now"
@@ -169,10 +169,10 @@ def identity(experience: Experience) -> object:
     return call_key(experience) or experience.experience_id
 
 
-def fresh_of(drafts: Sequence[Prepared], known: Known) -> list[Prepared]:
+def fresh_of(drafts: Sequence[ReadyDraft], known: Met) -> list[ReadyDraft]:
     """Return those of `drafts` that repeat neither what is there nor one another."""
-    found: dict[object, Prepared] = {}
-    ids: dict[str, Prepared] = {}
+    found: dict[object, ReadyDraft] = {}
+    ids: dict[str, ReadyDraft] = {}
     for draft in drafts:
         experience = draft.experience
         same = ids.setdefault(experience.experience_id, draft)

@@ -12,7 +12,7 @@ from governor.experience.quota import Exceeded, Tally
 from governor.ids import PrincipalId, TenantId
 from memory_store.errors import ExperienceQuotaError
 from memory_store.experiences.batch import Batch
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 from memory_store.experiences.known import identity
 from memory_store.experiences.tables import experience_tallies, experience_totals
 from memory_store.experiences.values import WriteLimits
@@ -70,13 +70,13 @@ class Tallies:
     _windows: dict[_Lane, int] = field(default_factory=dict)
 
     def admitted(
-        self, driver: Driver, drafts: Sequence[Prepared]
-    ) -> tuple[list[Prepared], dict[object, Exceeded]]:
+        self, driver: Driver, drafts: Sequence[ReadyDraft]
+    ) -> tuple[list[ReadyDraft], dict[object, Exceeded]]:
         """Return those of `drafts` that fit, and by their identity what the others break."""
         now_ms, lanes = self.limits.now_ms, self.limits.lanes
         if now_ms is None:
             return list(drafts), {}
-        fitting: list[Prepared] = []
+        fitting: list[ReadyDraft] = []
         exceeded: dict[object, Exceeded] = {}
         for draft in drafts:
             lane, size = draft.experience.lane, draft.experience.size_bytes

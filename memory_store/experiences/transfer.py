@@ -80,7 +80,7 @@ Place = Callable[[Carried, bool], Put]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownHere:
     """What a house knows of what is carried in: that it signed it, and why it may not come back."""
 
     is_signed: bool
@@ -184,7 +184,7 @@ class Transfer:
 
     async def standing_here(
         self, carried: Carried, *, tenant: TenantId, namespace: NamespaceId
-    ) -> Known:
+    ) -> KnownHere:
         """Return what this house knows of what is carried, which is to be put into `namespace`."""
         return await self._reader.run(
             partial(_known, carried=carried, tenant=tenant, namespace=namespace)
@@ -378,7 +378,7 @@ def _carried_out(
 
 def _known(
     connection: Connection, *, carried: Carried, tenant: TenantId, namespace: NamespaceId
-) -> Known:
+) -> KnownHere:
     driver = driver_of(connection)
     withdrawn = _withdrawn(driver, carried.indexed.draft, tenant)
     head = read_head(driver, tenant)
@@ -389,7 +389,7 @@ def _known(
         and carried.is_sealed(head.secret)
         and holds(_claim(carried, tenant), carried.signature, key=head.secret)
     )
-    return Known(is_signed=is_signed, withdrawn=withdrawn)
+    return KnownHere(is_signed=is_signed, withdrawn=withdrawn)
 
 
 def _withdrawn(driver: Driver, draft: Draft, tenant: TenantId) -> str:

@@ -161,7 +161,7 @@ class KeepRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class Purged:
     """How much a purge removed: experiences, and blobs that no row named."""
 
     experiences: int

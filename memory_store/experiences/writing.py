@@ -12,9 +12,9 @@ from governor.experience.quota import Exceeded
 from governor.ids import TenantId
 from memory_store.engine import driver_of
 from memory_store.experiences.batch import Batch
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 from memory_store.experiences.heads import locked_head
-from memory_store.experiences.known import Known, fresh_of, identity
+from memory_store.experiences.known import Met, fresh_of, identity
 from memory_store.experiences.room import Tallies, check_room, grow
 from memory_store.experiences.tables import experience_blobs
 from memory_store.experiences.values import WriteLimits, Written
@@ -61,7 +61,7 @@ def blobs_missing(
 def store(
     connection: Connection,
     *,
-    drafts: Sequence[Prepared],
+    drafts: Sequence[ReadyDraft],
     limits: WriteLimits,
     offered: Mapping[str, str],
 ) -> Stored:
@@ -73,7 +73,7 @@ def store(
     """
     driver = driver_of(connection)
     head = locked_head(driver, drafts[0].experience.tenant)
-    known = Known.read(driver, head.tenant, drafts)
+    known = Met.read(driver, head.tenant, drafts)
     tallies = Tallies(tenant=head.tenant, limits=limits)
     fresh, exceeded = tallies.admitted(driver, fresh_of(drafts, known))
     kept = _held_blobs(driver, head.tenant, fresh, offered)
@@ -105,7 +105,7 @@ def numbers_after(driver: Driver, count: int) -> list[int]:
 
 
 def _held_blobs(
-    driver: Driver, tenant: TenantId, drafts: Sequence[Prepared], offered: Mapping[str, str]
+    driver: Driver, tenant: TenantId, drafts: Sequence[ReadyDraft], offered: Mapping[str, str]
 ) -> frozenset[str]:
     """Count who holds each blob, and return the names of those of `offered` that are now kept.
 

@@ -14,7 +14,7 @@ CLASSES_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class LaneFigures:
     """How many experiences stand in a lane, of a kind, and how large they are."""
 
     lane: str
@@ -34,7 +34,7 @@ class ClassRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChoiceFigures:
     """How often a choice fell so, what it took on average, and of how many somebody spoke."""
 
     what: str
@@ -52,7 +52,7 @@ class MemoryFigures:
     def __init__(self, *, reader: Reader) -> None:
         self._reader = reader
 
-    async def kept(self, tenant: TenantId) -> tuple[Kept, ...]:
+    async def kept(self, tenant: TenantId) -> tuple[LaneFigures, ...]:
         """Return what is kept, by lane and kind."""
         table = experiences.c
         by = (table.lane, table.kind, table.standing)
@@ -64,7 +64,7 @@ class MemoryFigures:
         )
         rows = await self._reader.run(lambda connection: connection.execute(query).all())
         return tuple(
-            Kept(
+            LaneFigures(
                 lane=lane,
                 kind=kind,
                 standing=standing,
@@ -91,7 +91,7 @@ class MemoryFigures:
             for name, count, solved in rows
         )
 
-    async def choices(self, tenant: TenantId) -> tuple[Chosen, ...]:
+    async def choices(self, tenant: TenantId) -> tuple[ChoiceFigures, ...]:
         """Return how searches were done and what became of what was offered to teams."""
         table = memory_choices.c
         by = (table.what, table.arm)
@@ -109,9 +109,9 @@ class MemoryFigures:
             .order_by(*by)
         )
 
-        def read(connection: Connection) -> tuple[Chosen, ...]:
+        def read(connection: Connection) -> tuple[ChoiceFigures, ...]:
             return tuple(
-                Chosen(
+                ChoiceFigures(
                     what=what,
                     arm=arm,
                     choices=int(count),

@@ -41,7 +41,7 @@ SKETCHED_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FoundBy:
     """What experiences are found by.
 
     Without `vectors` by words alone. What is held in memory takes about `held_bytes_max`, or as
@@ -68,7 +68,7 @@ class Finding:
         return self.shelved_max if is_chosen else max(self.shelved_max, self.sketched_max)
 
 
-WORDS_ALONE = Finding()
+WORDS_ALONE = FoundBy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class _Answer:
     unheld: tuple[Place, ...] = ()
 
 
-def keeper_of(indexing: Engine | None, finding: Finding) -> NearnessKeeper | None:
+def keeper_of(indexing: Engine | None, finding: FoundBy) -> NearnessKeeper | None:
     """Return what fills an index of vectors, if one is asked for and `indexing` can."""
     if indexing is None or finding.vectors is None or finding.indexed_from is None:
         return None
@@ -94,7 +94,7 @@ class ExperienceSearch:
         *,
         reader: Reader,
         writer: Writer,
-        finding: Finding,
+        finding: FoundBy,
         keeper: NearnessKeeper | None = None,
     ) -> None:
         """Take what reads and writes the rows, what to find them by, and what fills an index."""

@@ -19,7 +19,7 @@ from governor.experience.search import Filters, Search
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId
 from governor.scope import ScopeChain
 from memory_store.experiences.values import Indexed, WriteLimits
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.errors import RuntimeFaultError
@@ -127,7 +127,7 @@ class _StoreBank:
 async def _bank() -> AsyncIterator[_StoreBank]:
     """Yield a bank on a store of its own, which is gone afterwards."""
     clock, vectors = SystemClock(), vectors_if_any()
-    finding = Finding(vectors=vectors, ranker=memory_ranker())
+    finding = FoundBy(vectors=vectors, ranker=memory_ranker())
 
     async def seen(_chain: ScopeChain, _tool: str) -> bool:
         return True

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from governor.errors import GovernorError
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import DEADLINE_MS_MAX, WEIGHT_MAX, Priority
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.fairness.pace import Quota
 from governor.fairness.queue import QueueBounds
 from governor.fairness.shedding import Pressure, Thresholds
@@ -75,7 +75,7 @@ class PriorityTable(Table):
         return self
 
 
-class GateTable(Table):
+class GateBoundsTable(Table):
     """Other bounds for one upstream or model provider."""
 
     name: Name
@@ -94,7 +94,7 @@ class ContentionTable(Table):
     tenant_weights: dict[str, Weight] = Field(default_factory=dict)
     agent_weights: dict[str, Weight] = Field(default_factory=dict)
     priority: tuple[PriorityTable, ...] = ()
-    upstream: tuple[GateTable, ...] = ()
+    upstream: tuple[GateBoundsTable, ...] = ()
     shed: ShedTable = ShedTable()
 
     @model_validator(mode="after")
@@ -187,7 +187,7 @@ def divided(contention: Contention, *, between: int) -> Contention:
     )
 
 
-def _part(terms: GateTerms, between: int) -> GateTerms:
+def _part(terms: GateBounds, between: int) -> GateBounds:
     def part(whole: int) -> int:
         return max(1, whole // between)
 
@@ -216,9 +216,9 @@ def _contention(table: ContentionTable, quotas: dict[str, Quota]) -> Contention:
     return Contention(
         enabled=table.enabled,
         wait_ms_max=table.wait_ms_max,
-        gate=GateTerms(queue=queue, concurrency=_concurrency(table.concurrency)),
+        gate=GateBounds(queue=queue, concurrency=_concurrency(table.concurrency)),
         gates={
-            name: GateTerms(
+            name: GateBounds(
                 queue=queue,
                 concurrency=_concurrency(own.get(name, table.concurrency)),
                 quota=quotas.get(name),

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from governor.effort import FRACTION_MAX, FRACTION_MIN, EffortLevel, EffortStyle, Mode
+from governor.effort import FRACTION_MAX, FRACTION_MIN, AnswerMode, EffortLevel, EffortStyle
 from governor.learning.examples import EXAMPLES_MAX
 from runtime.configuration.table import Name, Table
 
@@ -17,7 +17,7 @@ class TierSetTable(Table):
     effort: EffortLevel | _Fraction | None = None
     effort_style: EffortStyle | None = None
     effort_levels: Annotated[tuple[EffortLevel, ...], Field(max_length=len(EffortLevel))] = ()
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     tools: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
     examples: Annotated[int, Field(strict=True, ge=0, le=EXAMPLES_MAX)] | None = None
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from governor.call import CallStatus
-from governor.effort import Mode
+from governor.effort import AnswerMode
 from governor.ids import CallId, TaskClass, TierName, TurnId
 from governor.learning.strategy import Strategy
 from governor.scope import ScopeChain
@@ -20,7 +20,7 @@ class Wishes:
     `cache_control` is the header of that name, which kept answers go by.
     """
 
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     effort: float | None = None
     target_quality: float | None = None
     may_explore: bool = True
@@ -103,7 +103,7 @@ class Routed:
     tier: TierName
     why: str
     effort: float | None = None
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     propensity: float = 1.0
 
 

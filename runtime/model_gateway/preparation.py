@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from governor.effort import Mode
+from governor.effort import AnswerMode
 from governor.ids import CallId, TaskClass
 from governor.tiers import ModelTier
 from runtime.model_gateway.model_request import ModelRequest
@@ -32,7 +32,7 @@ class Preparing:
     stands.
     """
 
-    mode: Mode | None = None
+    mode: AnswerMode | None = None
     effort: float | None = None
     task_class: TaskClass | None = None
     is_aside: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from governor.effort import Mode
+from governor.effort import AnswerMode
 from governor.learning.strategy import Strategy
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.ports import Wishes
@@ -43,13 +43,13 @@ def wishes_in(headers: Mapping[str, str]) -> Wishes:
     )
 
 
-def _mode(value: str | None) -> Mode | None:
+def _mode(value: str | None) -> AnswerMode | None:
     if value is None:
         return None
     try:
-        return Mode(value)
+        return AnswerMode(value)
     except ValueError:
-        words = ", ".join(Mode)
+        words = ", ".join(AnswerMode)
         raise InvalidRequestError(
             f"{MODE_HEADER}: use one of {words}, not {value!r:.80}", param=MODE_HEADER
         ) from None

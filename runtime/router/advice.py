@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from governor.learning.offpolicy import Estimate, Logged, on_policy
+from governor.learning.offpolicy import LikelyValue, Logged, on_policy
 from governor.learning.pareto import Figures, Judged, Standing, TierEvidence, judged
 from runtime.router.off_policy import (
     RATED_MIN,
@@ -76,7 +76,7 @@ def advice_of_outcomes(
     return Advice(source="outcomes", n=n, tiers=tiers, too_thin=_thin(n, list(scores), known))
 
 
-def _mean(values: Sequence[float]) -> Estimate:
+def _mean(values: Sequence[float]) -> LikelyValue:
     """Return the mean of independent values with its interval."""
     rewards = np.array(values, dtype=np.float64)
     ones = np.ones_like(rewards)

@@ -43,7 +43,7 @@ _ASKS = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+class SessionStanding:
     """How a session stands when a tier is chosen; what is not known stays zero or None."""
 
     turn: int = 0
@@ -65,7 +65,7 @@ class SessionState:
         ]
 
 
-NO_STATE = SessionState()
+NO_STATE = SessionStanding()
 
 
 def form_of(text: str, words: AbstractSet[str]) -> list[float]:
@@ -119,7 +119,7 @@ class PromptReader:
             state=len(NO_STATE.numbers()),
         )
 
-    def read(self, text: str, state: SessionState = NO_STATE) -> Rows:
+    def read(self, text: str, state: SessionStanding = NO_STATE) -> Rows:
         """Return the features of a prompt, `widths.total` of them."""
         seen = text[:TEXT_CHARS_MAX]
         found = np.zeros(self.widths.total, dtype=np.float32)

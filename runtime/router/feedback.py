@@ -36,7 +36,7 @@ class Calls(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Report:
     """What somebody says of a call."""
 
     call_id: CallId
@@ -93,7 +93,7 @@ class Feedback:
 
     async def hear(
         self,
-        said: Said,
+        said: Report,
         *,
         tenant: TenantId,
         agent: PrincipalId,
@@ -124,7 +124,7 @@ class Feedback:
             raise NotFoundError(message)
         await self._keep(said, reporter, by=agent)
 
-    async def hear_administrator(self, said: Said, *, name: str) -> None:
+    async def hear_administrator(self, said: Report, *, name: str) -> None:
         """Keep what an administrator says of a call.
 
         Raises:
@@ -174,7 +174,7 @@ class Feedback:
             return 0
         return len(reports)
 
-    async def _keep(self, said: Said, reporter: Reporter, *, by: str) -> None:
+    async def _keep(self, said: Report, reporter: Reporter, *, by: str) -> None:
         weight = weight_of(said.source, reporter)
         report = OutcomeReport(
             call_id=said.call_id,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from governor.learning.offpolicy import Estimate, Logged, on_policy
+from governor.learning.offpolicy import LikelyValue, Logged, on_policy
 from runtime.router.off_policy import RatedDecision, estimate_json
 
 BINS = 10
@@ -18,7 +18,7 @@ class Bin:
     low: float
     high: float
     expected: float
-    came: Estimate
+    came: LikelyValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from governor.learning.online import OnlineTerms
 from memory_store.errors import NotFoundError
 from memory_store.router_models import NOTHING_IN_FORCE, RouterStanding
 from runtime.errors import RuntimeFaultError
-from runtime.router.learned_file import Learned, LearnedFileError, unpacked
-from runtime.router.predictor import Forecast, RouterModel
+from runtime.router.learned_file import KeptLearning, LearnedFileError, unpacked
+from runtime.router.predictor import Prediction, RouterModel
 from tool_gateway import telemetry
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class RouterInForce:
     standing: RouterStanding = NOTHING_IN_FORCE
     incumbent: Versioned | None = None
     shadow: Versioned | None = None
-    learned: Learned | None = None
+    learned: KeptLearning | None = None
 
 
 def bandit_terms(model: RouterModel, terms: OnlineTerms) -> BanditTerms:
@@ -67,14 +67,14 @@ def bandit_terms(model: RouterModel, terms: OnlineTerms) -> BanditTerms:
     )
 
 
-def context_of(forecast: Forecast) -> Vector:
+def context_of(forecast: Prediction) -> Vector:
     """Return a prompt as the bandit sees it: something constant first, then what the model says."""
     return np.concatenate([_CONSTANT, forecast.context])
 
 
-def nothing_learned(known: Versioned, terms: OnlineTerms) -> Learned:
+def nothing_learned(known: Versioned, terms: OnlineTerms) -> KeptLearning:
     """Return what a bandit has learned that begins beside a model."""
-    return Learned(model=known.version, bandit=Bandit(bandit_terms(known.model, terms)))
+    return KeptLearning(model=known.version, bandit=Bandit(bandit_terms(known.model, terms)))
 
 
 class ModelsInForce:
@@ -147,7 +147,9 @@ class ModelsInForce:
             return None
         return Versioned(version=version, model=model)
 
-    def _learned(self, incumbent: Versioned | None, standing: RouterStanding) -> Learned | None:
+    def _learned(
+        self, incumbent: Versioned | None, standing: RouterStanding
+    ) -> KeptLearning | None:
         if incumbent is None:
             return None
         before = self._now.learned
@@ -164,7 +166,7 @@ class ModelsInForce:
             logger.warning("%s", error)
             return nothing_learned(incumbent, self._terms())
 
-    def _by_terms(self, known: RouterInForce) -> Learned | None:
+    def _by_terms(self, known: RouterInForce) -> KeptLearning | None:
         """Return what was learned, forgotten from now on as the terms in force say."""
         if known.incumbent is None or known.learned is None:
             return known.learned

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from governor.effort import Mode
+from governor.effort import AnswerMode
 from governor.ids import TurnId
 from governor.scope import ScopeChain
 from governor.tiers import ModelTier
@@ -45,7 +45,7 @@ class _Asker:
         """Return the whole answer to a request that names its tier."""
         assert not request.is_streamed, "a round is answered in one piece"
         # A question of our own needs no thinking, and has no room for it.
-        wishes = Wishes(mode=Mode.INSTANT) if linked.is_aside else self.wishes
+        wishes = Wishes(mode=AnswerMode.INSTANT) if linked.is_aside else self.wishes
         if linked.must_be_new:
             wishes = replace(wishes, cache_control=_NOT_KEPT)
         try:

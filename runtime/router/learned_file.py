@@ -20,7 +20,7 @@ class LearnedFileError(RuntimeFaultError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class KeptLearning:
     """What was learned beside a model: corrections, drifts, and whose word counted how much."""
 
     model: str
@@ -63,7 +63,7 @@ _decode = msgspec.msgpack.Decoder(_File).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def packed(learned: Learned) -> bytes:
+def packed(learned: KeptLearning) -> bytes:
     """Return what was learned as bytes, with a checksum before them."""
     body = _encode(
         _File(
@@ -99,7 +99,7 @@ def packed(learned: Learned) -> bytes:
     return sha256(body).digest() + body
 
 
-def unpacked(content: bytes, *, terms: BanditTerms, model: str) -> Learned:
+def unpacked(content: bytes, *, terms: BanditTerms, model: str) -> KeptLearning:
     """Return what was learned beside `model`.
 
     Raises:
@@ -117,7 +117,7 @@ def unpacked(content: bytes, *, terms: BanditTerms, model: str) -> Learned:
     if len(file.arms) > ARMS_MAX:
         raise LearnedFileError(f"a bandit has learned of more than {ARMS_MAX} tiers")
     arms = {arm.name: _sums(arm, terms.dimensions) for arm in file.arms}
-    return Learned(
+    return KeptLearning(
         model=model,
         bandit=Bandit(terms, arms),
         watches={

@@ -22,7 +22,7 @@ from runtime.router.in_force import (
     context_of,
     nothing_learned,
 )
-from runtime.router.learned_file import Learned, packed
+from runtime.router.learned_file import KeptLearning, packed
 from runtime.router.written import WrittenError, unpacked
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
@@ -143,10 +143,10 @@ class Learner:
             await anyio.sleep(EVERY_SECONDS)
 
     async def _kept(
-        self, now: RouterInForce, known: Learned, lessons: Lessons, read: _Read
+        self, now: RouterInForce, known: KeptLearning, lessons: Lessons, read: _Read
     ) -> bool:
         now_ms = self._clock.now_ms()
-        after = Learned(
+        after = KeptLearning(
             model=known.model,
             bandit=lessons.bandit,
             watches=dict(lessons.watches),
@@ -172,7 +172,7 @@ class Learner:
         return True
 
 
-def tag_of(learned: Learned, tier: str) -> str:
+def tag_of(learned: KeptLearning, tier: str) -> str:
     """Return what marks a call as taught: the model, and the drifts of its tier until then.
 
     What a drift has mostly put out of the sums cannot be taken back from them.
@@ -182,7 +182,7 @@ def tag_of(learned: Learned, tier: str) -> str:
 
 
 def _lessons(
-    known: Learned,
+    known: KeptLearning,
     incumbent: Versioned,
     logged: tuple[LoggedDecision, ...],
     terms: OnlineTerms,
@@ -192,7 +192,7 @@ def _lessons(
     return lessons, read
 
 
-def _read(known: Learned, incumbent: Versioned, logged: tuple[LoggedDecision, ...]) -> _Read:
+def _read(known: KeptLearning, incumbent: Versioned, logged: tuple[LoggedDecision, ...]) -> _Read:
     rated: list[Rated] = []
     verdicts: list[tuple[LoggedDecision, Verdict]] = []
     for one in logged:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from governor.learning.offpolicy import Estimate
+from governor.learning.offpolicy import LikelyValue
 from runtime.router.off_policy import (
     RATED_MIN,
     Policy,
@@ -22,7 +22,7 @@ class LogEvaluation:
 
     n: int
     sessions: int
-    earned: Estimate | None
+    earned: LikelyValue | None
     policies: tuple[PolicyValue, ...]
     shadow_n: int
     shadow_agreed: int

@@ -9,15 +9,15 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from governor.effort import Mode
+from governor.effort import AnswerMode
 from runtime.model_gateway.model_request import ModelRequest, WireName
 from runtime.router.conversation import with_fields
 from runtime.router.effort import Written
 
-_IN_WORDS = (Mode.INSTANT, Mode.REASONING)
+_IN_WORDS = (AnswerMode.INSTANT, AnswerMode.REASONING)
 
 
-def with_mode(request: ModelRequest, mode: Mode) -> Written:
+def with_mode(request: ModelRequest, mode: AnswerMode) -> Written:
     """Return the request as a mode answers it, its effort aside."""
     if mode not in _IN_WORDS or not request.tools_count:
         return Written(request=request, why=f"mode: {mode.value}")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from governor.learning.likeness import Rows
 from governor.learning.offpolicy import (
-    Estimate,
+    LikelyValue,
     Logged,
     Vector,
     doubly_robust,
@@ -75,12 +75,12 @@ class PolicyValue:
     """
 
     name: str
-    value: Estimate
-    snips: Estimate
-    ips: Estimate
-    quality: Estimate
-    cost_microusd: Estimate
-    gain: Estimate | None
+    value: LikelyValue
+    snips: LikelyValue
+    ips: LikelyValue
+    quality: LikelyValue
+    cost_microusd: LikelyValue
+    gain: LikelyValue | None
 
     @property
     def is_known(self) -> bool:
@@ -208,7 +208,7 @@ def values_of(rated: Sequence[RatedDecision], policies: Mapping[str, Policy]) ->
     return values
 
 
-def earned(rated: Sequence[RatedDecision]) -> Estimate:
+def earned(rated: Sequence[RatedDecision]) -> LikelyValue:
     """Return what was earned in fact, what was explored included."""
     worth = _Worth(rated)
     return on_policy(worth.of([{one.tier: 1.0} for one in rated], worth.utilities))
@@ -302,7 +302,7 @@ def _numbered(names: Sequence[Hashable]) -> npt.NDArray[np.int64]:
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def estimate_json(estimate: Estimate, *, is_known: bool = True) -> dict[str, object]:
+def estimate_json(estimate: LikelyValue, *, is_known: bool = True) -> dict[str, object]:
     """Return an estimate as it is shown; what is not known of it is null."""
     bounds = (estimate.low, estimate.high)
     return {

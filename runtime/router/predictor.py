@@ -10,7 +10,7 @@ from governor.learning.linear import Matrix
 from governor.learning.one_row import OneRow
 from governor.learning.tier_model import CONTEXT_AXES_MAX, Outcomes, TierModel, learned_from
 from governor.retrieval.vectors import StaticVectors
-from runtime.router.features import NO_STATE, PromptReader, SessionState
+from runtime.router.features import NO_STATE, PromptReader, SessionStanding
 
 # More rows than these are drawn from by lot: learning takes memory and time for every row.
 ROWS_MAX = 12_000
@@ -30,7 +30,7 @@ class OutcomeRow:
     scores: Mapping[str, float]
     costs_microusd: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict)
-    state: SessionState = NO_STATE
+    state: SessionStanding = NO_STATE
     features: Rows | None = None
 
 
@@ -48,7 +48,7 @@ class TierForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Prediction:
     """What is expected of every tier for one prompt, with the prompt as a bandit sees it.
 
     `context` has `context_axes` numbers, those that say most of the prompt first; it has no
@@ -88,11 +88,11 @@ class RouterModel:
         self._reader = PromptReader(vectors)
         assert self._reader.widths == learned.scaling.widths, "learned with other features"
 
-    def predict(self, text: str, state: SessionState = NO_STATE) -> Forecast:
+    def predict(self, text: str, state: SessionStanding = NO_STATE) -> Prediction:
         """Return what each tier would make of a prompt."""
         return self.forecast(self._reader.read(text, state))
 
-    def forecast(self, features: Rows) -> Forecast:
+    def forecast(self, features: Rows) -> Prediction:
         """Return what each tier would make of a prompt that was read before.
 
         Raises:
@@ -112,9 +112,9 @@ class RouterModel:
             tier: TierForecast(quality=quality, quality_sd=doubt, cost_microusd=cost)
             for tier, quality, doubt, cost in of_each
         }
-        return Forecast(tiers=tiers, context=found.context)
+        return Prediction(tiers=tiers, context=found.context)
 
-    def intervals(self, forecast: Forecast) -> Mapping[str, TierInterval]:
+    def intervals(self, forecast: Prediction) -> Mapping[str, TierInterval]:
         """Return how far single answers lie from what is forecast."""
         found = {}
         calibration = self.learned.calibration

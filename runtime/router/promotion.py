@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from governor.learning.offpolicy import Estimate
+from governor.learning.offpolicy import LikelyValue
 from runtime.router.off_policy import (
     COVERED_MIN,
     EFFECTIVE_MIN,
@@ -37,7 +37,7 @@ class Evidence:
 
     source: str
     n: int
-    gain: Estimate | None
+    gain: LikelyValue | None
     why_not: str
 
     @property
@@ -59,7 +59,7 @@ class Evidence:
         if file is None:
             return self
         low, high = file.ci95
-        gain = Estimate(value=file.value, low=low, high=high, n=file.n, effective=float(file.n))
+        gain = LikelyValue(value=file.value, low=low, high=high, n=file.n, effective=float(file.n))
         why = ""
         if file.n < RATED_MIN:
             why = (

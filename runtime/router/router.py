@@ -31,7 +31,7 @@ from memory_store.router_log import RouterDecision, RouterEnd
 from runtime.model_gateway.ports import CallEnd, Purse, RouteAsk, Routed
 from runtime.router.features import PromptReader
 from runtime.router.in_force import RouterInForce, Versioned, context_of
-from runtime.router.predictor import Forecast
+from runtime.router.predictor import Prediction
 from runtime.router.recorder import Recorder
 from runtime.router.session_states import SessionStates
 from runtime.router.spending import Spending
@@ -342,7 +342,7 @@ class Router:
         )
 
 
-def _options(ask: RouteAsk, forecast: Forecast) -> tuple[Option, ...]:
+def _options(ask: RouteAsk, forecast: Prediction) -> tuple[Option, ...]:
     """Return what a model believes of each candidate, one that it does not know included."""
     tiers = forecast.tiers
     usual = sum(one.quality for one in tiers.values()) / max(1, len(tiers))

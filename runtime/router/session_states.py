@@ -7,7 +7,7 @@ from governor.call import CallRecord
 from governor.ids import SessionId, TurnId
 from governor.turn_progress import Answer
 from memory_store.router_log import TurnSign
-from runtime.router.features import NO_STATE, SessionState
+from runtime.router.features import NO_STATE, SessionStanding
 
 SESSIONS_MAX = 4_096
 SIGNS_MAX = 4_096
@@ -25,7 +25,7 @@ _SIGN_WEIGHT = 0.1
 class _Seen:
     """A session as it stands, with its last turn and the worst sign of that."""
 
-    state: SessionState
+    state: SessionStanding
     turn: TurnId | None = None
     sign: float = 1.0
 
@@ -41,7 +41,7 @@ class SessionStates:
         self._sessions: OrderedDict[SessionId, _Seen] = OrderedDict()
         self._signs: deque[TurnSign] = deque(maxlen=SIGNS_MAX)
 
-    def of(self, session: SessionId, turn: TurnId | None) -> SessionState:
+    def of(self, session: SessionId, turn: TurnId | None) -> SessionStanding:
         """Return how a session stands at the beginning of a call of this turn."""
         seen = self._seen(session)
         state = seen.state

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from governor.call import CallStatus
-from governor.learning.offpolicy import Estimate, Logged, on_policy
+from governor.learning.offpolicy import LikelyValue, Logged, on_policy
 from governor.learning.online import Word, capped_weights
 from runtime.errors import RuntimeFaultError
 from runtime.router.off_policy import WEIGHT_MIN
@@ -130,7 +130,7 @@ def _is_held_out(line: Line) -> bool:
 
 def gain_on_file(
     model: RouterModel, held_out: Sequence[OutcomeRow], *, price: float
-) -> Estimate | None:
+) -> LikelyValue | None:
     """Return what a model earns more than the best fixed tier on outcomes that it has not learned.
 
     None where there are none of which every tier's is known. Its `n` is that of the prompts.

@@ -9,13 +9,13 @@ from ebpf.domains.controls_v1 import BLKIO, ControlsV1
 from ebpf.domains.hierarchies import UNIFIED, Hierarchy
 from ebpf.domains.place import Place, ServerPlace
 from ebpf.domains.reins import UnifiedReins
-from ebpf.domains.tree import Backend, GroupDomains, shared_limits
+from ebpf.domains.tree import GroupBackend, GroupDomains, shared_limits
 from ebpf.errors import DomainError
 from governor.limits import UNLIMITED, SharedLimits
 from tests.ebpf.commands import limits
 
 NAMES = ("memory", "pids", "cpu", UNIFIED)
-HYBRID = Backend(controls=ControlsV1(cpu_time_from=UNIFIED), reins=UnifiedReins())
+HYBRID = GroupBackend(controls=ControlsV1(cpu_time_from=UNIFIED), reins=UnifiedReins())
 BASE = "flyball-0123-7"
 
 

@@ -6,11 +6,11 @@ from governor.effort import (
     BUDGET_TOKENS_MIN,
     NO_EFFORT,
     USUAL_EFFORT,
+    AnswerMode,
     Effort,
     EffortLevel,
     EffortStyle,
     EffortTarget,
-    Mode,
     effort_for,
     levels_of,
     nearest_level,
@@ -149,15 +149,15 @@ def test_a_tier_without_a_parameter_is_told_nothing() -> None:
 @pytest.mark.parametrize(
     ("mode", "wished", "usual", "counts"),
     [
-        (Mode.INSTANT, Effort(fraction=2.0), None, NO_EFFORT),
-        (Mode.REASONING, None, None, USUAL_EFFORT),
-        (Mode.REASONING, None, NO_EFFORT, USUAL_EFFORT),
-        (Mode.AGENTIC, Effort(fraction=0.5), USUAL_EFFORT, Effort(fraction=0.5)),
+        (AnswerMode.INSTANT, Effort(fraction=2.0), None, NO_EFFORT),
+        (AnswerMode.REASONING, None, None, USUAL_EFFORT),
+        (AnswerMode.REASONING, None, NO_EFFORT, USUAL_EFFORT),
+        (AnswerMode.AGENTIC, Effort(fraction=0.5), USUAL_EFFORT, Effort(fraction=0.5)),
         (None, None, Effort(fraction=0.4), Effort(fraction=0.4)),
         (None, None, None, None),
     ],
 )
 def test_the_mode_goes_before_the_wish_and_the_wish_before_the_tier(
-    mode: Mode | None, wished: Effort | None, usual: Effort | None, counts: Effort | None
+    mode: AnswerMode | None, wished: Effort | None, usual: Effort | None, counts: Effort | None
 ) -> None:
     assert effort_for(mode, wished, usual=usual) == counts

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from governor.errors import InvalidPolicyError
 from governor.fairness.claim import Priority
-from governor.isolation import Asked, Isolation, IsolationTerms, Seen, weight_of
+from governor.isolation import Asked, IsolationControl, IsolationTerms, Seen, weight_of
 
 MIB = 1 << 20
 CAPACITY = 1000 * MIB
@@ -37,11 +37,13 @@ def seen(
     )
 
 
-def frozen(isolation: Isolation, *sessions: Seen, now_ms: int = 0) -> frozenset[str]:
+def frozen(isolation: IsolationControl, *sessions: Seen, now_ms: int = 0) -> frozenset[str]:
     return isolation.arrange(sessions, capacity_bytes=CAPACITY, now_ms=now_ms).frozen
 
 
-def frozen_growing(isolation: Isolation, *sessions: Seen, now_ms: int = 20) -> frozenset[str]:
+def frozen_growing(
+    isolation: IsolationControl, *sessions: Seen, now_ms: int = 20
+) -> frozenset[str]:
     """Return who stands still when all sessions held 10 MiB less at the look before."""
     before = [
         replace(
@@ -64,13 +66,15 @@ def asked(
     )
 
 
-def next_in(isolation: Isolation, waiting: list[Asked], *sessions: Seen, now_ms: int = 0) -> object:
+def next_in(
+    isolation: IsolationControl, waiting: list[Asked], *sessions: Seen, now_ms: int = 0
+) -> object:
     return isolation.next_in(waiting, sessions, capacity_bytes=CAPACITY, now_ms=now_ms)
 
 
 def test_sessions_that_fit_together_all_go_on() -> None:
     found = frozen(
-        Isolation(TERMS),
+        IsolationControl(TERMS),
         seen("high", Priority.HIGH, base=200, expected=200),
         seen("low", base=200, expected=200),
     )
@@ -81,7 +85,7 @@ def test_sessions_that_fit_together_all_go_on() -> None:
 @pytest.mark.requirement("isolation.low-stands-still")
 def test_the_lesser_session_stands_still_when_both_do_not_fit() -> None:
     found = frozen_growing(
-        Isolation(TERMS),
+        IsolationControl(TERMS),
         seen("high", Priority.HIGH, base=200, held=10, expected=400),
         seen("low", base=200, held=10, expected=400),
     )
@@ -91,7 +95,7 @@ def test_the_lesser_session_stands_still_when_both_do_not_fit() -> None:
 
 def test_who_takes_nothing_at_the_moment_goes_on() -> None:
     found = frozen(
-        Isolation(TERMS),
+        IsolationControl(TERMS),
         seen("high", Priority.HIGH, base=200, expected=400),
         seen("low", base=200, expected=400),
     )
@@ -101,7 +105,7 @@ def test_who_takes_nothing_at_the_moment_goes_on() -> None:
 
 def test_the_most_important_one_goes_on_although_its_estimate_does_not_fit() -> None:
     found = frozen_growing(
-        Isolation(TERMS),
+        IsolationControl(TERMS),
         seen("high", Priority.HIGH, base=200, held=10, expected=900),
         seen("low", base=200, held=10, expected=400),
     )
@@ -111,7 +115,7 @@ def test_the_most_important_one_goes_on_although_its_estimate_does_not_fit() -> 
 
 def test_among_equals_the_one_that_holds_most_goes_on() -> None:
     found = frozen_growing(
-        Isolation(TERMS),
+        IsolationControl(TERMS),
         seen("small", base=200, held=10, expected=200),
         seen("large", base=200, held=300, expected=400),
     )
@@ -120,7 +124,7 @@ def test_among_equals_the_one_that_holds_most_goes_on() -> None:
 
 
 def test_what_outgrew_its_estimate_is_expected_to_go_on_growing_for_a_while() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     for now_ms in range(0, 400, 20):
         grown = seen("low", held=100 + now_ms // 2, expected=50)
         frozen(isolation, grown, now_ms=now_ms)
@@ -133,7 +137,7 @@ def test_what_outgrew_its_estimate_is_expected_to_go_on_growing_for_a_while() ->
 
 
 def test_who_stood_still_at_its_peak_is_tried_again() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     high = seen("high", Priority.HIGH, base=200, held=150, expected=300)
     for now_ms in range(0, 200, 20):
         frozen(isolation, high, seen("low", base=200, held=now_ms), now_ms=now_ms)
@@ -147,7 +151,7 @@ def test_who_stood_still_at_its_peak_is_tried_again() -> None:
 
 
 def test_who_has_stood_still_for_long_goes_before_its_equals() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     large = seen("large", base=200, held=300, expected=400)
     small = seen("small", held=10, expected=400)
 
@@ -158,7 +162,7 @@ def test_who_has_stood_still_for_long_goes_before_its_equals() -> None:
 
 
 def test_a_session_that_waits_for_processors_has_busy_lesser_ones_stand_still() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     calm = [seen("high", Priority.HIGH), seen("low", busy=90), seen("idle", busy=0)]
     for now_ms in range(0, 4_000, 100):
         frozen(isolation, *calm, now_ms=now_ms)
@@ -176,7 +180,7 @@ def test_a_session_that_waits_for_processors_has_busy_lesser_ones_stand_still() 
 
 @pytest.mark.requirement("isolation.bounded-standstill")
 def test_standing_still_for_processors_is_bounded_whatever_the_others_want() -> None:
-    isolation, still_ms = Isolation(TERMS), 0
+    isolation, still_ms = IsolationControl(TERMS), 0
     for now_ms in range(0, 60_000, 20):
         found = frozen(
             isolation, seen("high", Priority.HIGH, stall=100), seen("low", busy=100), now_ms=now_ms
@@ -187,7 +191,7 @@ def test_standing_still_for_processors_is_bounded_whatever_the_others_want() -> 
 
 
 def test_weights_follow_priorities() -> None:
-    arranged = Isolation(TERMS).arrange(
+    arranged = IsolationControl(TERMS).arrange(
         [seen("high", Priority.HIGH), seen("low")], capacity_bytes=CAPACITY, now_ms=0
     )
 
@@ -195,7 +199,7 @@ def test_weights_follow_priorities() -> None:
 
 
 def test_memory_is_protected_for_all_but_the_lowest_priority() -> None:
-    arranged = Isolation(TERMS).arrange(
+    arranged = IsolationControl(TERMS).arrange(
         [seen("high", Priority.HIGH, base=100, expected=50), seen("low", base=100)],
         capacity_bytes=CAPACITY,
         now_ms=0,
@@ -206,7 +210,7 @@ def test_memory_is_protected_for_all_but_the_lowest_priority() -> None:
 
 @pytest.mark.requirement("isolation.admission")
 def test_a_call_waits_while_its_estimate_does_not_fit() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     running = seen("other", base=300, held=100, expected=300)
 
     assert next_in(isolation, [asked(expected=350)], running) == 0
@@ -216,12 +220,12 @@ def test_a_call_waits_while_its_estimate_does_not_fit() -> None:
 def test_what_lesser_sessions_may_still_take_is_not_in_the_way_of_a_more_important_call() -> None:
     low = seen("low", base=300, expected=600)
 
-    assert next_in(Isolation(TERMS), [asked(Priority.HIGH, expected=500)], low) == 0
-    assert next_in(Isolation(TERMS), [asked(Priority.LOW, expected=500)], low) is None
+    assert next_in(IsolationControl(TERMS), [asked(Priority.HIGH, expected=500)], low) == 0
+    assert next_in(IsolationControl(TERMS), [asked(Priority.LOW, expected=500)], low) is None
 
 
 def test_room_is_kept_for_the_next_call_of_a_more_important_session_for_a_while() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     frozen(isolation, seen("high", Priority.HIGH, base=100, held=400, expected=400))
     resting = seen("high", Priority.HIGH, base=100, calls=0)
     low = seen("low", base=100, expected=50)
@@ -237,14 +241,14 @@ def test_a_call_that_has_waited_for_long_is_not_passed_by_smaller_ones() -> None
     waiting = [asked(expected=800), asked(expected=10, session="small", since_ms=9_000)]
     running = seen("other", base=300, expected=100)
 
-    assert next_in(Isolation(TERMS), waiting, running, now_ms=1_000) == 1
-    assert next_in(Isolation(TERMS), waiting, running, now_ms=10_000) is None
+    assert next_in(IsolationControl(TERMS), waiting, running, now_ms=1_000) == 1
+    assert next_in(IsolationControl(TERMS), waiting, running, now_ms=10_000) is None
 
 
 def test_a_call_larger_than_the_machine_starts_where_nobody_else_runs() -> None:
     resting = seen("other", base=300, calls=0)
 
-    assert next_in(Isolation(TERMS), [asked(expected=5_000)], resting) == 0
+    assert next_in(IsolationControl(TERMS), [asked(expected=5_000)], resting) == 0
 
 
 SESSIONS = st.lists(
@@ -266,7 +270,7 @@ SESSIONS = st.lists(
 
 @pytest.mark.requirement("isolation.somebody-runs")
 def test_where_nobody_fits_one_goes_on_and_the_same_until_it_is_over() -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     looks = [
         frozen_growing(
             isolation,
@@ -284,7 +288,7 @@ def test_where_nobody_fits_one_goes_on_and_the_same_until_it_is_over() -> None:
 @pytest.mark.requirement("isolation.somebody-runs")
 @given(looks=st.lists(SESSIONS, min_size=1, max_size=20), step_ms=st.integers(1, 3_000))
 def test_somebody_always_runs(looks: list[list[Seen]], step_ms: int) -> None:
-    isolation = Isolation(TERMS)
+    isolation = IsolationControl(TERMS)
     for number, sessions in enumerate(looks):
         found = frozen(isolation, *sessions, now_ms=number * step_ms)
 
@@ -302,7 +306,7 @@ def test_somebody_always_runs(looks: list[list[Seen]], step_ms: int) -> None:
 def test_calls_that_keep_to_their_estimates_all_end_and_never_outgrow_the_machine(
     priorities: list[Priority], peaks: list[int], durations: list[int]
 ) -> None:
-    isolation, step_ms = Isolation(TERMS), 20
+    isolation, step_ms = IsolationControl(TERMS), 20
     waiting = [
         asked(priority, expected=peaks[number], session=str(number))
         for number, priority in enumerate(priorities)

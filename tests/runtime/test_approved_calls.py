@@ -11,7 +11,7 @@ import pytest
 from governor.approval import ApprovalEvent, ApprovalState
 from governor.denial import DenialReason
 from governor.fairness.adaptive import Concurrency
-from governor.fairness.gate import Gate, GateTerms
+from governor.fairness.gate import Gate, GateBounds
 from governor.ids import SessionId
 from governor.target import CallKind
 from tests.runtime.office import EVE, MINUTE_MS, Office, Opened, opener, reason_of
@@ -22,7 +22,7 @@ from tool_gateway.results import Outcome, ToolResult, text_result
 pytestmark = pytest.mark.anyio
 
 OTHER = SessionId("ada/two")
-ONE_AT_A_TIME = Contention(gate=GateTerms(concurrency=Concurrency(start=1, lowest=1, highest=1)))
+ONE_AT_A_TIME = Contention(gate=GateBounds(concurrency=Concurrency(start=1, lowest=1, highest=1)))
 
 
 @pytest.fixture

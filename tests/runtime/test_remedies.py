@@ -15,7 +15,7 @@ from governor.flow.policy import Stopped, Then
 from governor.gate import GateTerms
 from governor.ids import ApprovalId, CallId, ReservationId, ToolName
 from governor.likeness import print_of_call
-from governor.loops import Entry, Loop, LoopKind, Measure
+from governor.loops import Entry, Loop, LoopKind, LoopMeasure
 from governor.rate import Rate
 from governor.refusal import clock_stepped_back, exhausted, session_frozen
 from governor.session import SessionState
@@ -61,7 +61,7 @@ def short(
     return decision
 
 
-def in_a_loop(measure: Measure = Measure.DENY) -> Denied:
+def in_a_loop(measure: LoopMeasure = LoopMeasure.DENY) -> Denied:
     entry = Entry(
         answer=CallId("call_1"),
         asked=print_of_call("t", {}),
@@ -147,7 +147,7 @@ DENIED = {
     "ledger": (ledger_unavailable(), "Try again"),
     "overloaded": (overloaded(1_000), "Try again"),
     "loop": (in_a_loop(), "Change the arguments"),
-    "paused": (in_a_loop(Measure.PAUSE), "administrator can resume"),
+    "paused": (in_a_loop(LoopMeasure.PAUSE), "administrator can resume"),
     "asked": (of_an_approval(ApprovalState.PENDING), "exactly the same arguments"),
     "refused": (of_an_approval(ApprovalState.REJECTED), "A person refused"),
     "unanswered": (of_an_approval(ApprovalState.EXPIRED), "ask anew"),

@@ -10,7 +10,7 @@ import pytest
 from governor.breaker import BreakerTerms, Permit, Sign
 from governor.call import CallStatus
 from governor.fairness.adaptive import Concurrency
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.policy import ApprovalTerms, CacheTerms
 from governor.target import CallKind
 from tests.governor.makers import budget
@@ -187,7 +187,7 @@ async def test_nobody_is_asked_about_a_call_that_would_get_nowhere() -> None:
 
 
 async def test_whoever_waits_for_a_slot_is_told_when_the_breaker_opens() -> None:
-    one = Contention(gate=GateTerms(concurrency=Concurrency(start=1, lowest=1, highest=1)))
+    one = Contention(gate=GateBounds(concurrency=Concurrency(start=1, lowest=1, highest=1)))
     clock = FakeClock()
     breakers = Breakers({"files": replace(TERMS, calls_min=1)}, clock=clock)
     turnstile = Turnstile(one, clock=clock, breakers=breakers)

@@ -10,7 +10,7 @@ import pytest
 from governor.call import CallStatus, ToolCall
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import Priority, Urgency
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.fairness.pace import Quota
 from governor.fairness.queue import QueueBounds
 from governor.fairness.shedding import Pressure, Thresholds
@@ -28,7 +28,7 @@ from tool_gateway.turnstile import Passage, Turnstile
 pytestmark = pytest.mark.anyio
 
 ONE = Concurrency(start=1, lowest=1, highest=1)
-ONE_AT_A_TIME = Contention(gate=GateTerms(concurrency=ONE))
+ONE_AT_A_TIME = Contention(gate=GateBounds(concurrency=ONE))
 
 
 def call_of(agent: str = "ada", **changes: object) -> ToolCall:
@@ -162,7 +162,7 @@ async def test_a_call_that_has_not_started_by_its_deadline_is_told_when_to_come_
 
 @pytest.mark.requirement("contention.deadline-is-kept")
 async def test_a_deadline_that_cannot_be_met_is_refused_without_waiting() -> None:
-    stage = Stage(Contention(gate=GateTerms(quota=Quota(per_minute=6))))
+    stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=6))))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -181,7 +181,7 @@ async def test_a_deadline_that_cannot_be_met_is_refused_without_waiting() -> Non
 @pytest.mark.requirement("contention.queues-are-bounded")
 async def test_a_full_queue_refuses_the_greedy_and_makes_room_for_the_small() -> None:
     bounds = QueueBounds(total=2, per_tenant=2, per_session=2)
-    stage = Stage(Contention(gate=GateTerms(queue=bounds, concurrency=ONE)))
+    stage = Stage(Contention(gate=GateBounds(queue=bounds, concurrency=ONE)))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -201,7 +201,7 @@ async def test_a_full_queue_refuses_the_greedy_and_makes_room_for_the_small() ->
 
 @pytest.mark.requirement("contention.commons-within-quota")
 async def test_a_commons_starts_calls_at_its_pace_and_no_faster() -> None:
-    stage = Stage(Contention(gate=GateTerms(quota=Quota(per_minute=600))))
+    stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=600))))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -222,7 +222,7 @@ async def test_a_commons_starts_calls_at_its_pace_and_no_faster() -> None:
 
 
 async def test_the_keeper_of_the_pace_starts_whoever_waits_for_it() -> None:
-    stage = Stage(Contention(gate=GateTerms(quota=Quota(per_minute=60_000))))
+    stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=60_000))))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -273,7 +273,7 @@ async def test_a_caller_gets_no_higher_priority_than_its_rule_allows() -> None:
 
 async def test_timeouts_bring_the_limit_down_and_who_waits_feels_it() -> None:
     concurrency = Concurrency(start=10, lowest=1, highest=10, adapts=Adapts.FAILURES)
-    stage = Stage(Contention(gate=GateTerms(concurrency=concurrency)))
+    stage = Stage(Contention(gate=GateBounds(concurrency=concurrency)))
     for _ in range(3):
         with stage.passage(call_of()) as passage:
             await passage.turn()
@@ -345,7 +345,7 @@ async def test_a_call_that_waits_for_its_turn_holds_nothing_of_any_budget() -> N
 
 async def test_a_call_that_gets_no_slot_is_denied_recorded_and_holds_nothing() -> None:
     bounds = QueueBounds(total=1, per_tenant=1, per_session=1)
-    terms = Contention(gate=GateTerms(queue=bounds, concurrency=ONE))
+    terms = Contention(gate=GateBounds(queue=bounds, concurrency=ONE))
     house = House(budget("calls", tool_calls=10), contention=terms)
     results = []
 

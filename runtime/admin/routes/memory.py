@@ -26,6 +26,7 @@ from runtime.admin.shapes.memory import (
     FoundOut,
     GrantedOut,
     GrantIn,
+    LaneUsageOut,
     LimitIn,
     NamespaceNew,
     NamespaceOut,
@@ -36,7 +37,6 @@ from runtime.admin.shapes.memory import (
     ReceiptOut,
     RevokeIn,
     SearchIn,
-    UsageOut,
     WithdrawIn,
     changed_out,
     experience_out,
@@ -142,7 +142,7 @@ async def limit(parts: Parts, by: By, namespace: str, asked: LimitIn) -> Namespa
 
 
 @ROUTES.get("/usage", summary="Read how much is kept")
-async def read_usage(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[UsageOut]:
+async def read_usage(parts: Parts, of: Annotated[OfTenant, Query()]) -> Page[LaneUsageOut]:
     """Return how much each namespace of a tenant keeps, by lane."""
     tenant = await tenant_of(parts, of)
     found = await parts.memory.namespaces.usage(tenant=tenant)

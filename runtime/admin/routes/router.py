@@ -27,7 +27,7 @@ from runtime.admin.shapes.router import (
     model_out,
     router_out,
 )
-from runtime.router.feedback import Said
+from runtime.router.feedback import Report
 
 ROUTES = governed_routes("/router", tag="router")
 
@@ -125,6 +125,6 @@ async def read_calibration(parts: Parts, since: Annotated[Since, Query()]) -> Ca
 )
 async def report(parts: Parts, by: By, asked: ReportIn) -> ReportOut:
     """Keep what an administrator says of a call; it overrides what its agent says."""
-    said = Said(call_id=CallId(asked.call_id), score=asked.score, source=asked.source)
+    said = Report(call_id=CallId(asked.call_id), score=asked.score, source=asked.source)
     await parts.feedback.hear_administrator(said, name=by.name)
     return ReportOut(call_id=said.call_id, score=said.score, source=said.source)

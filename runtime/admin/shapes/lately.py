@@ -45,7 +45,7 @@ class DeniedForOut(Out):
     last_at_ms: int
 
 
-class RunningOut(Out):
+class UnderWayOut(Out):
     """A call that runs, or waits to: for a slot, or for a person's answer."""
 
     call_id: str
@@ -79,7 +79,7 @@ class LatelyOut(Out):
     since_ms: int
     budgets: list[BurningOut] = Field(description="how budgets stand, the fullest first")
     denials: list[DeniedForOut]
-    running: list[RunningOut] = Field(description="the longest first, at most 50")
+    running: list[UnderWayOut] = Field(description="the longest first, at most 50")
     running_total: int
     sessions_open: int
     approvals_waiting: int
@@ -101,7 +101,7 @@ def lately_out(
         ],
         denials=[DeniedForOut.model_validate(one, from_attributes=True) for one in lately.denials],
         running=[
-            RunningOut(
+            UnderWayOut(
                 call_id=one.call_id,
                 kind=one.kind,
                 name=one.name,

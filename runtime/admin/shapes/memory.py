@@ -227,7 +227,7 @@ class GrantedOut(NamespaceOut):
     is_known: bool
 
 
-class UsageOut(Out):
+class LaneUsageOut(Out):
     """How much a namespace keeps in one lane."""
 
     namespace: str
@@ -445,9 +445,9 @@ def namespace_out(one: Namespace, anyway: GivenAnyway) -> NamespaceOut:
     )
 
 
-def usage_out(one: NamespaceUsage, name: str) -> UsageOut:
+def usage_out(one: NamespaceUsage, name: str) -> LaneUsageOut:
     """Return how much the namespace of that name keeps."""
-    return UsageOut(
+    return LaneUsageOut(
         namespace=one.namespace,
         name=name,
         lane=one.lane,

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from governor.experience.playbook import Bullet
-from memory_store.lessons.figures import Chosen, ClassRecord, Kept
+from memory_store.lessons.figures import ChoiceFigures, ClassRecord, LaneFigures
 from memory_store.lessons.playbooks import KeptPlaybook, PlaybookVersion, PlaybookView
 from memory_store.lessons.questions import QuietFigures
 from runtime.admin.shapes.fields import Label, Out
@@ -145,10 +145,10 @@ def version_shown(version: PlaybookVersion) -> VersionShown:
 
 
 def stats_shown(
-    kept: tuple[Kept, ...],
+    kept: tuple[LaneFigures, ...],
     quiet: QuietFigures,
     classes: tuple[ClassRecord, ...],
-    choices: tuple[Chosen, ...],
+    choices: tuple[ChoiceFigures, ...],
 ) -> StatsShown:
     """Return the figures of a tenant as the API shows them."""
     return StatsShown(

@@ -4,7 +4,7 @@ from math import isfinite
 
 from pydantic import StrictBool
 
-from governor.learning.offpolicy import Estimate
+from governor.learning.offpolicy import LikelyValue
 from runtime.admin.shapes.fields import Out
 from runtime.admin.shapes.memory import OfTenant
 from runtime.memory.tiers.learning import TierReport
@@ -64,7 +64,7 @@ def tiers_shown(report: TierReport) -> TiersShown:
     )
 
 
-def _figure(estimate: Estimate) -> Figure:
+def _figure(estimate: LikelyValue) -> Figure:
     low, high = (
         round(bound, 6) if isfinite(bound) else None for bound in (estimate.low, estimate.high)
     )

@@ -16,7 +16,7 @@ class ExportFilters(OfTenant):
     namespace: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
 
 
-class FaultOut(Out):
+class LineFaultOut(Out):
     """A line that was not taken, and why; lines are counted from 1."""
 
     line: int
@@ -36,10 +36,10 @@ class TakenOut(Out):
     refused: int
     demoted: int
     quarantined: int
-    faults: list[FaultOut]
+    faults: list[LineFaultOut]
 
 
-class ProblemOut(Out):
+class FlawOut(Out):
     """Something that does not add up."""
 
     what: str
@@ -52,7 +52,7 @@ class LookedOut(Out):
     ok: bool
     entries: int
     experiences: int
-    problems: list[ProblemOut]
+    problems: list[FlawOut]
     is_cut: bool
 
 
@@ -66,7 +66,7 @@ def taken_out(carried: CarriedIn) -> TakenOut:
         refused=taken.refused,
         demoted=carried.demoted,
         quarantined=carried.quarantined,
-        faults=[FaultOut(line=fault.line, why=fault.why) for fault in taken.faults],
+        faults=[LineFaultOut(line=fault.line, why=fault.why) for fault in taken.faults],
     )
 
 
@@ -76,6 +76,6 @@ def looked_out(looked: Looked) -> LookedOut:
         ok=not looked.problems,
         entries=looked.entries,
         experiences=looked.experiences,
-        problems=[ProblemOut(what=one.what, index=one.experience_id) for one in looked.problems],
+        problems=[FlawOut(what=one.what, index=one.experience_id) for one in looked.problems],
         is_cut=looked.is_cut,
     )

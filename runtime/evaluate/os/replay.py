@@ -12,7 +12,7 @@ from anyio.abc import Process
 
 from ebpf.isolation import Isolator
 from ebpf.session_tree import CallGroup, Places, SessionTree
-from governor.isolation import Isolation
+from governor.isolation import IsolationControl
 from runtime.evaluate.os.mixes import MIB, Mix, Part
 from runtime.evaluate.os.outcome import Arm, Outcome, SessionOutcome
 from runtime.evaluate.os.traces import Call
@@ -129,7 +129,7 @@ def _arranged(tree: SessionTree, parts: Sequence[Part], arm: Arm, ground: Ground
                     arena.slowed[name] = (share, str(group.usage_path))
         case Arm.FLYBALL | Arm.DECLARED:
             arena.isolator = Isolator(
-                Isolation(),
+                IsolationControl(),
                 group_of=groups.get,
                 capacity_of=lambda _: ground.memory_bytes,
                 elapsed_ms=ground.elapsed_ms,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
-from governor.isolation import Asked, Isolation, Seen, weight_of
+from governor.isolation import Asked, IsolationControl, Seen, weight_of
 from runtime.evaluate.os.mixes import (
     MIB,
     SESSIONS,
@@ -151,7 +151,7 @@ class _Simulation:
         self._memory_bytes = memory_bytes
         self._share_bytes = memory_bytes // max(1, len(parts))
         self._sessions = [_Session(part=part) for part in parts]
-        self._isolation = Isolation() if arm.is_governed else None
+        self._isolation = IsolationControl() if arm.is_governed else None
         self._mib_s = 0.0
         self._freezes = self._frozen_ms = 0
         self._delayed: set[tuple[Role, int]] = set()

@@ -22,6 +22,7 @@ from runtime.configuration.memory import MemoryTerms
 from runtime.errors import MemoryStaysError
 from runtime.memory.indexing import indexed, text_of
 from runtime.memory.places import Places
+from runtime.memory.ports import Searching
 
 SEARCHED_MAX = 50
 
@@ -35,14 +36,6 @@ class Clock(Protocol):
 
     def fresh(self, prefix: str) -> str:
         """Return a new unique id that begins with `prefix` and an underscore."""
-        ...
-
-
-class Searching(Protocol):
-    """Where experiences are found."""
-
-    async def search(self, search: Search) -> Found:
-        """Return what is found."""
         ...
 
 

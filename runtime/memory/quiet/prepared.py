@@ -17,6 +17,7 @@ from governor.ids import ExperienceId, TenantId
 from governor.retrieval.analysis import query_terms
 from memory_store.errors import ExperienceNotFoundError, StoreError
 from memory_store.lessons.questions import Prepared, Question
+from runtime.memory.ports import Searching
 from tool_gateway import telemetry
 
 logger = logging.getLogger(__name__)
@@ -26,14 +27,6 @@ _WORDS_CHARS_MAX = 2_000
 # A reader would have got no more than this of what was found.
 _READ_TOKENS_MAX = 2_000
 _WAITING_MAX = 1_000
-
-
-class Searching(Protocol):
-    """Where experiences are found."""
-
-    async def search(self, search: Search) -> Found:
-        """Return what is found."""
-        ...
 
 
 class Questions(Protocol):

@@ -41,7 +41,7 @@ from runtime.configuration.memory_learning import SleepTerms
 from runtime.memory.house.allowance import HOUSE, Allowance, Spent
 from runtime.memory.house.model import HouseModel
 from runtime.memory.lessons.playbooks import SESSIONS_MAX, AskModel, Place, PlaybookDesk
-from runtime.memory.quiet.prepared import Searching
+from runtime.memory.ports import Searching
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 

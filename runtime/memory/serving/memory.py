@@ -18,7 +18,7 @@ from runtime.memory.front import MemoryFront, switched_off
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.serving.choosing import MemoryLearning
 from runtime.memory.serving.lessons import Lessons
-from runtime.memory.sharing.quorum import Quorum
+from runtime.memory.sharing.quorum import QuorumPromotion
 from runtime.memory.working.advised import AdvisedContext
 from runtime.memory.working.context import SessionContext
 from runtime.model_gateway.answering import Models
@@ -123,7 +123,7 @@ def memory_of(
     if advised.working is None:
         working = AdvisedContext(_working(shelves, clock, key), lessons.advice, key=key)
         advised = replace(advised, working=working)
-    quorum = Quorum(shelves.book, shelves.marks, clock=clock)
+    quorum = QuorumPromotion(shelves.book, shelves.marks, clock=clock)
     advised = replace(advised, credited=(*advised.credited, quorum))
     desk = ExperienceDesk(shelves, clock=clock, terms=terms, key=key, advisers=advised)
     return Memory(

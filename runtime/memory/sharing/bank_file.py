@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def packed(state: Sharing) -> bytes:
     """Return what a bank learned as bytes, with a checksum before them."""
-    learned = learned_file.packed(learned_file.Learned(model=_MODEL, bandit=state.bandit))
+    learned = learned_file.packed(learned_file.KeptLearning(model=_MODEL, bandit=state.bandit))
     writers = {
         str(name): _Writer(mean=one.mean, weight=one.weight) for name, one in state.writers.items()
     }

@@ -14,12 +14,12 @@ from governor.experience.quota import Exceeded
 from governor.experience.search import Filters, MemoryTier, Search
 from governor.experience.sharing import (
     Admission,
-    Credit,
     Entry,
+    EntryCredit,
+    EntryOutcome,
     Offer,
     Sharing,
     SharingTerms,
-    Usage,
     decided,
     is_withdrawn,
     taught,
@@ -190,7 +190,7 @@ class SharedBanks:
         for one, credit in zip(made, known_by_now, strict=True):
             await self._withdraw(one, credit, before)
 
-    async def _withdraw(self, made: ChoiceMade, credit: Credit, known: Sharing) -> None:
+    async def _withdraw(self, made: ChoiceMade, credit: EntryCredit, known: Sharing) -> None:
         """Let what did more harm than good be found no longer; its writer's own stays."""
         choice = made.choice
         if choice.arm != Entry.ENTERS.value or choice.subject is None:
@@ -296,7 +296,7 @@ class SharedBanks:
                 part = f"redone {call.chain.agent} {call.chain.session}"
                 await self._log.add(one.tenant, What.SHARING, made.choice.key, part, 1.0)
 
-    async def _credit(self, made: ChoiceMade) -> Credit:
+    async def _credit(self, made: ChoiceMade) -> EntryCredit:
         """Return what became of an offer by what readers said, and by what they did not."""
         choice = made.choice
         parts: Mapping[str, float] = {} if made.outcome is None else json.loads(made.outcome)
@@ -311,7 +311,7 @@ class SharedBanks:
                 if use.reader != choice.agent and use.used is None and not spoke:
                     given[use.reader] = given.get(use.reader, 0) + 1
             unread = sum(min(count, _UNREAD_OF_ONE) for count in given.values())
-        return Credit(
+        return EntryCredit(
             helped=helped,
             failed=len(read) - helped,
             unread=unread,
@@ -346,21 +346,21 @@ class SharedBanks:
         )
 
 
-def _usage(made: ChoiceMade, credit: Credit) -> Usage | None:
+def _usage(made: ChoiceMade, credit: EntryCredit) -> EntryOutcome | None:
     """Return what an offer teaches; nothing where it was only linked to what was there."""
     choice = made.choice
     if choice.arm == Entry.LINKED.value:
         return None
-    return Usage(
+    return EntryOutcome(
         context=numbers_of(choice.context),
         writer=choice.agent,
         entered=choice.arm == Entry.ENTERS.value,
         credit=credit,
-        before=None if made.learned is None else Credit(**json.loads(made.learned)),
+        before=None if made.learned is None else EntryCredit(**json.loads(made.learned)),
     )
 
 
-def _credit_text(credit: Credit) -> str:
+def _credit_text(credit: EntryCredit) -> str:
     return json.dumps(
         {
             "helped": credit.helped,

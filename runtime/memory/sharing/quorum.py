@@ -25,7 +25,7 @@ _WHY = "it served other agents"
 _NOTES_MAX = 100
 
 
-class Quorum:
+class QuorumPromotion:
     """Promotes what waits once enough agents have said that it helped them.
 
     An agent whose session has seen what others may have written has no vote: it may have been

@@ -335,15 +335,15 @@ def _taught(made: ChoiceMade, counted: Mapping[str, float]) -> ChoiceMade:
     return replace(made, learned=written(replace(verdict, weight=weight)))
 
 
-def _unpacked(known: Learned) -> learned_file.Learned:
+def _unpacked(known: Learned) -> learned_file.KeptLearning:
     fresh = nothing_learned(keep=_TERMS.keep)
     if known.state is None:
-        return learned_file.Learned(model=_MODEL, bandit=fresh)
+        return learned_file.KeptLearning(model=_MODEL, bandit=fresh)
     try:
         return learned_file.unpacked(known.state, terms=fresh.terms, model=_MODEL)
     except LearnedFileError:
         count_failure("memory tiers")
-        return learned_file.Learned(model=_MODEL, bandit=fresh)
+        return learned_file.KeptLearning(model=_MODEL, bandit=fresh)
 
 
 def _bandit(known: Learned) -> Bandit | None:

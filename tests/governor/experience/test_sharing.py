@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from governor.experience.kinds import ExperienceKind, TrustLane
 from governor.experience.sharing import (
     AXES,
-    Credit,
     Entry,
+    EntryCredit,
+    EntryOutcome,
     Offer,
     SharingTerms,
-    Usage,
     context_of,
     decided,
     is_withdrawn,
@@ -37,15 +37,15 @@ OFFER = Offer(
 )
 NOTE = replace(OFFER, writer=BORIS, kind=ExperienceKind.DECISION, lane=TrustLane.AGENT)
 TERMS = SharingTerms(explored=0.0)
-HELPED, IN_THE_WAY = Credit(helped=2), Credit(failed=1, unread=20)
+HELPED, IN_THE_WAY = EntryCredit(helped=2), EntryCredit(failed=1, unread=20)
 COUNTS = st.integers(0, 50)
-CREDITS = st.builds(Credit, helped=COUNTS, failed=COUNTS, unread=COUNTS, redone=COUNTS)
+CREDITS = st.builds(EntryCredit, helped=COUNTS, failed=COUNTS, unread=COUNTS, redone=COUNTS)
 
 
-def usage(offer: Offer, credit: Credit, *, entered: bool = True) -> Usage:
+def usage(offer: Offer, credit: EntryCredit, *, entered: bool = True) -> EntryOutcome:
     """Return what became of an offer."""
     context = context_of(offer, nothing_known("salt"))
-    return Usage(context=context, writer=offer.writer, entered=entered, credit=credit)
+    return EntryOutcome(context=context, writer=offer.writer, entered=entered, credit=credit)
 
 
 def test_an_empty_bank_lets_things_in() -> None:
@@ -72,7 +72,7 @@ def test_work_that_was_done_again_speaks_for_what_stayed() -> None:
     cold = taught(nothing_known("salt"), (usage(OFFER, IN_THE_WAY),) * 20)
     assert decided(OFFER, cold, TERMS).entry is Entry.STAYS
 
-    warm = taught(cold, (usage(OFFER, Credit(redone=3), entered=False),) * 60)
+    warm = taught(cold, (usage(OFFER, EntryCredit(redone=3), entered=False),) * 60)
 
     assert decided(OFFER, warm, TERMS).entry is Entry.ENTERS
 
@@ -81,7 +81,9 @@ def test_silence_about_what_stayed_teaches_nothing() -> None:
     """Nobody knows what it would have been worth."""
     state = nothing_known("salt")
 
-    assert taught(state, (usage(OFFER, Credit(), entered=False),)).bandit.evidence("enter") == 0.0
+    assert (
+        taught(state, (usage(OFFER, EntryCredit(), entered=False),)).bandit.evidence("enter") == 0.0
+    )
 
 
 @pytest.mark.requirement("memory.sharing-links")
@@ -124,7 +126,7 @@ def test_its_share_of_decisions_is_explored_with_the_chance_that_is_logged() -> 
 
 @given(st.lists(CREDITS, min_size=1, max_size=6))
 def test_what_is_learned_late_takes_the_place_of_what_was_learned_before(
-    told: list[Credit],
+    told: list[EntryCredit],
 ) -> None:
     """However often the use of something is told anew, only the last word counts."""
     begun = nothing_known("salt")
@@ -141,7 +143,7 @@ def test_what_is_learned_late_takes_the_place_of_what_was_learned_before(
 
 
 @given(CREDITS)
-def test_what_something_is_worth_is_bounded_and_grows_with_its_help(credit: Credit) -> None:
+def test_what_something_is_worth_is_bounded_and_grows_with_its_help(credit: EntryCredit) -> None:
     """Nobody is credited without bound, however often it reads its friends' notes."""
     more = replace(credit, helped=credit.helped + 1)
 
@@ -151,6 +153,6 @@ def test_what_something_is_worth_is_bounded_and_grows_with_its_help(credit: Cred
 @pytest.mark.requirement("memory.sharing-learned")
 def test_what_misleads_leaves_the_bank_again() -> None:
     """To have entered once is no right to stay."""
-    assert is_withdrawn(0.5, Credit(failed=3), SharingTerms())
-    assert is_withdrawn(0.2, Credit(unread=100), SharingTerms())
-    assert not is_withdrawn(0.5, Credit(helped=2, failed=1, unread=10), SharingTerms())
+    assert is_withdrawn(0.5, EntryCredit(failed=3), SharingTerms())
+    assert is_withdrawn(0.2, EntryCredit(unread=100), SharingTerms())
+    assert not is_withdrawn(0.5, EntryCredit(helped=2, failed=1, unread=10), SharingTerms())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from governor.fairness.adaptive import Ending
 from governor.fairness.claim import Claim, Priority
-from governor.fairness.gate import Gate, GateTerms
+from governor.fairness.gate import Gate, GateBounds
 from governor.fairness.queue import Queued
 from governor.fairness.tree import Stage, Waiting
 
@@ -34,7 +34,7 @@ class Agent:
 class Simulation:
     """Agents in front of one gate; every event happens at its own virtual instant."""
 
-    def __init__(self, terms: GateTerms, agents: list[Agent], *, seed: int) -> None:
+    def __init__(self, terms: GateBounds, agents: list[Agent], *, seed: int) -> None:
         self.gate = Gate(terms)
         self.random = random.Random(seed)
         self.now_ms = 0

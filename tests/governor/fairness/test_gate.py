@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from governor.fairness.adaptive import Adapts, Concurrency
 from governor.fairness.claim import Claim, Priority
 from governor.fairness.division import Demand, divide
-from governor.fairness.gate import Gate, GateTerms, TooLate
+from governor.fairness.gate import Gate, GateBounds, TooLate
 from governor.fairness.pace import Quota
 from governor.fairness.queue import QueueBounds, Queued
 from tests.governor.fairness.simulation import Agent, Simulation, jain
@@ -30,7 +30,9 @@ def test_a_greedy_tenant_costs_small_ones_a_bounded_wait_and_no_refusal(seed: in
     )
     small = [Agent(tenant=f"small-{number}", outstanding=1, think_ms=300) for number in range(6)]
     bounds = QueueBounds(total=128, per_tenant=120, per_session=16)
-    simulation = Simulation(GateTerms(queue=bounds, concurrency=EIGHT), [greedy, *small], seed=seed)
+    simulation = Simulation(
+        GateBounds(queue=bounds, concurrency=EIGHT), [greedy, *small], seed=seed
+    )
 
     simulation.run(until_ms=30_000)
 
@@ -56,7 +58,7 @@ def test_tenants_that_all_want_more_get_the_same_time_however_much_they_ask_for(
         *(Agent(tenant=f"plain-{number}", outstanding=24) for number in range(4)),
     ]
     bounds = QueueBounds(total=512, per_tenant=300, per_session=64)
-    simulation = Simulation(GateTerms(queue=bounds, concurrency=EIGHT), tenants, seed=seed)
+    simulation = Simulation(GateBounds(queue=bounds, concurrency=EIGHT), tenants, seed=seed)
 
     simulation.run(until_ms=60_000)
 
@@ -72,7 +74,7 @@ def test_weights_and_classes_divide_the_time_as_they_say(seed: int) -> None:
         Agent(tenant="background", outstanding=40, priority=Priority.LOW),
     ]
     bounds = QueueBounds(total=512, per_tenant=300, per_session=64)
-    simulation = Simulation(GateTerms(queue=bounds, concurrency=EIGHT), tenants, seed=seed)
+    simulation = Simulation(GateBounds(queue=bounds, concurrency=EIGHT), tenants, seed=seed)
 
     simulation.run(until_ms=60_000)
 
@@ -92,7 +94,7 @@ def test_a_commons_is_divided_max_min_fair_between_the_agents_that_want_it(seed:
         Agent(tenant="one", name=name, outstanding=count, think_ms=think_ms[name], service_ms=10)
         for name, count in asked.items()
     ]
-    simulation = Simulation(GateTerms(quota=quota), agents, seed=seed)
+    simulation = Simulation(GateBounds(quota=quota), agents, seed=seed)
 
     simulation.run(until_ms=120_000)
 
@@ -119,7 +121,7 @@ def test_a_commons_is_divided_max_min_fair_between_the_agents_that_want_it(seed:
 @given(seed=SEEDS)
 def test_without_contention_nobody_waits(seed: int) -> None:
     agents = [Agent(tenant=f"t{number}", outstanding=2, think_ms=50) for number in range(6)]
-    simulation = Simulation(GateTerms(), agents, seed=seed)
+    simulation = Simulation(GateBounds(), agents, seed=seed)
 
     simulation.run(until_ms=60_000)
 
@@ -127,7 +129,7 @@ def test_without_contention_nobody_waits(seed: int) -> None:
 
 
 def test_a_claim_that_would_start_after_its_deadline_is_refused_with_the_expected_wait() -> None:
-    gate = Gate(GateTerms(quota=Quota(per_minute=60)))
+    gate = Gate(GateBounds(quota=Quota(per_minute=60)))
     assert gate.pass_at_once(0)
     for _ in range(4):
         assert isinstance(gate.wait(claim("greedy", expires_ms=60_000), 0), Queued)
@@ -144,7 +146,7 @@ def test_a_claim_that_would_start_after_its_deadline_is_refused_with_the_expecte
 
 def test_nobody_who_comes_later_slips_past_those_who_wait() -> None:
     one = Concurrency(start=1, lowest=1, highest=1)
-    gate = Gate(GateTerms(concurrency=one))
+    gate = Gate(GateBounds(concurrency=one))
     assert gate.pass_at_once(0)
     gate.wait(claim("first", expires_ms=9_999), 0)
     gate.leave(None, held_ms=10)

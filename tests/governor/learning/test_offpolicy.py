@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from governor.learning.offpolicy import (
-    Estimate,
+    LikelyValue,
     Logged,
     doubly_robust,
     effective,
@@ -49,7 +49,7 @@ def log_of(seed: int, *, modelled: float, wrong_propensities: bool = False) -> t
 @pytest.mark.parametrize("estimator", [ips, snips, doubly_robust])
 def test_estimates_are_right_on_average_and_their_intervals_hold(estimator: object) -> None:
     assert callable(estimator)
-    found: list[Estimate] = [estimator(log_of(seed, modelled=0.5)[0]) for seed in range(REPLAYS)]
+    found: list[LikelyValue] = [estimator(log_of(seed, modelled=0.5)[0]) for seed in range(REPLAYS)]
 
     mean = float(np.mean([one.value for one in found]))
     spread = float(np.std([one.value for one in found])) / REPLAYS**0.5
@@ -114,7 +114,7 @@ def test_calls_of_one_session_count_less_than_as_many_sessions() -> None:
         groups=np.repeat(np.arange(20), 20),
     )  # fmt: skip
 
-    def width(found: Estimate) -> float:
+    def width(found: LikelyValue) -> float:
         return found.high - found.low
 
     assert width(on_policy(together)) > 3 * width(on_policy(alone))

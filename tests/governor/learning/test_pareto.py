@@ -1,11 +1,11 @@
 """Which tiers are worth having, and what is not yet known of them."""
 
-from governor.learning.offpolicy import Estimate
+from governor.learning.offpolicy import LikelyValue
 from governor.learning.pareto import Figures, Standing, TierEvidence, judged
 
 
-def estimate(value: float, half: float) -> Estimate:
-    return Estimate(value=value, low=value - half, high=value + half, n=100, effective=100.0)
+def estimate(value: float, half: float) -> LikelyValue:
+    return LikelyValue(value=value, low=value - half, high=value + half, n=100, effective=100.0)
 
 
 def tier(name: str, quality: float, cost: float, *, half: float = 0.01) -> TierEvidence:

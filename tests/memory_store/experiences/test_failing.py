@@ -16,7 +16,7 @@ from sqlalchemy import text
 from governor.ids import ExperienceId, NamespaceId, TenantId
 from memory_store.engine import Durability
 from memory_store.errors import ExperienceNotFoundError, StoreUnavailableError
-from memory_store.experiences.drafts import Prepared
+from memory_store.experiences.drafts import ReadyDraft
 from memory_store.experiences.scrubbing import Scrubbing
 from memory_store.store import Store, open_store
 from tests.memory_store.experiences.makers import ACME, NOW, draft, ids, one, space_of, wrote
@@ -229,7 +229,7 @@ async def test_a_content_that_is_erased_while_it_is_written_again_is_stored(
     put = book.withdrawal.blobs.put
 
     async def erased_first(
-        tenant: TenantId, drafts: Sequence[Prepared], addresses: Collection[str]
+        tenant: TenantId, drafts: Sequence[ReadyDraft], addresses: Collection[str]
     ) -> Mapping[str, str]:
         nonlocal rounds
         rounds += 1

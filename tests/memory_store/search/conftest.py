@@ -10,20 +10,20 @@ from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.identities import Role
 from memory_store.search.held import SHELVED_MAX
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.store import Store, open_store
 from runtime.word_vectors import word_vectors
 
 
 @pytest.fixture(params=["shelved", "sketched"])
-def finding(request: pytest.FixtureRequest) -> Finding:
+def finding(request: pytest.FixtureRequest) -> FoundBy:
     """Return what is found by: everything in memory, or sketches and the database's words."""
     shelved_max = SHELVED_MAX if request.param == "shelved" else 0
-    return Finding(vectors=word_vectors(), shelved_max=shelved_max)
+    return FoundBy(vectors=word_vectors(), shelved_max=shelved_max)
 
 
 @pytest.fixture
-async def store(begun_state: Path, store_url: str | None, finding: Finding) -> AsyncIterator[Store]:
+async def store(begun_state: Path, store_url: str | None, finding: FoundBy) -> AsyncIterator[Store]:
     """Yield a store with a tenant and an agent."""
     opened = open_store(begun_state, url=store_url, durability=Durability.PROCESS, finding=finding)
     async with opened as store:

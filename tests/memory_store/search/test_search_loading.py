@@ -11,7 +11,7 @@ import pytest
 
 from memory_store.engine import Durability
 from memory_store.search import rows
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.store import Store, open_store
 from runtime.word_vectors import word_vectors
 from tests.memory_store.search.search_makers import asked, indexed, keep, space, summaries
@@ -19,7 +19,7 @@ from tests.memory_store.search.search_makers import asked, indexed, keep, space,
 pytestmark = pytest.mark.anyio
 
 # Of more than two a first search does not keep others waiting.
-LARGE = Finding(vectors=word_vectors(), awaited_max=2)
+LARGE = FoundBy(vectors=word_vectors(), awaited_max=2)
 TEXTS = ("The cat slept", "The dog barked", "The invoice was paid", "The moon rose")
 SECONDS_MAX = 60
 

@@ -20,7 +20,7 @@ from memory_store.identities import Role
 from memory_store.search import nearness
 from memory_store.search.held import Held
 from memory_store.search.rows import Place
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.search.vector_index import VectorIndex
 from memory_store.store import Store, migrate_store, open_store
 from runtime.word_vectors import word_vectors
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 AXES = word_vectors().axes
 BY: dict[str, Any] = {"by": "root", "why": "test", "now_ms": NOW_MS}
-BY_INDEX = Finding(vectors=word_vectors(), shelved_max=0, index=VectorIndex.PGVECTOR)
+BY_INDEX = FoundBy(vectors=word_vectors(), shelved_max=0, index=VectorIndex.PGVECTOR)
 ANIMALS = ("cat", "dog", "horse", "eagle", "shark", "spider", "frog", "whale", "ant", "crow")
 DEEDS = ("slept", "ate", "fled", "sang", "fought", "waited", "drank", "fell", "hid", "swam")
 
@@ -218,7 +218,7 @@ async def test_an_extension_that_is_dropped_costs_nothing_but_its_index(
 async def test_left_to_choose_sketches_find_what_they_can_hold(
     state_dir: Path, database: str
 ) -> None:
-    chosen = Finding(vectors=word_vectors(), shelved_max=0, sketched_max=50)
+    chosen = FoundBy(vectors=word_vectors(), shelved_max=0, sketched_max=50)
     opened = open_store(state_dir, url=database, durability=Durability.PROCESS, finding=chosen)
     async with opened as store:
         small, large = await space(store, "small"), await space(store, "large")

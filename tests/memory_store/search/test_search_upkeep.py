@@ -11,7 +11,7 @@ from governor.ids import NamespaceId
 from memory_store.engine import Durability, driver_of
 from memory_store.search import words
 from memory_store.search.rows import Place
-from memory_store.search.search import Finding
+from memory_store.search.search import FoundBy
 from memory_store.store import Store, open_store
 from runtime.word_vectors import word_vectors
 from tests.memory_store.search.search_makers import asked, indexed, keep, space, summaries
@@ -33,7 +33,7 @@ async def _holders(store: Store, namespace: NamespaceId, term: str) -> list[int]
 async def test_a_namespace_that_outgrows_its_shelf_is_searched_on(
     state_dir: Path, store_url: str | None
 ) -> None:
-    small = Finding(vectors=word_vectors(), shelved_max=5)
+    small = FoundBy(vectors=word_vectors(), shelved_max=5)
     opened = open_store(state_dir, url=store_url, durability=Durability.PROCESS, finding=small)
     async with opened as store:
         one = await space(store)
@@ -46,7 +46,7 @@ async def test_a_namespace_that_outgrows_its_shelf_is_searched_on(
 @pytest.mark.requirement("memory.search-replicas")
 @pytest.mark.slow
 async def test_what_one_replica_writes_or_erases_the_other_finds_or_does_not(
-    tmp_path: Path, database: str, finding: Finding
+    tmp_path: Path, database: str, finding: FoundBy
 ) -> None:
     def opened(name: str):  # type: ignore[no-untyped-def] # noqa: ANN202 - a context manager
         return open_store(
@@ -70,7 +70,7 @@ async def test_what_one_replica_writes_or_erases_the_other_finds_or_does_not(
 async def test_memory_is_bounded_and_what_gave_way_is_read_anew(
     state_dir: Path, store_url: str | None
 ) -> None:
-    tight = Finding(vectors=word_vectors(), held_bytes_max=1)
+    tight = FoundBy(vectors=word_vectors(), held_bytes_max=1)
     opened = open_store(state_dir, url=store_url, durability=Durability.PROCESS, finding=tight)
     async with opened as store:
         spaces = [await space(store, f"n{number}") for number in range(4)]

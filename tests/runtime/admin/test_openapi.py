@@ -152,6 +152,13 @@ async def test_every_error_is_described_as_a_problem_document(world: World) -> N
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
+async def test_no_two_shapes_have_one_name(world: World) -> None:
+    schemas = (await described(world))["components"]["schemas"]
+
+    # Of two with one name, each is called by the path of its module.
+    assert [name for name in schemas if name.startswith("runtime__")] == []
+
+
 async def test_the_description_is_the_same_each_time(world: World) -> None:
     assert await described(world) == await described(world)
 

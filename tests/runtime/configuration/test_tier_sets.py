@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from governor.effort import Effort, EffortLevel, EffortStyle, Mode
+from governor.effort import AnswerMode, Effort, EffortLevel, EffortStyle
 from governor.learning.strategy import Strategy
 from runtime.configuration.load import load_config, parse_config
 from runtime.configuration.router import router_terms_of
@@ -42,7 +42,7 @@ examples = 3
     assert tier.effort == Effort.of(EffortLevel.HIGH)
     assert tier.effort_style is EffortStyle.OPENAI
     assert EffortLevel.XHIGH in tier.effort_levels
-    assert (tier.mode, tier.tools, tier.examples) == (Mode.REASONING, ("repo__search",), 3)
+    assert (tier.mode, tier.tools, tier.examples) == (AnswerMode.REASONING, ("repo__search",), 3)
 
 
 def test_a_tier_has_the_style_of_its_provider_and_an_effort_may_be_a_fraction() -> None:

@@ -10,7 +10,7 @@ import pytest
 from governor.amounts import Unit
 from governor.call import CallStatus
 from governor.fairness.adaptive import Concurrency
-from governor.fairness.gate import GateTerms
+from governor.fairness.gate import GateBounds
 from governor.ids import TierName
 from governor.pricing import ModelPrice
 from governor.target import CallKind
@@ -404,7 +404,7 @@ async def test_a_chat_waits_for_its_provider_without_a_hold_and_is_refused_past_
     None
 ):
     one = Concurrency(start=1, lowest=1, highest=1)
-    terms = Contention(gate=GateTerms(concurrency=one))
+    terms = Contention(gate=GateBounds(concurrency=one))
     asked, may_answer = anyio.Event(), anyio.Event()
 
     async def answer_late(_request: httpx.Request) -> httpx.Response:

@@ -11,7 +11,7 @@ import pytest
 
 from governor.amounts import Unit
 from governor.call import CallStatus
-from governor.effort import Effort, EffortStyle, Mode
+from governor.effort import AnswerMode, Effort, EffortStyle
 from governor.ids import TierName
 from governor.learning.averages import UsualTokens
 from governor.tiers import ModelTier
@@ -321,7 +321,7 @@ async def test_a_budget_that_pays_for_less_output_pays_for_less_thinking() -> No
 
 
 async def test_a_tier_is_asked_as_it_is_set_and_says_what_could_not_be_sent() -> None:
-    set_up = {"effort": Effort(fraction=2.0), "mode": Mode.REASONING}
+    set_up = {"effort": Effort(fraction=2.0), "mode": AnswerMode.REASONING}
     async with rounds_house(**set_up) as house:
         response = await house.chat(model="low")
 

@@ -22,9 +22,9 @@ from runtime.router.in_force import (
     Versioned,
     nothing_learned,
 )
-from runtime.router.learned_file import Learned
+from runtime.router.learned_file import KeptLearning
 from runtime.router.model_file import ModelFileError
-from runtime.router.predictor import Forecast, RouterModel, TierForecast
+from runtime.router.predictor import Prediction, RouterModel, TierForecast
 from runtime.router.recorder import Recorder
 from runtime.router.router import Router
 from runtime.router.session_states import SessionStates
@@ -60,11 +60,11 @@ class KnownModel(RouterModel):
             for tier, quality in qualities.items()
         }
 
-    def forecast(self, features: Rows) -> Forecast:
+    def forecast(self, features: Rows) -> Prediction:
         # A question mark and a digit are what the words of tests differ by.
         form = features[READER.widths.meaning + READER.widths.words :]
         context = np.array([float(form[4]), float(form[3])])
-        return Forecast(tiers=self._forecasts, context=context)
+        return Prediction(tiers=self._forecasts, context=context)
 
 
 def known_unpack() -> Unpack:
@@ -169,7 +169,7 @@ def bench(
     terms: RouterTerms = TERMS,
     rules: tuple[TierRule, ...] = (),
     shadow: RouterModel | None = None,
-    learned: Learned | None = None,
+    learned: KeptLearning | None = None,
     seed: int = 0,
 ) -> Bench:
     """Return a router with a model in force, or none."""

@@ -21,7 +21,7 @@ from memory_store.sessions import session_id_for
 from memory_store.store import Store, open_store
 from runtime.clock import SystemClock
 from runtime.outcome_front import OutcomeFront
-from runtime.router.feedback import Feedback, Said
+from runtime.router.feedback import Feedback, Report
 from tests.memory_store.router_makers import decision, end, ends_of
 from tests.tool_gateway.makers import RULE
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -158,7 +158,7 @@ async def test_a_task_ends_by_its_own_outcome_and_not_by_each_run_of_its_tests(
 
     feedback.heard_by = hear
     for source in (Source.TESTS, Source.TASK):
-        of_call = Said(call_id=CallId("call_m"), score=1.0, source=source)
+        of_call = Report(call_id=CallId("call_m"), score=1.0, source=source)
         await feedback.hear(of_call, tenant=ACME, agent=ADA)
     later = decision("later", call_id=CallId("call_later"), session=SESSION, at_ms=9_000)
     await kept.router_log.record((later,), (end("later"),), ())

@@ -5,7 +5,7 @@ import pytest
 
 from governor.errors import TooFewOutcomesError
 from runtime.router import predictor
-from runtime.router.features import SessionState
+from runtime.router.features import SessionStanding
 from runtime.router.predictor import OutcomeRow, fit
 from runtime.word_vectors import word_vectors
 from tests.runtime.router.outcome_rows import rows
@@ -63,14 +63,14 @@ def test_the_state_of_a_session_counts_where_it_decides() -> None:
                     text=row.text,
                     scores={"low": score, "high": 1.0},
                     costs_microusd=row.costs_microusd,
-                    state=SessionState(turn=3, errors=errors),
+                    state=SessionStanding(turn=3, errors=errors),
                 )
             )
 
     model = fit(found, tiers=("low", "high"), vectors=None)
 
-    calm = model.predict(HARD, SessionState(turn=3)).tiers["low"].quality
-    failing = model.predict(HARD, SessionState(turn=3, errors=9)).tiers["low"].quality
+    calm = model.predict(HARD, SessionStanding(turn=3)).tiers["low"].quality
+    failing = model.predict(HARD, SessionStanding(turn=3, errors=9)).tiers["low"].quality
     assert failing < 0.3
     assert calm > 0.7
 

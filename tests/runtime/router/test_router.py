@@ -16,7 +16,7 @@ from governor.tiers import TierChoice, TierRule
 from governor.usage import Usage
 from memory_store.router_log import RouterEnd
 from runtime.model_gateway.ports import CallEnd, Purse, Routed
-from runtime.router.predictor import Forecast
+from runtime.router.predictor import Prediction
 from runtime.router.terms import RouterMode
 from runtime.router.written import options_of, unpacked
 from tests.runtime.router.makers import (
@@ -218,7 +218,7 @@ async def test_rules_alone_are_kept_and_never_explored_and_off_keeps_nothing() -
 @pytest.mark.requirement("router.safe-default")
 async def test_a_model_that_fails_leaves_it_to_the_tier_rules() -> None:
     class Broken(KnownModel):
-        def forecast(self, features: Rows) -> Forecast:
+        def forecast(self, features: Rows) -> Prediction:
             raise ValueError("nobody foresaw this")
 
     assert await bench(Broken({"low": 1.0, "high": 1.0})).router.route(ask()) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.effort import NO_EFFORT, USUAL_EFFORT, Effort, EffortLevel, EffortStyle, Mode
+from governor.effort import NO_EFFORT, USUAL_EFFORT, AnswerMode, Effort, EffortLevel, EffortStyle
 from governor.ids import CallId
 from governor.learning.averages import UsualTokens
 from governor.tiers import ModelTier
@@ -222,11 +222,13 @@ def test_an_answer_in_words_calls_no_tools_unless_the_client_chose() -> None:
     asked = request(tools_count=2, fields={"tools": TOOLS})
     chosen = request(tools_count=2, fields={"tools": TOOLS, "tool_choice": "auto"})
 
-    assert with_mode(asked, Mode.INSTANT).request.fields["tool_choice"] == "none"
-    assert with_mode(asked, Mode.AGENTIC).request == asked
-    assert with_mode(chosen, Mode.REASONING).request == chosen
+    assert with_mode(asked, AnswerMode.INSTANT).request.fields["tool_choice"] == "none"
+    assert with_mode(asked, AnswerMode.AGENTIC).request == asked
+    assert with_mode(chosen, AnswerMode.REASONING).request == chosen
     anthropic = request(wire=MESSAGES, tools_count=1, fields={"tools": [{"name": "read"}]})
-    assert with_mode(anthropic, Mode.REASONING).request.fields["tool_choice"] == {"type": "none"}
+    assert with_mode(anthropic, AnswerMode.REASONING).request.fields["tool_choice"] == {
+        "type": "none"
+    }
 
 
 def test_a_tier_offers_its_own_tools_alone_and_forces_none_that_is_gone() -> None:
@@ -281,7 +283,7 @@ def test_what_took_no_thought_says_nothing_of_what_is_usual() -> None:
     preparer = TierPreparer(usual=usual, learned=Learned(), mark=lambda _: "m")
     for number in range(20):
         prepared = preparer.prepare(
-            request(), styled(EffortStyle.VLLM), Preparing(mode=Mode.INSTANT)
+            request(), styled(EffortStyle.VLLM), Preparing(mode=AnswerMode.INSTANT)
         )
         preparer.ended(prepared, CallId(f"call_{number}"), output_tokens=3)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.learning.choice import Option
-from runtime.router.features import PromptReader, SessionState
+from runtime.router.features import PromptReader, SessionStanding
 from runtime.router.predictor import OutcomeRow
 from runtime.router.recorder import WAITING_MAX, Recorder
 from runtime.router.training import file_rows, gain_on_file, log_rows
@@ -152,7 +152,7 @@ def test_the_gain_on_a_file_is_over_the_best_fixed_tier() -> None:
 @given(st.text(max_size=200), st.integers(0, 50))
 def test_features_are_read_as_they_were_written(text: str, turn: int) -> None:
     reader = PromptReader(vectors_if_any())
-    features = reader.read(text, SessionState(turn=turn))
+    features = reader.read(text, SessionStanding(turn=turn))
 
     content = packed(features, meaning_axes=reader.widths.meaning)
 
