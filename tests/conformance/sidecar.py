@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 60
 
 
 def sidecar_before(upstream: str, folder: Path) -> AbstractContextManager[str]:

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 WORKER = Path(__file__).parent / "worker_server.py"
 START_SECONDS_MAX = 90
-STOP_SECONDS_MAX = 40
+STOP_SECONDS_MAX = 60
 
 
 @dataclass
@@ -131,6 +131,7 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
             base_url=self.urls["admin"],
             headers={"Authorization": f"Bearer {self.token(who)}"},
             trust_env=False,
+            timeout=60,
         )
 
     async def balances(self) -> list[dict[str, Any]]:
@@ -195,6 +196,6 @@ def command_line_of(pid: int) -> bytes:
 
 async def appears(path: Path) -> None:
     """Wait until a file exists; another process makes it, so there is no event to wait for."""
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while not await anyio.Path(path).exists():
             await anyio.sleep(0.02)

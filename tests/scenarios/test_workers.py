@@ -86,7 +86,7 @@ async def at(crew: SidecarProcess, worker: int | None = None) -> AsyncIterator[h
         base_url=base,
         transport=transport,
         trust_env=False,
-        timeout=30,
+        timeout=60,
         headers={
             "Authorization": f"Bearer {crew.token('agent')}",
             "Accept": "application/json, text/event-stream",
@@ -226,7 +226,7 @@ async def test_clients_of_both_older_transports_are_served_on_whatever_connectio
     echoed = []
     with anyio.fail_after(60):
         async with (
-            httpx2.AsyncClient(headers=headers, limits=limits, trust_env=False) as http,
+            httpx2.AsyncClient(headers=headers, limits=limits, trust_env=False, timeout=60) as http,
             Client(
                 streamable_http_client(url, http_client=http), mode="legacy", cache=None
             ) as client,
@@ -308,7 +308,7 @@ async def test_what_an_administrator_changes_reaches_every_worker(crew: SidecarP
         before = [await _status(crew, worker, headers) for worker in range(1, WORKERS + 1)]
         revoked = await admin.delete(f"principals/ada/tokens/{token['id']}")
         assert revoked.status_code == 204, revoked.text
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             for worker in range(1, WORKERS + 1):
                 while await _status(crew, worker, headers) != 401:
                     await anyio.sleep(0.05)
@@ -332,7 +332,7 @@ async def test_ending_a_session_stops_its_call_at_whichever_worker(
             more = {"seconds": 60, "started": str(started)}
             ended.append(await call(client, "worker__sleep", session="long", **more))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks, crew.admin() as admin:
             tasks.start_soon(sleeper)
             await appears(started)
@@ -356,7 +356,7 @@ async def test_a_changed_file_is_taken_over_by_every_worker_at_the_word_of_the_a
         async with crew.admin() as admin:
             taken = await admin.post("reload")
             assert taken.status_code == 200, taken.text
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             for worker in range(1, WORKERS + 1):
                 async with at(crew, worker) as client:
                     while reason_of(await call(client, session=f"r{worker}")) != "policy_denied":
@@ -364,7 +364,7 @@ async def test_a_changed_file_is_taken_over_by_every_worker_at_the_word_of_the_a
     finally:
         await anyio.Path(file).write_text(text, encoding="utf-8")
     crew.signal(signal.SIGHUP)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for worker in range(1, WORKERS + 1):
             async with at(crew, worker) as client:
                 while reason_of(await call(client, session=f"a{worker}")):
@@ -380,7 +380,7 @@ async def test_calls_are_denied_while_the_ledger_is_away_and_run_when_it_is_back
         [keeper] = processes_of(own_crew, "keeper")
         os.kill(keeper, signal.SIGKILL)
         told: list[str] = []
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (reason := reason_of(await call(client, session="s"))) or not told:
                 told.append(reason)
                 await anyio.sleep(0.02)
@@ -404,7 +404,7 @@ async def test_a_worker_that_is_killed_is_started_again_and_others_serve_meanwhi
     for _ in range(ROOM - 1):
         async with at(own_crew) as client:
             meanwhile.append(reason_of(await call(client, session="s")))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while len(after := processes_of(own_crew, "worker")) < WORKERS or before[0] in after:
             await anyio.sleep(0.05)
         for worker in range(1, WORKERS + 1):
@@ -431,7 +431,7 @@ async def test_nothing_is_left_when_the_parent_is_killed(own_crew: SidecarProces
     own_crew.signal(signal.SIGKILL)
     await anyio.to_thread.run_sync(own_crew.wait)
 
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         while left := [pid for pid in below if is_alive(pid)]:
             await anyio.sleep(0.05)
 

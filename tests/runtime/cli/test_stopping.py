@@ -17,7 +17,7 @@ from runtime.stopping import StopSignals
 
 ROOT = Path(__file__).resolve().parents[3]
 FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 # A server that never says a word, and tells by a file that it was started.
 MUTE = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
 
@@ -108,7 +108,7 @@ async def test_a_stop_with_calls_running_says_what_is_waited_for_and_a_second_on
     listeners = SimpleNamespace(hurry=lambda: hurried.append(True))
     signals.note(signal.SIGTERM)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await _until_stopped(signals, SimpleNamespace(running=[1, 2]), listeners)
     before = list(hurried)
     signals.note(signal.SIGINT)
