@@ -276,7 +276,7 @@ async def test_an_agent_that_dies_of_its_memory_limit_is_told_as_such(
 async def test_an_agent_that_ends_for_want_of_processes_is_told_as_such(
     visitor: SidecarProcess,
 ) -> None:
-    shell = "for each in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait"
+    shell = "for each in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait"
 
     ended = await run(visitor, "--limits", "pids=4", "--", "sh", "-c", shell)
 
