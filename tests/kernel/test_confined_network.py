@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from ports import a_port
 
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import CommandResult
@@ -171,8 +172,7 @@ for host, port in {places}:
 async def test_a_command_serves_on_the_loopback_alone_and_where_the_rule_lists_it(
     executor: LocalExecutor,
 ) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        port = found.getsockname()[1]
+    port = a_port()
     source = LISTEN.format(places=[("127.0.0.1", port), ("0.0.0.0", port), ("127.0.0.1", port + 1)])
 
     result = await ended(executor, source, to(f"127.0.0.1:{port}", f"0.0.0.0/8:{port}"))

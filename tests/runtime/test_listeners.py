@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
+from ports import a_port
 from starlette.types import Receive, Scope, Send
 
 from governor.ids import CallId, SessionId
@@ -65,9 +66,8 @@ def test_an_address_in_use_is_refused_by_name_with_the_fix() -> None:
 
 
 def test_a_port_is_free_again_as_soon_as_its_listener_is_closed() -> None:
-    bound = bind("127.0.0.1:0", LOCAL)
-    port = port_of(bound)
-    bound.listening.close()
+    port = a_port()
+    bind(f"127.0.0.1:{port}", LOCAL).listening.close()
 
     again = bind(f"127.0.0.1:{port}", LOCAL)
 

@@ -293,12 +293,12 @@ def http(url: str) -> HttpSpec:
 
 @pytest.mark.requirement("upstream.refused-is-released")
 async def test_an_http_upstream_that_is_down_was_not_reached() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-    async with Upstreams(http(f"http://127.0.0.1:{port}/mcp")).connected() as upstreams:
-        with pytest.raises(UpstreamNotReachedError, match="remote is down"):
-            await upstreams.call("hold", at=REMOTE)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
+        async with Upstreams(http(url)).connected() as upstreams:
+            with pytest.raises(UpstreamNotReachedError, match="remote is down"):
+                await upstreams.call("hold", at=REMOTE)
 
 
 @pytest.mark.requirement("upstream.fault-is-contained")

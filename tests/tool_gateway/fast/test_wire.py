@@ -272,14 +272,14 @@ async def test_an_answer_is_bounded(stream: Any, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.requirement("upstream.wire-is-contained")
 async def test_nobody_there_means_that_nothing_was_sent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    spec = HttpSpec(name=UpstreamName("up"), url=f"http://127.0.0.1:{port}/mcp")
-    out = wire_to(spec, meta=META)
-    assert out is not None
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
+        out = wire_to(HttpSpec(name=UpstreamName("up"), url=url), meta=META)
+        assert out is not None
 
-    with pytest.raises(UpstreamNotReachedError, match="upstream up: cannot connect"):
-        await out.request("tools/call", {})
+        with pytest.raises(UpstreamNotReachedError, match="upstream up: cannot connect"):
+            await out.request("tools/call", {})
 
 
 @pytest.mark.requirement("upstream.wire-is-contained")
