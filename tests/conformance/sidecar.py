@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 150
 STOP_SECONDS_MAX = 60
 
 

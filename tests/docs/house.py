@@ -23,7 +23,7 @@ from tests.docs.shell import Shell
 BIN = Path(sys.executable).parent
 CONFIG = Path(__file__).with_name("house.toml")
 WORKER = Path(__file__).with_name("python_worker.py")
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 150
 STOP_SECONDS_MAX = 60
 # As the pages have them.
 AGENTS_PORT, ADMIN_PORT = "8700", "8701"

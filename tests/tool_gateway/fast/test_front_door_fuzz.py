@@ -153,7 +153,7 @@ def door() -> Iterator[Callable[[Request], str | None]]:
 
 
 @pytest.mark.requirement("input.front-door-fuzz")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_no_request_is_answered_with_a_fault_of_ours_or_leaves_a_hold(
     door: Callable[[Request], str | None],
 ) -> None:
