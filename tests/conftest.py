@@ -1,12 +1,12 @@
 """What every suite shares: the async backend, a database server, how hypothesis reports."""
 
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import one_thread  # noqa: F401  # before whatever loads numpy
 import pytest
+from drawn import SEED, VARIABLE
 from hypothesis import HealthCheck, settings
 from postgresql_server import PostgresqlServer, running_server
 
@@ -85,13 +85,15 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose hypothesis's seed here, so that it can be named."""
+    """Choose hypothesis's seed here, so that it is the one of all tests and can be named."""
     if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = random.randrange(2**32)
+        config.option.hypothesis_seed = SEED
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how to draw the same examples again."""
-    terminalreporter.write_line(f"hypothesis: --hypothesis-seed={config.option.hypothesis_seed}")
+    """Say how to draw the same again."""
+    terminalreporter.write_line(
+        f"drawn: {VARIABLE}={SEED} --hypothesis-seed={config.option.hypothesis_seed}"
+    )

@@ -46,7 +46,7 @@ def repository_files() -> tuple[Path, ...]:
     """Return what git tracks or would track; without git, what stands in the folder."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True, timeout=30)
+        done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True, timeout=60)
     except (OSError, subprocess.CalledProcessError):
         walked = sorted(path for path in ROOT.rglob("*") if path.is_file())
         return tuple(path for path in walked if not _is_left_out(path.relative_to(ROOT)))

@@ -1,5 +1,7 @@
 """The lane in front of one upstream: the gate's decisions, and the tasks that wait for them."""
 
+from collections.abc import Callable
+
 import anyio
 
 from governor.denial import Denied
@@ -15,13 +17,14 @@ from tool_gateway.ports import Clock
 class Lane:
     """Lets calls of one upstream start when the gate says that it is their turn."""
 
-    __slots__ = ("_clock", "_woken", "gate", "name")
+    __slots__ = ("_clock", "_paced", "_woken", "gate", "name")
 
-    def __init__(self, name: str, gate: Gate, *, clock: Clock) -> None:
-        """Begin with nobody waiting."""
+    def __init__(self, name: str, gate: Gate, *, clock: Clock, paced: Callable[[], None]) -> None:
+        """Begin with nobody waiting; `paced` hears that only the pace holds the next one up."""
         self.name = name
         self.gate = gate
         self._clock = clock
+        self._paced = paced
         self._woken: dict[Waiting, anyio.Event] = {}
         telemetry.show_limit(backend=name, limit=gate.limit)
 
@@ -60,8 +63,12 @@ class Lane:
     def leave(self, waited: Waiting | None, *, held_ms: int) -> None:
         """Give a slot back, to whoever is next."""
         self.gate.leave(waited, held_ms=held_ms)
-        if self._woken:
-            self.start_due()
+        self.make_use_of_room()
+
+    def make_use_of_room(self) -> None:
+        """Start whose turn it is, now that there may be a slot that was not there before."""
+        if self._woken and self.start_due() is not None:
+            self._paced()
 
     def turn_all_away(self) -> None:
         """End every wait without a slot."""

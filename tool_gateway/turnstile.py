@@ -116,8 +116,12 @@ class Turnstile:
             return lane.denied("closed", "The sidecar is shutting down.")
         claim = self._standings.claim_of(call, now_ms)
         if lane.gate.terms.quota is not None:
-            self._nudge.set()
+            self._look_again()
         return await lane.turn_of(claim, now_ms)
+
+    def _look_again(self) -> None:
+        """Have whoever keeps the pace find out anew when the next one is due."""
+        self._nudge.set()
 
     def shed(self, call: ToolCall, lane: Lane) -> Denied | None:
         """Return the denial of a call that the machine has no room for."""
@@ -146,7 +150,9 @@ class Turnstile:
         if lane is None and self._contention.enabled and backend not in self._exempt:
             # Backends are configured, so there are only so many lanes.
             terms = self._contention.gates.get(backend, self._contention.gate)
-            lane = self._lanes[kind, backend] = Lane(backend, Gate(terms), clock=self._clock)
+            lane = self._lanes[kind, backend] = Lane(
+                backend, Gate(terms), clock=self._clock, paced=self._look_again
+            )
         return lane
 
 
@@ -284,7 +290,7 @@ class Passage:
         )
         if moved:
             telemetry.show_limit(backend=lane.name, limit=lane.gate.limit)
-            lane.start_due()
+            lane.make_use_of_room()
 
     def _give_back(self, sign: Sign) -> bool:
         """Give the permit back; tell whether the breaker opened over it."""

@@ -61,7 +61,9 @@ def played(
 def calls_of(house: House, session: str) -> list[dict[str, Any]]:
     headers = {"Authorization": f"Bearer {house.sidecar.token('admin')}"}
     url = f"{house.sidecar.urls['admin']}/calls"
-    answer = httpx.get(url, headers=headers, params={"session": session}, trust_env=False)
+    answer = httpx.get(
+        url, headers=headers, params={"session": session}, trust_env=False, timeout=60
+    )
     items: list[dict[str, Any]] = answer.json()["items"]
     return items
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 150
+STOP_SECONDS_MAX = 60
 
 
 def sidecar_before(upstream: str, folder: Path) -> AbstractContextManager[str]:

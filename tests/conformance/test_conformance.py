@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ports import a_port
 
 from tests.conformance.driver import SCENARIOS
 from tests.conformance.installed import NODE, ROOT, everything_server, suite
@@ -38,10 +38,8 @@ class Report:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A sidecar before the SDK's own server, which passes every scenario by itself."""
     folder = everything_server()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     with (
-        everything_at(folder, port=port) as upstream,
+        everything_at(folder, port=a_port()) as upstream,
         sidecar_before(upstream, tmp_path_factory.mktemp("sidecar")) as url,
     ):
         yield url

@@ -89,7 +89,7 @@ async def test_of_64_concurrent_calls_exactly_as_many_are_admitted_as_fit(stage:
     async def one() -> None:
         decisions.append(await stage.ledger.admit(request({COST: 7})))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(64):
                 group.start_soon(one)
@@ -359,7 +359,7 @@ async def test_a_caller_that_gives_up_leaves_the_others_served(stage: Stage) -> 
             scope.cancel()
             await stage.ledger.admit(request({COST: 1}))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(patient)

@@ -182,7 +182,7 @@ async def test_of_concurrent_calls_with_one_key_exactly_one_is_reserved(stage: S
     async def one() -> None:
         decisions.append(await stage.ledger.admit(request({COST: 1}, key=("k", "h"))))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(20):
                 group.start_soon(one)

@@ -14,7 +14,7 @@ from deploy.test_image import of
 
 HEALTH = ROOT / "deploy" / "container" / "health.py"
 SCRIPTS = Path(sys.executable).parent
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 150
 STOP_SECONDS_MAX = 60
 
 

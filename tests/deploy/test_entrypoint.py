@@ -62,13 +62,21 @@ def test_the_service_of_the_compose_file_serves_with_nothing_but_what_that_gives
     with container.up() as urls:
         admin = urls["admin"].removesuffix("/admin/v1")
         asked = health(f"{admin}/readyz")
-        by_name = httpx.get(f"{admin}/healthz", headers={"Host": "flyball-admin"}, trust_env=False)
-        foreign = httpx.get(f"{admin}/healthz", headers={"Host": "evil.test"}, trust_env=False)
+        by_name = httpx.get(
+            f"{admin}/healthz", headers={"Host": "flyball-admin"}, trust_env=False, timeout=60
+        )
+        foreign = httpx.get(
+            f"{admin}/healthz", headers={"Host": "evil.test"}, trust_env=False, timeout=60
+        )
         token = (tmp_path / "state" / "admin.token").read_text(encoding="utf-8").strip()
         bearer = {"Authorization": f"Bearer {token}"}
-        upstreams = httpx.get(f"{urls['admin']}/upstreams", headers=bearer, trust_env=False)
+        upstreams = httpx.get(
+            f"{urls['admin']}/upstreams", headers=bearer, trust_env=False, timeout=60
+        )
         agents = urls["agents"].replace("0.0.0.0", "127.0.0.1")
-        nobody = httpx.post(agents, json={}, headers={"Host": "flyball"}, trust_env=False)
+        nobody = httpx.post(
+            agents, json={}, headers={"Host": "flyball"}, trust_env=False, timeout=60
+        )
     gone = health(f"{admin}/readyz")
 
     assert migrated.returncode == 0, migrated.stdout + migrated.stderr
@@ -150,11 +158,11 @@ def test_a_replica_in_a_cluster_serves_by_tls_what_the_kubelet_asks(tmp_path: Pa
     with container.up() as urls:
         port = urlsplit(urls["admin"]).port
         admin = f"https://127.0.0.1:{port}"
-        with httpx.Client(verify=unverified, trust_env=False) as kubelet:
+        with httpx.Client(verify=unverified, trust_env=False, timeout=60) as kubelet:
             ready = kubelet.get(f"{admin}/readyz", headers={"Host": "flyball-admin"})
             by_address = kubelet.get(f"{admin}/readyz", headers={"Host": f"10.1.2.3:{port}"})
         with pytest.raises(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False)
+            httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False, timeout=60)
         asked = health(f"{admin}/readyz")
 
     assert urls["agents"].startswith("https://")

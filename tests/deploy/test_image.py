@@ -126,7 +126,7 @@ def test_what_is_copied_is_in_the_repository_and_reaches_the_engine() -> None:
 
 def test_nothing_but_what_is_copied_reaches_the_engine() -> None:
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True, timeout=30)
+    done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True, timeout=60)
     sent = {name for name in done.stdout.decode().split("\0") if name and not ignored(name)}
 
     copied = [line.split()[:-1] for line in of("COPY") if not line.startswith("--from")]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import uvicorn
+from ports import a_port
 
 from runtime.tour import scripted_model
 from tests.docs.shell import Shell
@@ -22,7 +23,7 @@ from tests.docs.shell import Shell
 BIN = Path(sys.executable).parent
 CONFIG = Path(__file__).with_name("house.toml")
 WORKER = Path(__file__).with_name("python_worker.py")
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 150
 STOP_SECONDS_MAX = 60
 # As the pages have them.
 AGENTS_PORT, ADMIN_PORT = "8700", "8701"
@@ -85,7 +86,7 @@ class Place:
 
 def place_in(folder: Path) -> Place:
     """Return a new place, whose commands are those of this environment."""
-    agents_port, admin_port = _free_ports()
+    agents_port, admin_port = a_port(), a_port()
     passing = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     env = {
         **passing,
@@ -96,14 +97,6 @@ def place_in(folder: Path) -> Place:
         "NO_COLOR": "1",
     }
     return Place(folder=folder, agents_port=agents_port, admin_port=admin_port, env=env)
-
-
-def _free_ports() -> tuple[int, int]:
-    # Both are held while the second is looked for, so that they differ.
-    with socket.socket() as one, socket.socket() as other:
-        for held in (one, other):
-            held.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 @contextmanager

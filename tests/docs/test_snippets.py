@@ -19,7 +19,7 @@ from tests.docs.shell import Shell, commands_of, differs
 # A page that starts its own sidecar, in an empty folder.
 FIRST = DOCS / "start.md"
 SERVES = "flyball up"
-PARSE_SECONDS_MAX = 30
+PARSE_SECONDS_MAX = 60
 # What a test cannot hold against anything: an output, a picture of text.
 UNREAD = {"text", "promql", "c", "ini", "dockerfile", "csv"}
 CONFIG_WORDS = "not-flyball"

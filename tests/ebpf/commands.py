@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -10,7 +10,7 @@ import anyio.to_thread
 import psutil
 from anyio.abc import Process
 
-from ebpf.executor import Command
+from ebpf.executor import Command, CommandResult, LocalExecutor
 from governor.confines import FREE, Confines
 from governor.limits import ExecutionLimits
 
@@ -26,8 +26,8 @@ def limits(
     memory_bytes: int | None = 256 * MIB,
     pids: int | None = 64,
     cpu_millis: int | None = None,
-    cpu_ms: int | None = 20_000,
-    wall_ms: int = 20_000,
+    cpu_ms: int | None = 60_000,
+    wall_ms: int = 60_000,
     output_bytes: int = MIB,
     confines: Confines = FREE,
 ) -> ExecutionLimits:
@@ -50,6 +50,36 @@ def shell(
 
 def python(source: str) -> Command:
     return Command(argv=(PYTHON, "-S", "-c", source), cwd=None, env={}, stdin=b"")
+
+
+# A busy machine may need seconds for what takes milliseconds elsewhere.
+WALLS_MS = (300, 3_000, 30_000)
+
+
+async def with_time_enough(
+    run: Callable[[int], Awaitable[CommandResult]], did: Callable[[CommandResult], object]
+) -> CommandResult:
+    """Return how a command ended at a time limit that let it do what it is about."""
+    for wall_ms in WALLS_MS:
+        result = await run(wall_ms)
+        if did(result):
+            break
+    return result
+
+
+def holder(mib: int, pipe: "Pipe") -> Command:
+    """Return a command that holds memory until it is told to go on, and tells when it does."""
+    return python(
+        f"held = b'x' * {mib * MIB}\n"
+        f"open({str(pipe.path)!r}, 'w').write('held')\n"
+        f"open({str(pipe.path)!r}).read()\n"
+    )
+
+
+async def until_held(executor: LocalExecutor, name: str, *, mib_s: int) -> None:
+    """Return when the samples of a command that runs add up to so much memory over time."""
+    while (executor._running[name].measure().memory_mib_s or 0) < mib_s:
+        await anyio.sleep(0.02)
 
 
 # Detached from its session, its parent and every polite signal; writes its pid and stays.
@@ -165,10 +195,10 @@ async def wait_until_gone(pid: int) -> None:
     """Return when a process has ended.
 
     Raises:
-        psutil.TimeoutExpired: it did not within ten seconds.
+        psutil.TimeoutExpired: it did not within a minute.
     """
     try:
-        await anyio.to_thread.run_sync(psutil.Process(pid).wait, 10)
+        await anyio.to_thread.run_sync(psutil.Process(pid).wait, 60)
     except psutil.NoSuchProcess:
         return
 

@@ -81,7 +81,7 @@ async def test_shared_groups_go_with_the_last_domain_in_them(tmp_path: Path) -> 
     first = domains.make(at("first"), None)
     second = domains.make(at("second", session="other"), None)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await first.remove()
         between = folders(tmp_path)
         await second.remove()
@@ -99,7 +99,7 @@ async def test_a_session_whose_group_somebody_removed_gets_it_again(tmp_path: Pa
         (tmp_path / name / "own" / BASE / "t" / "s" / "kept").rmdir()
         (tmp_path / name / "own" / BASE / "t" / "s").rmdir()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         after = domains.make(at("after"), None)
         stood = folders(tmp_path)
         await after.remove()
@@ -143,7 +143,7 @@ async def test_a_group_that_stays_busy_is_an_error_and_not_a_hang(
     domain = domains_in(tmp_path).make(at("call"), None)
     (tmp_path / f"pids/own/{BASE}/t/s/call/inside").mkdir()
 
-    with anyio.fail_after(30), pytest.raises(DomainError, match=r"still busy in .*pids"):
+    with anyio.fail_after(60), pytest.raises(DomainError, match=r"still busy in .*pids"):
         await domain.remove()
 
 
@@ -160,7 +160,7 @@ async def test_a_sweep_removes_what_other_processes_of_the_instance_left_and_not
         (tmp_path / name / "own" / "flyball-4567-7").mkdir()  # another instance's
         (tmp_path / name / "own" / "flyball-0123-8" / "t" / "s" / "stray").mkdir()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         swept = await mine.sweep()
 
     assert swept == 3

@@ -108,7 +108,7 @@ def test_a_control_group_that_cannot_be_made_is_a_reason_to_fall_back(tmp_path: 
 async def test_any_id_may_name_a_call_a_session_and_a_tenant(
     executor: LocalExecutor, name: str
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run(name, shell("true"), limits(), tenant=name, session=name)
 
     assert result.exit_code == 0

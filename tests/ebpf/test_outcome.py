@@ -49,7 +49,7 @@ async def test_both_streams_share_one_ceiling_and_the_rest_is_counted() -> None:
         send.send_nowait(part)
     send.close()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await captured.read(receive, captured.stdout)  # type: ignore[arg-type]
 
     assert captured.stdout.kept == b"abcdefghij"

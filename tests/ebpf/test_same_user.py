@@ -23,7 +23,7 @@ def work_dir(tmp_path: Path, host: Host) -> str:
 
 
 async def outcome(executor: LocalExecutor, script: str, cwd: str) -> tuple[int | None, bytes]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell(script, cwd=cwd), limits())
     assert result.isolated.contained
     return result.exit_code, result.stdout
@@ -87,7 +87,7 @@ async def test_a_command_that_works_around_the_state_directory_is_not_called_con
 ) -> None:
     around = str(state_dir.parent)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("echo x > made", cwd=around), limits())
 
     assert result.exit_code == 0

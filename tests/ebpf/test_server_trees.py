@@ -48,7 +48,7 @@ async def test_no_process_of_a_hostile_server_outlives_its_sidecar(
     state_dir: Path, pipe: Pipe, token: str, ending: signal.Signals
 ) -> None:
     script = HOSTILE.format(to=pipe.path, token=token)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with await start_server_owner(state_dir, script, backend="rlimit") as owner:
             await pipe.receive()
             await until_sleeping(token, HOSTILE_SLEEPERS)
@@ -64,7 +64,7 @@ async def test_a_server_that_ends_takes_what_it_started_along(
 ) -> None:
     script = f"(setsid sleep {token} &); sleep {token} & read line; exit 3"
     argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
             executor.servers.started("files", server.pid)
             await until_sleeping(token, 2)
@@ -84,7 +84,7 @@ async def test_a_servers_keeper_ends_as_the_server_did_and_hands_on_a_polite_req
     codes = []
     for script in (polite, f"echo up > {pipe.path}; exec sleep 1000"):
         argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
                 await pipe.receive()
                 server.terminate()
@@ -99,7 +99,7 @@ async def test_a_server_that_signals_its_own_group_does_not_reach_its_keeper(
 ) -> None:
     script = f"(setsid sleep {token} &); kill -KILL 0"
     argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
             code = await server.wait()
 
@@ -113,7 +113,7 @@ async def test_the_processes_of_a_server_are_those_of_its_tree(
 ) -> None:
     script = f"(setsid sleep {token} &); exec sleep {token}"
     argv = executor.servers.wrap("files", ("/bin/sh", "-c", script))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
             executor.servers.started("files", server.pid)
             await until_sleeping(token, 2)
@@ -136,7 +136,7 @@ async def test_a_server_whose_domain_would_not_go_can_be_started_and_ended_again
         with pytest.raises(DomainError, match="survived"):
             await executor.servers.end("files")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         argv = executor.servers.wrap("files", ("true",))
         async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
             executor.servers.started("files", server.pid)

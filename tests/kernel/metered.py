@@ -43,7 +43,7 @@ class Sink:
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        self._thread.join(timeout=5)
+        self._thread.join(timeout=60)
 
 
 @contextmanager

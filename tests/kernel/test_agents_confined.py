@@ -38,7 +38,7 @@ async def test_an_agent_cannot_read_what_its_rule_hides(
         (open_dir / name).chmod(0o644)
     hidden.chmod(0o755)
     held = limits(confines=Confines(hidden=(str(hidden),)))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with executor.agent("agent", held, cwd="/", user="nobody") as agent:
             account = agent.inside.account
             assert account is not None
@@ -57,7 +57,7 @@ async def test_an_agent_cannot_read_what_its_rule_hides(
 async def test_an_agent_that_becomes_another_user_has_its_launchers_environment(
     executor: LocalExecutor,
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with executor.agent("agent", limits(), cwd="/", user="nobody") as agent:
             account = agent.inside.account
             assert account is not None
@@ -83,7 +83,7 @@ async def test_what_only_a_group_can_hold_does_not_hold_an_agent_that_is_in_none
     executor: LocalExecutor, asked: ExecutionLimits
 ) -> None:
     executor._attachers = (Unused(),)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with (
             executor.agent("with", asked, cwd="/", is_joinable=False) as confined,
             executor.agent("without", limits(), cwd="/", is_joinable=False) as free,
@@ -104,7 +104,7 @@ async def test_a_filter_that_agents_do_not_have_holds_none_of_them(
     )
     asked = limits(confines=Confines(network=()))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with executor.agent("agent", asked, cwd="/", user="nobody") as agent:
             held = agent.isolated
 

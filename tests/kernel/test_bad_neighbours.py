@@ -177,7 +177,7 @@ async def test_a_working_directory_that_is_a_link_to_the_state_opens_nothing(
     link = open_dir / "work"
     link.symlink_to(state_dir)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         try:
             seen = (await executor.run("call", shell("cat token", cwd=str(link)), limits())).stdout
         except EbpfError as error:

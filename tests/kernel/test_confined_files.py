@@ -27,7 +27,7 @@ def host() -> Host:
 
 
 async def ended(executor: LocalExecutor, command: Command, confines: Confines) -> CommandResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await executor.run("call", command, limits(confines=confines))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from ports import a_port
 
 from ebpf.capability import CapabilityState, Host
 from ebpf.command import CommandResult
@@ -37,7 +38,7 @@ CONNECT = """
 import socket
 for host, port in {places}:
     try:
-        socket.create_connection((host, port), 5).close()
+        socket.create_connection((host, port), 60).close()
         print("reached", port)
     except OSError as error:
         print(error.strerror, port)
@@ -73,7 +74,7 @@ def to(*texts: str) -> Confines:
 
 
 async def ended(executor: LocalExecutor, source: str, confines: Confines) -> CommandResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await executor.run("call", python(source), limits(confines=confines))
 
 
@@ -156,7 +157,7 @@ import socket
 for host, port in {places}:
     try:
         listening = socket.create_server((host, port))
-        peer = socket.create_connection(listening.getsockname()[:2], 5)
+        peer = socket.create_connection(listening.getsockname()[:2], 60)
         accepted, _ = listening.accept()
         peer.sendall(b"ping")
         accepted.sendall(accepted.recv(4))
@@ -171,8 +172,7 @@ for host, port in {places}:
 async def test_a_command_serves_on_the_loopback_alone_and_where_the_rule_lists_it(
     executor: LocalExecutor,
 ) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        port = found.getsockname()[1]
+    port = a_port()
     source = LISTEN.format(places=[("127.0.0.1", port), ("0.0.0.0", port), ("127.0.0.1", port + 1)])
 
     result = await ended(executor, source, to(f"127.0.0.1:{port}", f"0.0.0.0/8:{port}"))
@@ -254,7 +254,7 @@ async def test_a_command_that_is_given_up_before_its_names_are_known_leaves_noth
 
     executor = LocalExecutor(host=host, state_dir=state_dir, user="nobody")
     confiner = executor._confiner = Confiner(NameBook(resolve))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ended, executor, "", to("slow.example:443"))
             await is_asked.wait()
@@ -300,7 +300,7 @@ async def test_the_rule_holds_when_the_sidecar_was_killed(
 ) -> None:
     source = CONNECT.format(places=json.dumps([["127.0.0.1", listener()]]))
     script = f"export CODE='{source}'; " + ORPHAN.format(pipe=pipe.path, python=PYTHON)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         owner = await anyio.open_process(
             [sys.executable, "-c", OWNER, str(state_dir), script],
             env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},

@@ -1,9 +1,8 @@
 """No hostile call outlives, escapes or harms its sidecar, whoever that runs as."""
 
-import os
-
 import anyio
 import pytest
+from drawn import SEED
 
 from tests.kernel.hostile import NoInterpreterError, be_hostile, be_hostile_as, hostile_folder
 from tests.kernel.hostile_kinds import KINDS
@@ -16,19 +15,13 @@ CALLS = 120
 SECONDS_MAX = 100
 
 
-def seed() -> int:
-    """Return another seed for each run; a failure names it."""
-    return int.from_bytes(os.urandom(2))
-
-
 @pytest.mark.anyio
 @pytest.mark.requirement("process.none-escapes-its-call")
 async def test_no_call_of_a_sidecar_that_is_root_survives_escapes_or_leaves_anything() -> None:
-    drawn = seed()
     with anyio.fail_after(SECONDS_MAX), hostile_folder() as folder:
-        tally = await be_hostile(folder, calls=CALLS, seed=drawn, force_rlimit=False)
+        tally = await be_hostile(folder, calls=CALLS, seed=SEED, force_rlimit=False)
 
-    assert tally.harm == [], f"seed {drawn}"
+    assert tally.harm == [], f"seed {SEED}"
     assert tally.calls == CALLS + 1
     assert {"exited", "memory", "output", "signalled", "wall"} <= tally.causes.keys()
 
@@ -36,14 +29,13 @@ async def test_no_call_of_a_sidecar_that_is_root_survives_escapes_or_leaves_anyt
 @pytest.mark.anyio
 @pytest.mark.requirement("process.none-escapes-its-call")
 async def test_no_call_of_a_sidecar_that_is_not_root_survives_escapes_or_leaves_anything() -> None:
-    drawn = seed()
     try:
         with anyio.fail_after(SECONDS_MAX):
-            tally = await be_hostile_as(NOBODY, calls=CALLS, seed=drawn)
+            tally = await be_hostile_as(NOBODY, calls=CALLS, seed=SEED)
     except NoInterpreterError:
         pytest.skip("no Python 3.11 that another user can run finds the packages")
 
-    assert tally.harm == [], f"seed {drawn}"
+    assert tally.harm == [], f"seed {SEED}"
     assert tally.calls == CALLS + 1
 
 

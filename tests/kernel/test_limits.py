@@ -12,7 +12,16 @@ from ebpf.executor import Command, CommandResult, EndCause, LocalExecutor
 from governor.amounts import Unit
 from governor.call import Enforcement
 from governor.limits import ExecutionLimits
-from tests.ebpf.commands import MIB, Pipe, limits, python, shell
+from tests.ebpf.commands import (
+    MIB,
+    Pipe,
+    holder,
+    limits,
+    python,
+    shell,
+    until_held,
+    with_time_enough,
+)
 
 pytestmark = [pytest.mark.kernel, pytest.mark.anyio]
 
@@ -27,7 +36,7 @@ async def test_a_command_over_its_memory_dies_alone_and_its_peak_is_told(
         command = shell(f"read line < {pipe.path}; echo $line")
         neighbour.append(await executor.run("neighbour", command, limits()))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_neighbour)
             hog = python(f"held = b'x' * {200 * MIB}")
@@ -47,11 +56,11 @@ async def test_the_rest_of_a_tree_is_killed_with_the_process_that_took_the_memor
 ) -> None:
     hog = f"/usr/bin/env python3 -S -c \"held = b'x' * {200 * MIB}\"; sleep 1000"
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell(hog), limits(memory_bytes=64 * MIB))
 
     assert result.cause is EndCause.MEMORY
-    assert result.wall_ms < 10_000
+    assert result.signal == 9
 
 
 async def test_a_command_that_ends_just_after_the_kernels_kill_was_ended_by_memory(
@@ -59,7 +68,7 @@ async def test_a_command_that_ends_just_after_the_kernels_kill_was_ended_by_memo
 ) -> None:
     hog = f"/usr/bin/env python3 -S -c \"held = b'x' * {200 * MIB}\"; exit 0"
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell(hog), limits(memory_bytes=64 * MIB))
 
     assert result.cause is EndCause.MEMORY
@@ -68,7 +77,7 @@ async def test_a_command_that_ends_just_after_the_kernels_kill_was_ended_by_memo
 async def test_a_process_that_kills_itself_was_not_killed_for_memory(
     executor: LocalExecutor,
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("kill -KILL $$"), limits())
 
     assert result.cause is EndCause.SIGNALLED
@@ -94,44 +103,49 @@ async def test_a_fork_bomb_is_refused_its_forks_and_gone_at_the_end(
 ) -> None:
     bomb = python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n")
 
-    with anyio.fail_after(30):
-        result = await executor.run("call", bomb, limits(pids=16, wall_ms=700))
+    with anyio.fail_after(60):
+        result = await with_time_enough(
+            lambda wall_ms: executor.run("call", bomb, limits(pids=16, wall_ms=wall_ms)),
+            lambda result: result.pids_limit_hits,
+        )
 
     assert result.cause is EndCause.WALL
     assert result.pids_limit_hits > 0
 
 
 async def test_a_command_over_its_cpu_time_is_killed_soon_after(executor: LocalExecutor) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("while :; do :; done"), limits(cpu_ms=300))
 
     assert result.cause is EndCause.CPU
     assert result.cpu_ms is not None
-    assert 300 < result.cpu_ms < 2_000
+    # It would have gone on to its time limit, a minute.
+    assert 300 < result.cpu_ms < 30_000
 
 
 async def test_a_cpu_rate_holds_a_command_back(executor: LocalExecutor) -> None:
     spin = shell("while :; do :; done")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", spin, limits(cpu_millis=100, wall_ms=2_000))
 
     assert result.cause is EndCause.WALL
     assert result.cpu_ms is not None
-    assert result.cpu_ms < 600
+    # A tenth of however long it ran, and what it may take at once.
+    assert result.cpu_ms < result.wall_ms / 10 + 400
 
 
 async def test_a_command_over_its_wall_time_is_killed(executor: LocalExecutor) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("trap '' TERM; sleep 1000"), limits(wall_ms=200))
 
     assert result.cause is EndCause.WALL
     assert result.signal == 9
-    assert 200 <= result.wall_ms < 5_000
+    assert result.wall_ms >= 200
 
 
 async def test_a_flood_of_output_is_cut_and_its_producer_killed(executor: LocalExecutor) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("yes >&2"), limits(output_bytes=100_000))
 
     assert result.cause is EndCause.OUTPUT
@@ -147,7 +161,7 @@ async def test_input_environment_and_exit_code_pass_unchanged(executor: LocalExe
         stdin=b"input" * 100_000,
     )
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", command, limits())
 
     assert result.exit_code == 7
@@ -159,7 +173,7 @@ async def test_input_environment_and_exit_code_pass_unchanged(executor: LocalExe
 async def test_every_limit_is_enforced_and_said_to_be(executor: LocalExecutor) -> None:
     promised = executor.isolation_for(limits(cpu_millis=500), None)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell("true"), limits(cpu_millis=500))
 
     assert promised.enforcement is Enforcement.ENFORCED
@@ -171,13 +185,21 @@ async def test_every_limit_is_enforced_and_said_to_be(executor: LocalExecutor) -
 
 
 async def test_memory_over_time_is_what_was_held_for_as_long_as_it_was(
-    executor: LocalExecutor,
+    executor: LocalExecutor, pipe: Pipe
 ) -> None:
-    hog = python(f"import time; held = b'x' * {64 * MIB}; time.sleep(1)")
+    results: list[CommandResult] = []
 
-    with anyio.fail_after(30):
-        result = await executor.run("call", hog, limits())
+    async def run() -> None:
+        results.append(await executor.run("call", holder(64, pipe), limits()))
 
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await pipe.receive()
+            await until_held(executor, "call", mib_s=64)
+            await pipe.send("go on")
+
+    (result,) = results
     assert result.memory_mib_s is not None
     assert 64 <= result.memory_mib_s <= 100 * (result.wall_ms / 1000)
 
@@ -227,7 +249,7 @@ async def test_what_cannot_be_taken_off_a_domain_keeps_neither_it_nor_the_others
     both = Failing(), Failing()
     executor._attachers = both
 
-    with anyio.fail_after(30), pytest.raises(ProbeError, match="refused"):
+    with anyio.fail_after(60), pytest.raises(ProbeError, match="refused"):
         await executor.run("call", shell("true"), limits())
 
     assert [one.is_closed for one in both] == [True, True]

@@ -75,7 +75,7 @@ def egress(limit: int, **others: int) -> ExecutionLimits:
 
 @pytest.mark.requirement("egress.stops-at-the-byte")
 async def test_not_one_byte_more_than_the_limit_leaves_a_command(executor: LocalExecutor) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", datagrams(1_000, 100), egress(7 * DATAGRAM + 100))
 
     assert result.cause is EndCause.EGRESS
@@ -85,7 +85,7 @@ async def test_not_one_byte_more_than_the_limit_leaves_a_command(executor: Local
 
 @pytest.mark.requirement("egress.stops-at-the-byte")
 async def test_a_command_may_send_exactly_its_limit(executor: LocalExecutor) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", datagrams(5, 100), egress(5 * DATAGRAM))
 
     assert result.cause is EndCause.EXITED
@@ -98,7 +98,7 @@ async def test_a_command_may_send_exactly_its_limit(executor: LocalExecutor) -> 
 async def test_a_stream_is_stopped_at_its_limit_and_its_command_killed(
     executor: LocalExecutor, server: Sink
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", sends(server.port, 8 * MIB), egress(MIB))
 
     assert result.cause is EndCause.EGRESS
@@ -111,7 +111,7 @@ async def test_a_stream_is_stopped_at_its_limit_and_its_command_killed(
 async def test_what_a_stream_carries_is_counted_with_its_headers(
     executor: LocalExecutor, server: Sink
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", sends(server.port, MIB), limits())
 
     assert result.cause is EndCause.EXITED
@@ -124,7 +124,7 @@ async def test_what_a_killed_command_left_in_its_socket_is_not_sent_after_it(
     executor: LocalExecutor, server: Sink
 ) -> None:
     # The kernel takes megabytes at once and would send them on its own.
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", sends(server.port, 8 * MIB), egress(MIB))
         again = await executor.run("next", sends(server.port, 5), egress(MIB))
         await anyio.to_thread.run_sync(server.wait_for_quiet)
@@ -144,7 +144,7 @@ async def test_what_a_command_left_in_its_socket_when_it_ended_is_sent_and_charg
         f"s.sendall(b'x' * {MIB})\n"
     )
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", command, limits())
         await anyio.to_thread.run_sync(server.wait_for_quiet)
 
@@ -172,7 +172,7 @@ async def test_what_a_detached_grandchild_sends_is_its_calls(executor: LocalExec
     inner = "import socket; socket.socket(socket.AF_INET, 2).sendto(bytes(100), ('127.0.0.1', 9))"
     script = f'/usr/bin/setsid /bin/sh -c "/usr/bin/env python3 -S -c \\"{inner}\\""; wait'
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", shell(script), limits())
 
     assert result.stderr == b""
@@ -189,7 +189,7 @@ async def test_a_limit_of_a_session_stops_its_calls_and_names_whose_it_was(
     try:
         of_session = metering.attach("session", call.parent, egress(3 * DATAGRAM))
         of_call = metering.attach("call", call, egress(1_000_000))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await _enter_and_run(call, datagrams(10, 100).argv)
 
         assert of_session.measured() == of_call.measured() == {Unit.EGRESS_BYTES: 3 * DATAGRAM}
@@ -207,7 +207,7 @@ async def test_a_limit_that_nothing_here_holds_keeps_its_command_from_running(
 ) -> None:
     bare = LocalExecutor(host=host, state_dir=state_dir, user="nobody")
 
-    with anyio.fail_after(30), pytest.raises(CapabilityMissingError):
+    with anyio.fail_after(60), pytest.raises(CapabilityMissingError):
         await bare.run("call", shell("true"), egress(1))
 
 
@@ -232,7 +232,7 @@ async def test_the_figure_of_a_cancelled_command_is_told(
     async def run() -> None:
         await executor.run("call", command, limits(), told=told.append)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await pipe.receive()
@@ -253,7 +253,7 @@ async def test_connections_programs_files_and_processes_are_told_of_their_domain
         "os.system('/bin/true')\n"
     )
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", python(script), limits())
     metering.close()
 
@@ -279,7 +279,7 @@ async def test_whom_the_kernel_killed_for_memory_is_named(
         pytest.skip(f"victims are not told of here: {metering.missing['victims']}")
     hog = python(f"held = b'x' * {200 * MIB}")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("hog", hog, limits(memory_bytes=64 * MIB))
 
     assert result.cause is EndCause.MEMORY
@@ -292,7 +292,7 @@ async def test_what_a_domain_causes_beyond_its_share_of_the_ring_is_counted(
     metering = Metering(tracers=(), records_max=4)
     executor = LocalExecutor(host=host, state_dir=state_dir, user="nobody", attachers=(metering,))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", _connects(20), limits())
     metering.close()
 
@@ -309,7 +309,7 @@ async def test_events_that_a_full_ring_has_no_room_for_are_counted(
     executor = LocalExecutor(host=host, state_dir=state_dir, user="nobody", attachers=(metering,))
     held = PAGE // (RECORD_BYTES + 8)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("call", _connects(200), limits())
     metering.close()
 
@@ -345,7 +345,7 @@ async def test_a_domain_is_counted_though_groups_around_it_have_such_names_too(
     group.mkdir(parents=True)
     try:
         metered = metering.attach("call", group, limits())
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await _enter_and_run(group, datagrams(1, 100).argv)
         sent = metered.counted.egress_bytes
         metered.close()

@@ -62,7 +62,7 @@ async def test_no_process_and_no_group_of_a_hostile_server_outlives_its_sidecar(
     host: Host, state_dir: Path, pipe: Pipe, token: str, ending: signal.Signals
 ) -> None:
     script = HOSTILE.format(to=pipe.path, token=token)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with await start_server_owner(state_dir, script, backend="hybrid") as owner:
             await pipe.receive()
             await until_sleeping(token, HOSTILE_SLEEPERS)
@@ -101,7 +101,7 @@ async def test_no_process_outlives_a_sidecar_that_the_kernel_kills_for_its_memor
 
 async def test_a_warden_that_is_killed_is_replaced(state_dir: Path, pipe: Pipe, token: str) -> None:
     script = HOSTILE.format(to=pipe.path, token=token)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with await start_server_owner(state_dir, script, backend="hybrid") as owner:
             await pipe.receive()
             await until_sleeping(token, HOSTILE_SLEEPERS)
@@ -115,7 +115,7 @@ async def test_a_warden_that_is_killed_is_replaced(state_dir: Path, pipe: Pipe, 
 
         await until_sleeping(token, 0)
         assert second is not None
-        await anyio.to_thread.run_sync(second.wait, 10)
+        await anyio.to_thread.run_sync(second.wait, 60)
 
 
 def warden_of(pid: int) -> psutil.Process | None:
@@ -129,7 +129,7 @@ def warden_of(pid: int) -> psutil.Process | None:
 async def test_a_warden_goes_with_a_sidecar_that_ends_in_order(
     executor: LocalExecutor, token: str, groups: Callable[[str], list[Path]]
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with executor.guarded():
             argv = executor.servers.wrap("files", ("/bin/sh", "-c", f"exec sleep {token}"))
             async with await anyio.open_process(argv, env={"PATH": PATH}):

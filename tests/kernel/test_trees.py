@@ -33,7 +33,7 @@ async def test_a_daemon_that_left_its_session_and_ignores_signals_does_not_survi
 ) -> None:
     daemon = DAEMON.format(to=pipe.path)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await executor.run("daemon", shell(f"{daemon}; cat {pipe.path}"), limits())
 
     assert result.cause is EndCause.EXITED
@@ -48,7 +48,7 @@ async def test_a_cancelled_call_leaves_no_process_and_no_group(
         script = DAEMON.format(to=pipe.path) + "; sleep 1000"
         await executor.run("cancelled", shell(script), limits())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             pid = int(await pipe.receive())
@@ -73,7 +73,7 @@ async def test_a_call_that_is_cancelled_before_it_has_started_leaves_no_group(
 async def test_a_wall_limit_that_passes_before_the_command_has_started_holds_nobody(
     executor: LocalExecutor, groups: Groups
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for wall_ms in (1, 3, 5, 8, 12, 16):
             result = await executor.run("brief", shell("sleep 1000"), limits(wall_ms=wall_ms))
             assert result.cause is EndCause.WALL
@@ -86,7 +86,7 @@ async def test_a_failed_launch_is_an_error_and_leaves_no_group(
 ) -> None:
     missing = Command(argv=("no-such-command",), cwd=None, env={"PATH": PATH}, stdin=b"")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         with pytest.raises(CommandNotFoundError):
             await executor.run("missing", missing, limits())
         with pytest.raises(WorkingDirectoryError):
@@ -134,12 +134,12 @@ async def test_a_sweep_kills_what_a_killed_sidecar_left_and_nothing_else(
     stranger = LocalExecutor(host=host, state_dir=other_state, user="nobody")
     script = DAEMON.format(to=pipe.path)
     async with await start_owner(state_dir, script, backend="hybrid") as owner:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             pid = int(await pipe.receive())
         owner.kill()
     assert is_running(pid)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         by_stranger = await stranger.sweep()
         survived = is_running(pid)
         by_heir = await executor.sweep()
@@ -156,7 +156,7 @@ async def test_a_command_dies_with_its_sidecar(
 ) -> None:
     script = f"trap '' TERM HUP; echo $$ > {pipe.path}"
     async with await start_owner(state_dir, script, backend="hybrid") as owner:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             pid = int(await pipe.receive())
         owner.kill()
 
@@ -170,7 +170,7 @@ async def test_a_sweep_leaves_running_calls_alone(executor: LocalExecutor, pipe:
         result = await executor.run("call", shell(f"cat {pipe.path}"), limits())
         assert result.exit_code == 0
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await anyio.wait_all_tasks_blocked()
@@ -186,7 +186,7 @@ async def test_a_server_runs_in_its_domain_and_its_tree_ends_with_it(
     async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             daemon = int(await pipe.receive())
             placed = await server.stdout.receive()
             await server.stdin.send(b"hello")
@@ -205,7 +205,7 @@ async def test_a_servers_environment_is_what_its_client_gave(executor: LocalExec
 
     async with await anyio.open_process(argv, env={"ONLY": "this"}) as server:
         assert server.stdout is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             seen = await server.stdout.receive()
     await executor.servers.end("env")
 
@@ -217,7 +217,7 @@ async def test_a_server_can_be_started_again_under_its_name(executor: LocalExecu
 
     for _ in range(2):
         async with await anyio.open_process(argv) as server:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert await server.wait() == 0
     assert executor.servers.wrap("again", ("/bin/true",)) == argv
     await executor.servers.end("again")
@@ -230,7 +230,7 @@ async def test_a_server_whose_command_is_missing_says_so_and_ends_as_in_a_shell(
 
     async with await anyio.open_process(argv, env={"PATH": PATH}) as server:
         assert server.stderr is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             said = await server.stderr.receive()
             code = await server.wait()
 

@@ -71,7 +71,7 @@ async def test_of_two_people_the_first_one_decides_and_the_second_is_told(store:
         except InvalidTransitionError:
             told.append(by.name)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(decide, ApprovalEvent.REJECT, EVE)
             tasks.start_soon(decide, ApprovalEvent.APPROVE, MALLORY)
@@ -100,7 +100,7 @@ async def test_a_yes_is_used_once_in_a_thousand_tries(store: Store) -> None:
     async def take_it() -> None:
         got.append(await take(store, asked.approval_id))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for _ in range(10):
             async with anyio.create_task_group() as tasks:
                 for _ in range(100):
@@ -126,7 +126,7 @@ async def test_a_yes_and_the_end_of_its_time_are_served_one_after_the_other(
         await store.approvals.expire_due(now_ms=DUE_MS)
 
     order = [expire, approve] if is_expiry_first else [approve, expire]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for work in order:
                 tasks.start_soon(work)

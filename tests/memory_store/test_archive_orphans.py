@@ -85,7 +85,7 @@ async def test_a_file_whose_row_is_still_to_come_is_no_orphan(
     async def put() -> None:
         entries.append(await _put(store, now_ms=FAR_MS))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(put)
             await written.wait()
@@ -104,9 +104,9 @@ async def test_a_file_whose_row_waits_in_the_queue_is_no_orphan(
 
     def busy(_connection: Connection) -> None:
         started.set()
-        assert go_on.wait(5)
+        assert go_on.wait(60)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         blocked = store.writer.submit(busy)
         await anyio.to_thread.run_sync(started.wait, 5)
         async with anyio.create_task_group() as callers:

@@ -107,7 +107,7 @@ async def test_what_comes_while_a_sidecar_waits_for_its_turn_goes_with_it(
 
     with psycopg.connect(database) as other, psycopg.connect(database, autocommit=True) as looking:
         other.execute("SELECT 1 FROM turns_taken FOR UPDATE")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(one.ledger.admit, request({COST: 1}))
                 waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"

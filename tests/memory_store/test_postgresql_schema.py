@@ -112,7 +112,7 @@ async def test_sidecars_that_start_together_make_the_tables_once(
     async def start(name: str) -> None:
         await anyio.to_thread.run_sync(anyio.run, _open_once, tmp_path / name, empty_database)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for name in ("one", "two", "three"):
                 group.start_soon(start, name)

@@ -324,7 +324,7 @@ async def test_put_read_and_purge_together_give_bytes_or_not_found(
         for before_ms in range(0, 42, 2):
             await _purge(store, before_ms=before_ms, now_ms=FAR_MS)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for work in (put, put, read, read, purge):
                 group.start_soon(work)

@@ -64,7 +64,7 @@ async def test_who_asks_and_takes_second_gets_what_the_first_one_made_of_it(
     asked: list[set[str]] = []
     took: list[Reserved | Approval | Denied] = []
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for number in range(ROUNDS):
             stand: list[Approval] = []
 
@@ -111,7 +111,7 @@ async def test_two_who_give_up_what_is_overdue_give_it_up_once(
     async def expire(store: Store) -> None:
         ended.append(await store.approvals.expire_due(now_ms=DUE_MS))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for store in stores:
                 tasks.start_soon(expire, store)

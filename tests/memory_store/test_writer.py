@@ -32,7 +32,7 @@ class Gate:
 
     def __call__(self, _connection: Connection) -> None:
         self.is_running.set()
-        assert self.may_end.wait(5)
+        assert self.may_end.wait(60)
 
 
 async def _batch(writer: Writer, *works: Callable[[Connection], object]) -> list[object]:
@@ -93,7 +93,7 @@ async def test_where_many_came_together_the_next_one_waits_for_those_on_their_wa
 
     def wait(_seconds: float) -> None:
         is_waiting.set()
-        assert may_go.wait(30)
+        assert may_go.wait(60)
 
     monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=wait))
     await _batch(store.writer, *(_adding(str(at)) for at in range(BUSY_PIECES)))

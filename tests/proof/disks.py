@@ -81,12 +81,12 @@ def disk_in_a_file(folder: Path) -> Iterator[Disk]:
     formatter = shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if os.geteuid() != 0 or formatter is None:
         pytest.skip("cannot make a disk here: it takes root and mkfs.ext4")
-    subprocess.run([formatter, "-q", "-F", str(image)], check=True, timeout=30)
+    subprocess.run([formatter, "-q", "-F", str(image)], check=True, timeout=60)
     mount = ["mount", "-o", "loop", str(image), str(at)]
-    mounted = subprocess.run(mount, check=False, timeout=30, capture_output=True, text=True)
+    mounted = subprocess.run(mount, check=False, timeout=60, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"no disk can be mounted from a file here: {mounted.stderr.strip()}")
     try:
         yield Disk(at)
     finally:
-        subprocess.run(["umount", str(at)], check=True, timeout=30)
+        subprocess.run(["umount", str(at)], check=True, timeout=60)

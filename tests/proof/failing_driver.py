@@ -28,7 +28,7 @@ class Failure(StrEnum):
     DONE_AND_UNSAID = "disk I/O error (10)"
 
 
-_STOPPED_SECONDS_MAX = 30
+_STOPPED_SECONDS_MAX = 60
 _ENDS_TRANSACTION = (Failure.FULL, Failure.IOERR)
 
 

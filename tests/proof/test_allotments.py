@@ -1,12 +1,9 @@
 """Allotments never overspend, whatever goes wrong; the protocols that are almost theirs do."""
 
-import random
-
 import pytest
+from drawn import SEED
 from proof.allotments import CALM, STORM, Flaw, Simulation, Story
 from proof.scale import scaled
-
-SEED = random.randrange(2**31)
 
 
 @pytest.mark.requirement("allotment.never-overspent")

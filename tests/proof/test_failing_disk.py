@@ -54,7 +54,7 @@ async def test_while_the_disk_hangs_nobody_is_told_anything_and_then_all_goes_on
         assert await crowd.forward(running)
         told_before = dict(crowd.told)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 with hanging():
                     group.start_soon(crowd.calls, 3 * CLIENTS)
@@ -90,7 +90,7 @@ async def test_while_the_disk_cannot_be_written_nothing_is_admitted_and_then_all
         assert waiting is not None
         assert await crowd.forward(running)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             with read_only():
                 await crowd.calls(CLIENTS)
                 was_said_to_be_stored = await crowd.end(running)
@@ -119,7 +119,7 @@ async def test_a_disk_that_becomes_read_only_under_calls_undoes_nothing_that_was
         crowd = CrowdOnDisk(stage)
         await crowd.open(limit=10**9)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 for _ in range(CLIENTS):
                     group.start_soon(crowd.call_until_denied)

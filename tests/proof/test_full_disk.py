@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CHARGE = 3
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @contextmanager

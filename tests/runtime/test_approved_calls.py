@@ -78,7 +78,7 @@ async def test_killing_a_session_stops_its_approved_call_that_waits_for_a_slot(
     open_office: Opened,
 ) -> None:
     results: list[ToolResult] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with _approved_in_the_lane(open_office, results) as (office, may_end, _):
             await office.store.sessions.close(CHAIN.session, by=EVE, now_ms=2)
             stopped = office.house.running.stop_session(CHAIN.session, why="ended by eve")
@@ -97,7 +97,7 @@ async def test_an_approved_call_that_waits_for_a_slot_is_not_run_once_its_sessio
     open_office: Opened,
 ) -> None:
     results: list[ToolResult] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with _approved_in_the_lane(open_office, results) as (office, may_end, _):
             await office.store.sessions.freeze(CHAIN.session, by=EVE, now_ms=2)
             may_end.set()
@@ -115,7 +115,7 @@ async def test_a_client_that_leaves_its_approved_call_in_the_lane_leaves_no_hold
     open_office: Opened,
 ) -> None:
     results: list[ToolResult] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with _approved_in_the_lane(open_office, results) as (office, _, client):
             client.cancel()
             while await office.held() > 1:

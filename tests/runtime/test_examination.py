@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ports import a_port
 from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
@@ -198,8 +199,7 @@ def test_a_port_in_use_is_a_fault_of_its_listener_alone(settings: Settings) -> N
 
 
 def test_the_examination_leaves_the_ports_free(settings: Settings) -> None:
-    with bind("127.0.0.1:0", Listen()).listening as probe:
-        port = probe.getsockname()[1]
+    port = a_port()
     settings.config.write_text(
         f'[listen]\nagents = "127.0.0.1:{port}"\nadmin = "127.0.0.1:0"\n', encoding="utf-8"
     )

@@ -47,7 +47,7 @@ async def waiting_for_the_body(scope: Scope, receive: Receive, send: Send) -> No
 async def answered(*parts: bytes) -> bytes:
     """Return what a server with the bounded parser says to a connection that sends `parts`."""
     server = uvicorn.Server(uvicorn.Config(told, http=BoundedHttp, log_config=None))
-    with anyio.fail_after(30), socket.create_server(("127.0.0.1", 0)) as listener:
+    with anyio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             stream = await anyio.connect_tcp(*listener.getsockname())
@@ -116,7 +116,7 @@ CROWD: dict[str, Any] = {"http": BoundedHttp, "log_config": None, "lifespan": "o
 @asynccontextmanager
 async def a_crowd(app: Any = told, **more: Any) -> AsyncIterator[Crowd]:
     server = uvicorn.Server(uvicorn.Config(app, **{**CROWD, **more}))
-    with anyio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as listener:
+    with anyio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             crowd = Crowd(listener.getsockname())
@@ -414,7 +414,7 @@ async def test_one_connection_that_cannot_be_closed_keeps_no_other_open() -> Non
             closed.set()
 
     waiting = Waiting()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         waiting.begin(Wait.HEAD, Stuck())
         waiting.begin(Wait.HEAD, Closing())
         await closed.wait()

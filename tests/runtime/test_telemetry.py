@@ -187,16 +187,16 @@ async def test_a_call_through_the_front_is_counted_on_the_administrators_listene
     async with serving(Config(listen=anywhere), state_dir=tmp_path) as (sidecar, listeners):
         secret = await anyio.Path(sidecar.tokens.agent).read_text(encoding="utf-8")
         headers = {"Authorization": f"Bearer {secret.strip()}"}
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with (
-                httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+                httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
                 Client(
                     streamable_http_client(f"{listeners.agents_url}/mcp", http_client=http),
                     cache=None,
                 ) as client,
             ):
                 await client.call_tool("shell_run", {"command": "true"})
-            async with httpx.AsyncClient(trust_env=False) as http:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
                 answer = await http.get(f"{listeners.admin_url}/metrics")
 
     assert answer.status_code == 200

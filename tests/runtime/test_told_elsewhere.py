@@ -40,10 +40,11 @@ def test_of_an_address_only_the_host_is_shown() -> None:
 
 
 def test_a_collector_that_is_away_is_a_doubt_and_no_fault() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as there:
-        port = there.getsockname()[1]
-        well = list(doubts_about_collector(sent_to(port)))
-    [away] = doubts_about_collector(sent_to(port))
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens
+        well = list(doubts_about_collector(sent_to(there.getsockname()[1])))
+        port = held.getsockname()[1]
+        [away] = doubts_about_collector(sent_to(port))
 
     assert well == []
     assert (away.what, away.is_bad) == ("telemetry", False)

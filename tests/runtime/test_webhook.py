@@ -59,7 +59,7 @@ class Receiver:
             self.arrived.notify_all()
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with self.arrived:
                 await self.arrived.wait_for(lambda: len(self.got) >= count)
 
@@ -121,7 +121,7 @@ async def cross(store: Store, *, of: int = 10) -> None:
 async def taken(
     store: Store, name: str = "ops", kinds: Collection[NoticeKind] = tuple(NoticeKind)
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while await store.notices.untaken(name, kinds):
             await anyio.lowlevel.checkpoint()
 

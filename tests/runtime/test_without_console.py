@@ -21,7 +21,7 @@ async def test_without_the_console_its_pages_are_not_there_and_the_api_is(tmp_pa
     with anyio.fail_after(60):
         async with (
             serving(config, state_dir=tmp_path) as (sidecar, listeners),
-            httpx.AsyncClient(base_url=listeners.admin_url, trust_env=False) as browser,
+            httpx.AsyncClient(base_url=listeners.admin_url, trust_env=False, timeout=60) as browser,
         ):
             secret = await anyio.Path(sidecar.tokens.admin).read_text(encoding="utf-8")
             stranger = await browser.get("/console/login")

@@ -18,8 +18,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 WORKER = Path(__file__).parent / "worker_server.py"
-START_SECONDS_MAX = 90
-STOP_SECONDS_MAX = 40
+START_SECONDS_MAX = 150
+STOP_SECONDS_MAX = 60
 
 
 @dataclass
@@ -75,6 +75,8 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
         line = self.process.stdout.readline() if ready else ""
+        if not line:
+            self._kill()
         assert line, f"the sidecar did not start: {self.log()}"
         self.urls = json.loads(line)
 
@@ -88,10 +90,23 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
     def wait(self) -> int:
         assert self.process is not None
         assert self.process.stdout is not None
-        code = self.process.wait(STOP_SECONDS_MAX)
+        try:
+            code = self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            self._kill()
+            raise AssertionError(f"the sidecar did not end: {self.log()}") from error
         self.process.stdout.close()
         self.process = None
         return code
+
+    def _kill(self) -> None:
+        """Leave nothing of it to the tests that follow; what it started ends with it."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process = None
 
     def stop(self) -> None:
         if self.process is not None:
@@ -131,6 +146,7 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
             base_url=self.urls["admin"],
             headers={"Authorization": f"Bearer {self.token(who)}"},
             trust_env=False,
+            timeout=60,
         )
 
     async def balances(self) -> list[dict[str, Any]]:
@@ -195,6 +211,6 @@ def command_line_of(pid: int) -> bytes:
 
 async def appears(path: Path) -> None:
     """Wait until a file exists; another process makes it, so there is no event to wait for."""
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while not await anyio.Path(path).exists():
             await anyio.sleep(0.02)

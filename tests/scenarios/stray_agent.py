@@ -9,7 +9,7 @@ http = httpx.Client(
         "Authorization": "Bearer " + os.environ["FLYBALL_TOKEN"],
         "Accept": "application/json, text/event-stream",
     },
-    trust_env=False, timeout=30,
+    trust_env=False, timeout=60,
 )
 mcp, models = os.environ["FLYBALL_MCP_URL"], os.environ["OPENAI_BASE_URL"]
 sessions = mcp.removesuffix("/mcp") + "/sessions/v1"

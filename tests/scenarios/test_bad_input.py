@@ -20,7 +20,7 @@ INVALID_PARAMS = -32602
 
 async def post(sidecar: SidecarProcess, content: bytes | Any, **headers: str) -> httpx.Response:
     token = {"Authorization": f"Bearer {sidecar.token('agent')}"}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return await client.post(
             sidecar.urls["agents"], content=content, headers={**MODERN, **token, **headers}
         )
@@ -98,7 +98,7 @@ async def test_an_oversize_body_is_refused_with_413(
 
     url = shared_sidecar.urls["agents"].removesuffix("/mcp") + path
     headers = {**MODERN, "Authorization": f"Bearer {shared_sidecar.token('agent')}"}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.post(url, content=large if is_declared else chunks(), headers=headers)
 
     assert answer.status_code == 413
@@ -110,7 +110,7 @@ async def test_an_oversize_body_is_refused_with_413(
 async def test_an_unknown_caller_gets_401_on_both_listeners(
     shared_sidecar: SidecarProcess, token: str
 ) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         as_agent = await client.post(
             shared_sidecar.urls["agents"], json={}, headers={**MODERN, "Authorization": token}
         )

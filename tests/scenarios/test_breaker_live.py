@@ -54,7 +54,7 @@ async def test_an_upstream_that_keeps_dying_is_left_alone_and_its_neighbour_is_n
 async def up_again(sidecar: SidecarProcess, name: str) -> dict[str, Any]:
     """Return how the upstreams are once one is started again; it shares no event with us."""
     async with sidecar.admin() as admin:
-        with anyio.fail_after(40):
+        with anyio.fail_after(60):
             while True:
                 items = (await admin.get("upstreams")).json()["items"]
                 found = {one["name"]: one for one in items}

@@ -27,7 +27,7 @@ ECHO = {
 BODY = json.dumps(ECHO).encode()
 CALL = {**MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "worker__echo"}
 HEADER_MISMATCH = -32_020
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 def head(sidecar: SidecarProcess, *lines: str, path: str = "/mcp") -> bytes:

@@ -26,7 +26,7 @@ labels = ["can_send_out"]
 async def say(sidecar: SidecarProcess, session: str, task: str) -> int:
     base = sidecar.urls["agents"].removesuffix("/mcp")
     headers = {"Authorization": f"Bearer {sidecar.token('agent')}"}
-    async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+    async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as client:
         answer = await client.post(f"{base}/sessions/v1/{session}/task", json={"task": task})
     return answer.status_code
 

@@ -78,7 +78,7 @@ def granted(result: Any) -> dict[str, Any]:
 async def test_a_request_declares_what_it_needs_and_is_told_what_it_got(
     sidecar: SidecarProcess, mode: str
 ) -> None:
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         async with sidecar.agent("one", mode=mode) as client:
             result = await client.call_tool(
                 "shell_run", {"command": LIMIT_OF_ITS_GROUP}, meta=DECLARED
@@ -119,7 +119,7 @@ async def test_a_shell_declares_by_argument_by_environment_or_before_its_line(
         {"command": "touch ran", "env": {"FLYBALL_RESOURCES": "memory=512"}},
         {"command": "FLYBALL_RESOURCES=huge touch ran"},
     ]
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         async with sidecar.agent("one") as client:
             results = [await client.call_tool("shell_run", way) for way in ways]
             refused = [await client.call_tool("shell_run", way) for way in wrong]

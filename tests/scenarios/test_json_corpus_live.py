@@ -56,7 +56,7 @@ async def test_no_body_gets_more_than_a_refusal_anywhere(shared_sidecar: Sidecar
         "principals": (f"{shared_sidecar.urls['admin']}/principals", {**JSON, **admin}),
     }
     wrong = {}
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         for way, (url, headers) in ways.items():
             for name, case in json_corpus.ALL.items():
                 for number, body in enumerate(bodies(case)):

@@ -80,6 +80,7 @@ def made_tenant(sidecar: SidecarProcess, name: str) -> None:
     with httpx.Client(
         base_url=sidecar.urls["admin"],
         headers={"Authorization": f"Bearer {sidecar.token('admin')}"},
+        timeout=60,
     ) as admin:
         answer = admin.post("tenants", json={"id": name})
     assert answer.status_code == 201, answer.text

@@ -117,7 +117,7 @@ async def everything_told(sidecar: SidecarProcess) -> str:
 @pytest.mark.requirement("oauth.only-good-tokens")
 async def test_a_client_finds_out_where_to_get_a_token_and_is_let_in_with_it(world: World) -> None:
     url = world.sidecar.urls["agents"]
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         refused = await client.post(url, json={})
         document = await client.get(
             url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
@@ -179,7 +179,7 @@ async def test_no_secret_is_written_logged_or_told_whatever_goes_wrong(world: Wo
     sent.append(world.token("bob"))
     async with world.sidecar.agent("his", token=sent[1]) as agent:
         told.append(text_of(await agent.call_tool("callers__echo", {"text": "badly"})))
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         sent.append(world.there.token(aud="https://other.example.org"))
         headers = {"Authorization": f"Bearer {sent[2]}"}
         refused = await client.post(world.sidecar.urls["agents"], json={}, headers=headers)

@@ -15,7 +15,7 @@ async def test_a_client_of_the_old_transport_is_served_with_its_token_alone(
 
     async with Client(sse_client(url, headers=headers), mode="legacy", cache=None) as client:
         echoed = await client.call_tool("worker__echo", {"text": "old"})
-    async with httpx.AsyncClient(trust_env=False) as stranger:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as stranger:
         refused = [
             (await stranger.get(url)).status_code,
             (await stranger.post(f"{url}/messages?session_id=0", json={})).status_code,

@@ -107,7 +107,7 @@ class Running:
     async def _send(self, method: str, url: str, body: object = None) -> httpx.Response:
         token = self.agent_token if url.startswith(self.agents) else self.admin_token
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(trust_env=False, timeout=20, headers=headers) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=60, headers=headers) as http:
             return await http.request(method, url, json=body)
 
 

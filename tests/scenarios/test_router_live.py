@@ -102,7 +102,7 @@ class Live:
 
     async def until(self, is_so: Callable[[Any], bool]) -> Any:
         """Return how the router stands once it is so; it learns by the clock, by no event."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not is_so(standing := await self.command("router", "show")):
                 await anyio.sleep(0.1)
         return standing
@@ -128,7 +128,7 @@ async def _sidecar(
         asked.write_text(f'[listen]\nadmin = "{listeners.admin_url.removeprefix("http://")}"\n')
         token = sidecar.tokens.agent.read_text().strip()
         async with httpx.AsyncClient(
-            trust_env=False, timeout=20, headers={"Authorization": f"Bearer {token}"}
+            trust_env=False, timeout=60, headers={"Authorization": f"Bearer {token}"}
         ) as http:
             yield Live(
                 agents=listeners.agents_url,

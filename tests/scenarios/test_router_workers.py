@@ -63,7 +63,7 @@ async def answered(crew: SidecarProcess, worker: int, prompt: str) -> dict[str, 
     async with httpx.AsyncClient(
         base_url=crew.urls["agents"].removesuffix("/mcp"),
         transport=transport,
-        timeout=30,
+        timeout=60,
         headers={"Authorization": f"Bearer {crew.token('agent')}"},
     ) as client:
         body = {"model": "auto", "messages": [{"role": "user", "content": prompt}]}

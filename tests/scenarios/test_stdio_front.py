@@ -59,7 +59,7 @@ async def test_a_client_of_either_era_is_served_under_budgets(tmp_path: Path, mo
     assert answers[2].is_error
     assert answers[2].meta is not None
     assert answers[2].meta["flyball/denial"]["budget_id"] == "two"
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while started & descendants(os.getpid()):
             await anyio.sleep(0.05)
 
@@ -149,7 +149,7 @@ async def test_all_below_a_sidecar_ends_with_it_though_others_hold_its_pipes(
                 os.kill(started.pid, signal.SIGTERM)
             case _:
                 os.kill(started.pid, signal.SIGKILL)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while any(map(is_alive, below)):
                 await anyio.sleep(0.05)
 

@@ -24,7 +24,7 @@ def sessions(sidecar: SidecarProcess) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=sidecar.urls["agents"].removesuffix("/mcp"),
         headers={"Authorization": f"Bearer {sidecar.token('agent')}"},
-        timeout=30,
+        timeout=60,
         trust_env=False,
     )
 
@@ -111,7 +111,7 @@ async def test_a_call_that_runs_when_its_session_is_closed_keeps_its_hold_and_se
 
     async with sessions(sidecar) as client:
         await spawn(client, "boss", "napper", 3)
-        with anyio.fail_after(40):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sleeper)
                 await appears(started)

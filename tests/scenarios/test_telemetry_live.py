@@ -252,7 +252,7 @@ async def test_a_client_of_the_era_with_sessions_has_its_calls_traced_too(scene:
     token = {"Authorization": f"Bearer {scene.sidecar.token('agent')}"}
     with anyio.fail_after(SECONDS_MAX):
         async with (
-            httpx2.AsyncClient(headers=token | trace.members, trust_env=False) as http,
+            httpx2.AsyncClient(headers=token | trace.members, trust_env=False, timeout=60) as http,
             Client(
                 streamable_http_client(scene.sidecar.urls["agents"], http_client=http),
                 mode="legacy",

@@ -97,7 +97,7 @@ async def play(sidecar: SidecarProcess, session: str) -> None:
         ):
             answer = await client.call_tool(tool, arguments)
     assert denial_of(answer) is not None
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
         answer = await http.post(
             sidecar.urls["models"].rstrip("/") + "/chat/completions",
             headers={

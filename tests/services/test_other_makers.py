@@ -7,7 +7,6 @@ client and the Python one speak both, and the inspector's command line is what p
 import hashlib
 import json
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import anyio
 import mcp_types
 import pytest
 from mcp import Client
+from ports import a_port
 
 from tests.conformance.installed import CACHE, NODE, made_once, npm_install
 from tests.conformance.sidecar import answers_at, sidecar_with
@@ -57,8 +57,7 @@ def sidecar(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     everything = str(made / "server-everything" / "dist" / "index.js")
     files = str(made / "server-filesystem" / "dist" / "index.js")
     memory = str(made / "server-memory" / "dist" / "index.js")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = a_port()
     remote = f"http://127.0.0.1:{port}/mcp"
     config = "".join(
         [

@@ -20,6 +20,7 @@ from governor.ids import SessionId, ToolName, UpstreamName
 from governor.manifest import Pin
 from governor.retrying import RetryTerms, Sent
 from tests.governor.makers import budget
+from tests.proof.virtual_time import run_virtually
 from tests.tool_gateway.makers import ENTRY, LIMITS, House, a_call
 from tests.tool_gateway.test_pins import FakeManifestStore
 from tests.tool_gateway.test_upstreams import Placement
@@ -45,7 +46,7 @@ from tool_gateway.upstreams.spec import Care, HttpSpec
 pytestmark = pytest.mark.anyio
 
 FLAKY = UpstreamName("flaky")
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 FAST = RetryTerms(retries=2, pause_ms=1, pause_ms_max=1)
 
 
@@ -126,7 +127,7 @@ class Caller:
     session: SessionId | None = None
 
     async def call(
-        self, tool: str, *, wall_ms: int = 20_000, deadline_ms: int | None = None
+        self, tool: str, *, wall_ms: int = 60_000, deadline_ms: int | None = None
     ) -> Outcome:
         call = replace(
             a_call(), tool=ToolName(f"flaky__{tool}"), urgency=Urgency(deadline_ms=deadline_ms)
@@ -220,18 +221,23 @@ async def test_the_operator_can_switch_retries_off() -> None:
 
 
 @pytest.mark.requirement("upstream.retries-are-bounded")
-async def test_all_attempts_together_end_with_the_time_of_the_call() -> None:
-    flaky = Flaky(failing=100, hang=True)
+def test_all_attempts_together_end_with_the_time_of_the_call() -> None:
+    begun_at: list[float] = []
 
-    # Room for two however slow the machine is: the second begins long before the end.
-    async with calling(flaky, care=Care(retry=FAST, answer_ms_max=500)) as caller:
-        began = anyio.current_time()
-        late = await caller.call("look", wall_ms=900)
-        took = anyio.current_time() - began
+    async def hang(patience: Patience) -> Json:
+        begun_at.append(anyio.current_time())
+        with patience.limited():
+            await anyio.sleep_forever()
 
-    assert late.status is CallStatus.TIMED_OUT
-    assert len(flaky.tried) == 2
-    assert took < 5
+    async def call() -> None:
+        with pytest.raises(TimeoutError):
+            await attempts(wall_ms=900, answer_ms_max=500).run(hang)
+
+        # The third would have begun at the end of its time.
+        assert begun_at == pytest.approx([0, 0.5])
+        assert anyio.current_time() == pytest.approx(0.9)
+
+    run_virtually(0, call)
 
 
 @pytest.mark.requirement("contention.deadline-is-kept")
@@ -246,14 +252,37 @@ async def test_a_deadline_is_for_the_start_and_cuts_no_run_short() -> None:
     assert outcome.result.sole_text == "seen 1"
 
 
-async def test_one_attempt_has_a_time_of_its_own() -> None:
-    flaky = Flaky(hang=True)
+def test_one_attempt_has_a_time_of_its_own() -> None:
+    limits_ms: list[int] = []
 
-    async with calling(flaky, care=Care(retry=FAST, answer_ms_max=100)) as caller:
+    async def send(patience: Patience) -> Json:
+        limits_ms.append(at[0].limit_ms)
+        with patience.limited():
+            if len(limits_ms) == 1:
+                await anyio.sleep_forever()
+        return {"seen": len(limits_ms)}
+
+    async def call() -> None:
+        at.append(attempts(wall_ms=5_000, answer_ms_max=100))
+
+        assert await at[0].run(send) == {"seen": 2}
+        assert anyio.current_time() == pytest.approx(0.1)
+
+    at: list[Attempts] = []
+    run_virtually(0, call)
+
+    assert limits_ms == [100, 100]
+    assert "no answer within 100 ms" in at[0].detail
+
+
+async def test_who_was_not_answered_in_an_attempts_time_is_asked_again() -> None:
+    flaky = Flaky(failing=1, hang=True)
+
+    async with calling(flaky, care=Care(retry=FAST, answer_ms_max=2_000)) as caller:
         outcome = await caller.call("look")
 
     assert outcome.result.sole_text == "seen 1"
-    assert "no answer within 100 ms" in outcome.detail
+    assert "no answer within 2000 ms" in outcome.detail
 
 
 @pytest.mark.requirement("upstream.retried-only-where-safe")
@@ -311,12 +340,14 @@ async def test_one_hold_covers_all_attempts_and_what_they_took_is_charged_once()
     assert house.record.detail.startswith("attempt 2; before: ")
 
 
-def attempts(*, is_repeatable: bool = True) -> Attempts:
+def attempts(
+    *, is_repeatable: bool = True, wall_ms: int = 60_000, answer_ms_max: int = 60_000
+) -> Attempts:
     return Attempts(
         "up",
         FAST,
-        wall_ms=5_000,
-        answer_ms_max=5_000,
+        wall_ms=wall_ms,
+        answer_ms_max=answer_ms_max,
         is_repeatable=is_repeatable,
         below=lambda _: 0,
     )
@@ -408,5 +439,5 @@ async def test_a_call_does_not_wait_for_a_server_beyond_its_own_time() -> None:
     relay = UpstreamRelay(connection, placement=Placement(), publish=lambda _: None)
     limits = replace(LIMITS, wall_ms=20)
 
-    with anyio.fail_after(30), pytest.raises(UpstreamDownError, match="in the time of the call"):
+    with anyio.fail_after(60), pytest.raises(UpstreamDownError, match="in the time of the call"):
         await relay.backend_for(NOBODY).run(a_call(), limits, Meter())

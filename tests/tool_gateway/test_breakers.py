@@ -121,7 +121,7 @@ async def test_after_the_pause_one_call_finds_out_and_the_others_follow() -> Non
     async def probe() -> None:
         results.append(await house.run())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(probe)
             await house.backend.started.wait()
@@ -198,7 +198,7 @@ async def test_whoever_waits_for_a_slot_is_told_when_the_breaker_opens() -> None
             denied = await passage.turn()
             reasons.append("" if denied is None else denied.reason.value)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             with turnstile.entered(a_call(), kind=CallKind.TOOL, backend="files") as inside:
                 assert await inside.turn() is None

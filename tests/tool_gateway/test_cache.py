@@ -130,7 +130,7 @@ async def test_a_reading_that_was_under_way_when_something_changed_is_not_kept()
         return outcome
 
     it = house(behave=slowly)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, it)
             await it.backend.started.wait()
@@ -152,7 +152,7 @@ async def test_what_was_read_while_something_changed_is_void_when_the_change_is_
         return outcome
 
     it = house(behave=slowly)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, it, WRITE)
             await it.backend.started.wait()

@@ -388,7 +388,7 @@ async def test_calls_side_by_side_are_each_judged_as_they_end() -> None:
     async def one(number: int) -> None:
         results.append(await house.run(a_call(f"call_{number}")))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(8):
                 tasks.start_soon(one, number)

@@ -20,7 +20,7 @@ from tool_gateway.stock import Stock
 from tool_gateway.upstreams.fleet import UpstreamFleet
 
 pytestmark = pytest.mark.anyio
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 @dataclass

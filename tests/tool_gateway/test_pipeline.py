@@ -242,7 +242,7 @@ async def test_a_ledger_that_hangs_at_settlement_cannot_hang_the_client(
     house = House(CALLS)
     house.ledger.may_settle = anyio.Event()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         result = await house.run()
 
     assert result.sole_text == "done"
@@ -317,7 +317,7 @@ async def test_a_repeated_key_gives_the_stored_outcome_and_charges_once() -> Non
 async def test_a_repeated_key_of_a_running_call_says_that_it_runs() -> None:
     house = House(CALLS, behave=never_answer)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(house.run, a_call("call_a", key="k"))
             await house.backend.started.wait()

@@ -140,7 +140,7 @@ async def test_memory_that_comes_and_goes_during_a_call_is_seen(
     server = Server()
     found = Portions(server.use)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(found.sample)
             with found.entered() as portion:

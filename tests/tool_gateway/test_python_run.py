@@ -18,7 +18,7 @@ WORD_BYTES_MAX = 128 * 1024  # what Linux lets one word of a command line have
 def ran(**arguments: object) -> subprocess.CompletedProcess[str]:
     command = python_command_of(arguments, {}, sys.executable)
     done = subprocess.run(
-        command.argv, input=command.stdin, capture_output=True, check=False, timeout=30
+        command.argv, input=command.stdin, capture_output=True, check=False, timeout=60
     )
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()

@@ -45,7 +45,7 @@ class Endless:
 async def endless(status: str, content_type: str, *more: str) -> AsyncIterator[Endless]:
     lines = [f"HTTP/1.1 {status}", f"content-type: {content_type}", *more, "", ""]
     server = Endless("\r\n".join(lines).encode())
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with (
             await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
             anyio.create_task_group() as tasks,
@@ -122,7 +122,7 @@ async def test_an_ordinary_answer_is_read_so_that_its_connection_is_kept() -> No
             except anyio.EndOfStream:
                 pass
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with (
             await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
             anyio.create_task_group() as tasks,
@@ -130,7 +130,9 @@ async def test_an_ordinary_answer_is_read_so_that_its_connection_is_kept() -> No
             tasks.start_soon(listener.serve, serve)
             port = listener.extra(anyio.abc.SocketAttribute.local_port)
             transport = SparingTransport(httpx2.AsyncHTTPTransport(), spare_posts=True)
-            async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
+            async with httpx2.AsyncClient(
+                transport=transport, trust_env=False, timeout=60
+            ) as client:
                 for _ in range(3):
                     await client.post(f"http://127.0.0.1:{port}/", content=b"{}")
             tasks.cancel_scope.cancel()

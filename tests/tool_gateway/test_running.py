@@ -48,7 +48,7 @@ async def test_stopping_a_session_stops_its_calls_and_no_others() -> None:
 async def test_a_call_that_was_stopped_between_two_waits_does_not_begin_the_second() -> None:
     calls = RunningCalls()
 
-    with calls.track(CallId("a"), ONE) as call, anyio.fail_after(30):
+    with calls.track(CallId("a"), ONE) as call, anyio.fail_after(60):
         with call.stoppable():
             calls.stop_session(ONE, why="ended")
         with call.stoppable() as scope:
@@ -80,7 +80,7 @@ async def test_the_last_call_to_end_wakes_whoever_waits_for_it() -> None:
                 await anyio.sleep_forever()
             order.append(name)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run, "a")
             await running.wait()
@@ -92,7 +92,7 @@ async def test_the_last_call_to_end_wakes_whoever_waits_for_it() -> None:
 
 
 async def test_waiting_for_nothing_ends_at_once() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await RunningCalls().all_ended()
 
 

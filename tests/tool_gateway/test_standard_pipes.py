@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def test_an_input_that_is_nothing_has_no_lines() -> None:
     fd = os.open(os.devnull, os.O_RDONLY)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert [line async for line in LinesIn(fd)] == []
     finally:
         os.close(fd)
@@ -23,7 +23,7 @@ async def test_an_input_that_is_nothing_has_no_lines() -> None:
 async def test_an_output_that_is_nowhere_takes_every_text() -> None:
     fd = os.open(os.devnull, os.O_WRONLY)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await TextOut(fd).write("x" * 100_000)
     finally:
         os.close(fd)
@@ -33,7 +33,7 @@ async def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("one\ntwo\nwithout an end")
     fd = os.open(tmp_path / "in", os.O_RDONLY)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert [line.strip() async for line in LinesIn(fd)] == ["one", "two"]
     finally:
         os.close(fd)
@@ -46,7 +46,7 @@ async def test_a_pipe_is_waited_for() -> None:
         with anyio.move_on_after(0.05) as waiting:
             await anext(lines)
         os.write(writing, b"one\n")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             said = await anext(lines)
     finally:
         os.close(reading)

@@ -129,7 +129,7 @@ async def test_turns_that_begin_side_by_side_do_not_share_the_last_place() -> No
     async def one(turn: str) -> None:
         results.append(await take(house, turn))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(8):
                 tasks.start_soon(one, f"t{number}")

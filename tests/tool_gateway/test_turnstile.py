@@ -83,7 +83,7 @@ async def settled() -> None:
 async def test_agents_take_turns_however_many_calls_one_of_them_has_sent() -> None:
     stage = Stage()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(6):
                 tasks.start_soon(stage.visit, f"greedy-{number}", call_of("greedy"))
@@ -101,7 +101,7 @@ async def test_agents_take_turns_however_many_calls_one_of_them_has_sent() -> No
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_its_place_to_others() -> None:
     stage = Stage()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.visit, "first")
             await settled()
@@ -122,7 +122,7 @@ async def test_a_slot_that_comes_as_its_call_is_cancelled_goes_to_the_next() -> 
     stage = Stage()
     first = stage.passage(call_of("first"))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await first.turn()
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as impatient:
@@ -144,7 +144,7 @@ async def test_a_slot_that_comes_as_its_call_is_cancelled_goes_to_the_next() -> 
 async def test_a_call_that_has_not_started_by_its_deadline_is_told_when_to_come_back() -> None:
     stage = Stage()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.visit, "first")
             await settled()
@@ -164,7 +164,7 @@ async def test_a_call_that_has_not_started_by_its_deadline_is_told_when_to_come_
 async def test_a_deadline_that_cannot_be_met_is_refused_without_waiting() -> None:
     stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=6))))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.visit, "first")
             tasks.start_soon(stage.visit, "second")
@@ -183,7 +183,7 @@ async def test_a_full_queue_refuses_the_greedy_and_makes_room_for_the_small() ->
     bounds = QueueBounds(total=2, per_tenant=2, per_session=2)
     stage = Stage(Contention(gate=GateBounds(queue=bounds, concurrency=ONE)))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 tasks.start_soon(stage.visit, f"greedy-{number}", call_of("greedy"))
@@ -203,7 +203,7 @@ async def test_a_full_queue_refuses_the_greedy_and_makes_room_for_the_small() ->
 async def test_a_commons_starts_calls_at_its_pace_and_no_faster() -> None:
     stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=600))))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for name in ("a", "b", "c"):
                 tasks.start_soon(stage.visit, name)
@@ -224,7 +224,7 @@ async def test_a_commons_starts_calls_at_its_pace_and_no_faster() -> None:
 async def test_the_keeper_of_the_pace_starts_whoever_waits_for_it() -> None:
     stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=60_000))))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.turnstile.keep_pace)
             for name in ("a", "b"):
@@ -235,6 +235,29 @@ async def test_the_keeper_of_the_pace_starts_whoever_waits_for_it() -> None:
             tasks.cancel_scope.cancel()
 
     assert stage.inside == ["a", "b"]
+
+
+@pytest.mark.requirement("contention.commons-within-quota")
+async def test_a_slot_that_is_free_before_its_time_is_taken_when_the_pace_says_so() -> None:
+    stage = Stage(Contention(gate=GateTerms(quota=Quota(per_minute=60_000), concurrency=ONE)))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.turnstile.keep_pace)
+            for name in ("a", "b"):
+                tasks.start_soon(stage.visit, name)
+            await settled()
+            # Who keeps the pace has seen no slot by now, and waits for nothing.
+            stage.may_go["a"].set()
+            await settled()
+            before = list(stage.inside)
+            stage.clock.at_ms += 1_000
+            await stage.until(2)
+            stage.may_go["b"].set()
+            await settled()
+            tasks.cancel_scope.cancel()
+
+    assert (before, stage.inside) == (["a"], ["a", "b"])
 
 
 @pytest.mark.requirement("contention.pressure-sheds")
@@ -295,7 +318,7 @@ async def test_nothing_waits_where_contention_is_switched_off_or_the_backend_is_
 async def test_a_shutdown_turns_away_who_waits() -> None:
     stage = Stage()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.visit, "first")
             tasks.start_soon(stage.visit, "second")
@@ -324,7 +347,7 @@ async def test_a_call_that_waits_for_its_turn_holds_nothing_of_any_budget() -> N
     async def run(number: int) -> None:
         results.append(await house.run(a_call(f"call_{number}")))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 tasks.start_soon(run, number)
@@ -352,7 +375,7 @@ async def test_a_call_that_gets_no_slot_is_denied_recorded_and_holds_nothing() -
     async def run(number: int) -> None:
         results.append(await house.run(a_call(f"call_{number}")))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             house.backend.behave = anyio.sleep_forever
             tasks.start_soon(run, 0)
@@ -376,7 +399,7 @@ async def test_the_queue_the_waits_and_the_refusals_are_counted(
     counted: list[tuple[str, object]] = []
     with counting(monkeypatch, counted):
         stage = Stage()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stage.visit, "first")
                 await settled()

@@ -106,7 +106,7 @@ async def test_a_context_that_cannot_take_an_uncut_result_starts_no_call() -> No
 async def test_a_client_that_went_away_reads_nothing() -> None:
     house = House(budget("context", context_tokens=5_000), behave=never_answer)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(house.run)
             await house.backend.started.wait()

@@ -72,7 +72,7 @@ async def test_writes_that_came_together_share_a_transaction_and_fail_alone(
     await wrote(kept, draft("old", space))
     outcomes: dict[str, str] = {}
     may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
+    is_held = kept.writer.submit(lambda _connection: may_go.wait(60))
 
     async def write(name: str, **more: Any) -> None:
         try:
@@ -109,7 +109,7 @@ async def test_more_writers_than_may_wait_are_refused_at_once(
 ) -> None:
     monkeypatch.setattr("memory_store.experiences.gathering.WAITING_MAX", 2)
     may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
+    is_held = kept.writer.submit(lambda _connection: may_go.wait(60))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
@@ -128,7 +128,7 @@ async def test_a_writer_that_goes_away_does_not_undo_what_it_wrote(
     kept: Store, space: NamespaceId
 ) -> None:
     may_go = threading.Event()
-    is_held = kept.writer.submit(lambda _connection: may_go.wait(30))
+    is_held = kept.writer.submit(lambda _connection: may_go.wait(60))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:

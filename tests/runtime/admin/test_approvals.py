@@ -90,7 +90,7 @@ async def test_of_two_answers_the_first_stands_and_the_second_is_409(world: Worl
     async def answer(verb: str) -> None:
         answers[verb] = (await world.post(f"/approvals/apr-1/{verb}")).status_code
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(answer, "approve")
             tasks.start_soon(answer, "reject")

@@ -142,7 +142,7 @@ async def test_of_two_that_replace_the_same_version_one_does(world: World) -> No
         answer = await put(world, entry(model), over=OF_FILE["version"])
         statuses.append(answer.status_code)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 tasks.start_soon(replace, f"model-{number}")

@@ -94,7 +94,7 @@ async def test_a_tag_that_does_not_strongly_match_is_412(world: World, tag: str)
 
 
 async def test_changes_for_any_version_are_all_stored_when_they_race(world: World) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 change = {"name": f"name-{number}"}

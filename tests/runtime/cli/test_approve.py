@@ -37,7 +37,7 @@ def approve(flyball: Flyball) -> Callable[..., Ended]:
 
     async def run(*words: str, as_json: bool = True) -> Ended:
         more = ("--json",) if as_json else ()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             return await to_thread.run_sync(
                 lambda: flyball("approve", *words, "--state", STATE, *more)
             )
@@ -48,7 +48,7 @@ def approve(flyball: Flyball) -> Callable[..., Ended]:
 async def call(sidecar: Listeners, folder: Path) -> dict[str, object]:
     """Call the tool over MCP and return the result."""
     secret = (folder / STATE / "agent.token").read_text(encoding="utf-8").strip()
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.post(
             f"{sidecar.agents_url}/mcp",
             headers={

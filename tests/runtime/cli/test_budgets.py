@@ -47,7 +47,7 @@ async def sidecar(folder: Path) -> AsyncIterator[None]:
 
 
 async def run(flyball: Flyball, *words: str) -> Ended:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await to_thread.run_sync(lambda: flyball("budgets", *words, "--state", STATE))
 
 

@@ -40,7 +40,7 @@ async def sidecar(folder: Path) -> AsyncIterator[Listeners]:
 @pytest.fixture
 def sessions(flyball: Flyball) -> Sessions:
     async def run(*words: str) -> Ended:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             return await to_thread.run_sync(lambda: flyball("sessions", *words, "--state", STATE))
 
     return run
@@ -52,6 +52,7 @@ def client_of(sidecar: Listeners, folder: Path, who: str) -> httpx.AsyncClient:
         base_url=sidecar.agents_url if who == "agent" else sidecar.admin_url,
         headers={"Authorization": f"Bearer {token}", "Flyball-Session": "run/1"},
         trust_env=False,
+        timeout=60,
     )
 
 

@@ -38,7 +38,7 @@ def token(flyball: Flyball) -> Callable[..., Ended]:
 
     async def run(*words: str, as_json: bool = True) -> Ended:
         more = ("--json",) if as_json else ()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             return await to_thread.run_sync(
                 lambda: flyball("token", *words, "--state", STATE, *more)
             )
@@ -52,7 +52,7 @@ def write(folder: Path, text: str) -> None:
 
 async def is_let_in(sidecar: Listeners, secret: str) -> bool:
     """Tell whether an agent gets past the door with `secret`."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.get(
             f"{sidecar.agents_url}/v1/models", headers={"Authorization": f"Bearer {secret}"}
         )

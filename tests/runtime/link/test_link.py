@@ -222,7 +222,7 @@ async def test_what_is_asked_when_the_other_end_goes_fails_and_works_when_it_is_
             except StoreUnavailableError as error:
                 failed.append(error)
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 await tasks.start(serve, first, go)
                 async with link.connected():
@@ -253,7 +253,7 @@ async def test_whoever_asked_and_has_gone_is_worked_for_no_longer(tmp_path: Path
 
     async with ends(tmp_path) as both:
         both.server.methods[OPERATIONS.of_book["sessions"]["get"].number] = slow
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(both.store.sessions.get, SessionId("s"))
                 await began.wait()
@@ -282,7 +282,7 @@ async def test_whoever_says_something_else_is_cut_off_and_nobody_else(
         async with await anyio.connect_unix(both.path) as stranger:
             await stranger.send(said)
             with (
-                anyio.fail_after(30),
+                anyio.fail_after(60),
                 pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)),
             ):
                 await stranger.receive()

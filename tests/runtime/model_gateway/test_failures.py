@@ -161,10 +161,10 @@ async def test_an_answer_that_never_ends_is_given_up_at_the_providers_timeout() 
         await anyio.sleep_forever()
         raise AssertionError
 
-    async with open_house(timeout_ms=20) as house:
+    async with open_house(timeout_ms=300) as house:
         house.budget(cost_microusd=1_000_000)
         house.handler = never
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             response = await house.chat()
 
         assert response.status_code == 504
@@ -336,7 +336,7 @@ async def test_ending_a_session_stops_its_chat_and_charges_what_was_held(house: 
     async def ask() -> None:
         responses.append(await house.chat())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await arrived.wait()
@@ -371,7 +371,7 @@ async def test_a_cancelled_chat_is_settled_even_while_the_ledger_is_slow(house: 
 
     house.handler = hang
     house.ledger.settle = slow_settle  # type: ignore[method-assign]  # the slow ledger
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(house.chat)
             await arrived.wait()
@@ -397,7 +397,7 @@ async def test_a_key_whose_call_still_runs_is_in_progress(house: House) -> None:
         await house.chat(headers={"Idempotency-Key": "k1"})
 
     house.handler = wait
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await arrived.wait()
@@ -429,7 +429,7 @@ async def test_twice_as_many_chats_as_a_budget_pays_for_never_overspend_it(house
             full.set()
 
     house.handler = hold_all
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for _ in range(2 * paid_for):
                 tasks.start_soon(ask)

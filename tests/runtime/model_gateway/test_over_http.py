@@ -50,7 +50,7 @@ async def test_a_chat_with_a_real_server_is_charged_what_it_reports(
     caplog.set_level(logging.DEBUG)
     # A proxy of the environment would see the key; it must not be asked.
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with (
             served(create_app()) as port,
             open_house(tiers=SCRIPTED, base_url=address(port)) as house,
@@ -69,17 +69,17 @@ async def test_a_chat_with_a_real_server_is_charged_what_it_reports(
 
 
 async def test_a_port_that_nobody_listens_on_costs_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    # Held, so that nobody else is given it meanwhile.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        async with open_house(base_url=address(held.getsockname()[1])) as house:
+            house.budget(cost_microusd=1_000_000)
+            with anyio.fail_after(60):
+                response = await house.chat()
 
-    async with open_house(base_url=address(port)) as house:
-        house.budget(cost_microusd=1_000_000)
-        with anyio.fail_after(5):
-            response = await house.chat()
-
-        assert response.status_code == 502
-        assert house.record.status is CallStatus.RELEASED
-        assert await house.ledger.spent() == (0, 0)
+            assert response.status_code == 502
+            assert house.record.status is CallStatus.RELEASED
+            assert await house.ledger.spent() == (0, 0)
 
 
 async def test_an_answer_that_trickles_is_given_up_at_the_providers_timeout() -> None:
@@ -98,10 +98,10 @@ async def test_an_answer_that_trickles_is_given_up_at_the_providers_timeout() ->
             return str((await receive())["type"])
         return ""
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with (
             served(trickle) as port,
-            open_house(base_url=address(port), timeout_ms=200) as house,
+            open_house(base_url=address(port), timeout_ms=1_000) as house,
         ):
             response = await house.chat()
 
@@ -115,7 +115,7 @@ async def test_an_answer_that_is_cut_off_is_charged_as_held() -> None:
             await stream.receive()
             await stream.send(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": []')
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
             tasks.start_soon(listener.serve, cut)
@@ -144,12 +144,12 @@ async def test_a_client_that_stops_reading_keeps_nothing_beyond_the_calls_time()
         for _ in range(4_000):
             await send({"type": "http.response.body", "body": event, "more_body": True})
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with (
             served(provider) as provider_port,
             open_house(
                 base_url=address(provider_port),
-                timeout_ms=500,
+                timeout_ms=1_500,
                 tiers=(tier(output_tokens_max=50_000_000),),
             ) as house,
             served(house.app) as port,
@@ -195,7 +195,7 @@ async def test_a_client_that_hangs_up_stops_the_provider_and_is_charged_what_was
             pass
         left.set()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with (
             served(provider) as provider_port,
             open_house(base_url=address(provider_port)) as house,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.requirement("model.strange-success-is-served")
 async def test_a_reason_to_end_that_is_empty_ends_nothing() -> None:
     words = [data(chunk({"content": "hello"}, finish="")) for _ in range(2)]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(words, Break()))
             response = await ask(house, TEXT)
@@ -34,7 +34,7 @@ async def test_an_event_of_an_odd_shape_keeps_its_end_and_its_usage(index: objec
         data(chunk({"content": "hello"})),
         data(chunk(odd, finish="tool_calls", usage=told)),
     ]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(events, Break()))
             response = await ask(house, TEXT)
@@ -50,7 +50,7 @@ async def test_an_event_of_an_odd_shape_keeps_its_end_and_its_usage(index: objec
 @pytest.mark.parametrize("status", [200, 201])
 async def test_a_stream_is_one_whatever_its_server_calls_it(content_type: str, status: int) -> None:
     play = Play(steps=TEXT.events, content_type=content_type, status=status)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(play)
             response = await ask(house, TEXT, stream_options={"include_usage": True})

@@ -61,7 +61,7 @@ def cost_of(truth: Truth) -> int:
 async def test_a_stream_is_relayed_byte_for_byte_however_it_comes(
     golden: Golden, size: int
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(in_pieces(golden.content, size))
             response = await ask(house, golden)
@@ -85,7 +85,7 @@ async def test_each_event_leaves_before_the_next_one_comes() -> None:
     for event, go in zip(TEXT.events, may_go_on, strict=True):
         steps += [event, Stall(until=go)]
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(Play(steps=tuple(steps), content_type="text/event-stream"))
             async with client(house, TEXT) as reader:
@@ -96,7 +96,7 @@ async def test_each_event_leaves_before_the_next_one_comes() -> None:
 
 async def test_usage_that_only_we_asked_for_is_not_relayed() -> None:
     *said, last, done = TEXT.events
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(TEXT.events), streaming(TEXT.events))
             plain = await ask(house, TEXT, stream_options=None)
@@ -167,7 +167,7 @@ async def test_a_client_that_leaves_after_any_event_stops_the_provider_and_is_ch
 ) -> None:
     monkeypatch.setattr(front, "ATTEND_AFTER_SECONDS", 0)
     never = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(TEXT.events[:place], Stall(until=never)))
             async with client(house, TEXT) as reader:
@@ -195,7 +195,7 @@ async def test_a_client_that_leaves_with_the_whole_answer_has_had_it(
     monkeypatch.setattr(front, "ATTEND_AFTER_SECONDS", 0)
     monkeypatch.setattr(http1, "DRAIN_SECONDS_MAX", 30)
     never = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(TEXT.events, Stall(until=never)))
             async with client(house, TEXT) as reader:
@@ -213,7 +213,7 @@ async def test_a_stream_is_cut_where_what_is_held_for_it_ends() -> None:
     # No token of any model is longer, so each of these is one at the least.
     words = [data(chunk({"content": f"{number:>{TOKEN_BYTES_MAX}}"})) for number in range(100)]
     never = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(words, Stall(until=never)))
             response = await ask(house, TEXT, max_tokens=5)
@@ -240,7 +240,7 @@ async def test_a_stream_in_pieces_smaller_than_tokens_is_not_cut_for_their_numbe
     events = [data(chunk({"content": character})) for character in "Hello there, dear reader."]
     events.append(data(chunk({}, finish="stop")))
     events.append(data(chunk(usage=usage(Truth(input_tokens=9, output_tokens=7)))))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming([*events, DONE]))
             response = await ask(house, TEXT, max_tokens=10)
@@ -257,7 +257,7 @@ async def test_usage_above_the_ceiling_at_the_end_of_an_answer_is_an_overrun() -
         data(chunk(usage=usage(Truth(input_tokens=9, output_tokens=50)))),
         DONE,
     ]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(events))
             response = await ask(house, TEXT, max_tokens=5)
@@ -280,7 +280,7 @@ async def test_a_stream_that_goes_wrong_ends_with_an_error_and_is_charged_for_wh
     event: bytes, code: str | None, *, is_relayed: bool
 ) -> None:
     good, never = TEXT.events[1], anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming((good, event), Stall(until=never)))
             response = await ask(house, TEXT)
@@ -300,7 +300,7 @@ async def test_a_stream_that_goes_wrong_ends_with_an_error_and_is_charged_for_wh
 async def test_what_carries_nothing_is_relayed_and_a_missing_end_is_no_fault() -> None:
     comment = b": keep-alive\n\n"
     said = (comment, *TEXT.events[:-1])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(said))
             response = await ask(house, TEXT)
@@ -312,7 +312,7 @@ async def test_what_carries_nothing_is_relayed_and_a_missing_end_is_no_fault() -
 
 
 async def test_a_stream_that_ends_in_the_middle_is_no_whole_answer() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(TEXT.events[:3]))
             response = await ask(house, TEXT)
@@ -323,7 +323,7 @@ async def test_a_stream_that_ends_in_the_middle_is_no_whole_answer() -> None:
 
 
 async def test_a_refusal_of_a_stream_is_an_answer_of_its_own() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(failing(400, {"error": {"message": "no", "code": "theirs"}}))
             response = await ask(house, TEXT)
@@ -335,7 +335,7 @@ async def test_a_refusal_of_a_stream_is_an_answer_of_its_own() -> None:
 
 
 async def test_a_whole_answer_to_a_streamed_request_is_relayed_whole() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(answering({"choices": [], "usage": usage(TEXT.truth)}))
             response = await ask(house, TEXT)
@@ -352,7 +352,7 @@ async def test_a_provider_that_falls_silent_is_given_up(place: int) -> None:
     first_ms, between_ms = (50, 60_000) if place == 0 else (60_000, 1_000)
     times = Timeouts(whole_ms=60_000, first_ms=first_ms, between_ms=between_ms)
     never = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream(timeouts=times) as (house, upstream):
             upstream.plays(streaming(TEXT.events[:place], Stall(until=never)))
             response = await ask(house, TEXT)
@@ -366,7 +366,7 @@ async def test_a_provider_that_falls_silent_is_given_up(place: int) -> None:
 
 async def test_ending_a_session_ends_its_stream_with_the_reason_and_settles_it() -> None:
     never = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming(TEXT.events[:3], Stall(until=never)))
             async with client(house, TEXT) as reader:
@@ -390,7 +390,7 @@ async def test_ending_a_session_ends_its_stream_with_the_reason_and_settles_it()
 
 async def test_our_key_is_not_shown_in_a_stream() -> None:
     quoting = data(chunk({"content": "sk-provider-0123456789abcdef"}))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming((quoting, *TEXT.events)))
             response = await ask(house, TEXT)
@@ -401,7 +401,7 @@ async def test_our_key_is_not_shown_in_a_stream() -> None:
 
 async def test_a_stream_of_one_endless_event_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.model_gateway.streams.events.EVENT_BYTES_MAX", 1_000)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream() as (house, upstream):
             upstream.plays(streaming((TEXT.events[0], b"data: " + b"x" * 2_000), Break()))
             response = await ask(house, TEXT)
@@ -463,7 +463,7 @@ async def client(house: House, golden: Golden) -> AsyncIterator[Reader]:
 
 
 async def test_a_tier_caps_a_stream_like_any_answer() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with house_and_upstream(tiers=(tier(output_tokens_max=3),)) as (house, upstream):
             upstream.plays(streaming(SILENT.events))
             await ask(house, SILENT)

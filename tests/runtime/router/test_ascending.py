@@ -80,7 +80,7 @@ async def accustomed(router: AscendingRouter) -> None:
 async def test_a_session_with_loops_and_errors_moves_up_and_stays_there() -> None:
     signs = (0, 0)
     router = AscendingRouter(None, value_microusd=VALUE, signs=lambda _: signs)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await accustomed(router)
         before = await run_of(router, 5)
         signs = (20, 4)
@@ -97,7 +97,7 @@ async def test_a_session_with_loops_and_errors_moves_up_and_stays_there() -> Non
 
 async def test_a_usual_session_stays() -> None:
     router = AscendingRouter(None, value_microusd=VALUE)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await accustomed(router)
 
         assert await run_of(router, 8) == [None] * 8
@@ -115,7 +115,7 @@ async def test_a_prompt_that_is_cached_holds_a_session_where_it_is() -> None:
         signs=lambda _: (20, 4),
         warm_tokens=lambda _, __: 1_000_000,
     )
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await accustomed(router)
         for number in range(8):
             ask = asking(number, high=replace(HIGH, price=cached))
@@ -135,7 +135,7 @@ async def test_what_another_router_chooses_stands_for_who_has_not_moved() -> Non
 
     always = Always()
     router = AscendingRouter(always, value_microusd=VALUE, signs=lambda _: (50, 9))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         found = await run_of(router, 6)
 
     assert [one.why for one in found if one is not None] == ["always"] * 6
@@ -149,7 +149,7 @@ async def test_the_log_says_of_a_session_that_moved_up_which_tier_served_it() ->
         terms=replace(makers.TERMS, explore_share=0.0),
     )
     router = AscendingRouter(made.router, value_microusd=100 * VALUE, signs=lambda _: signs)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for number in range(10):
             for at in range(5):
                 await called(router, makers.ask(10 * number + at, session=f"usual{number}"))
@@ -174,7 +174,7 @@ async def test_the_log_says_of_a_session_that_moved_up_which_tier_served_it() ->
 async def test_after_its_task_a_session_begins_where_it_began() -> None:
     signs = (20, 4)
     router = AscendingRouter(None, value_microusd=VALUE, signs=lambda _: signs)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await accustomed(router)
         moved = await run_of(router, 6)
         router.task_ended(CallId("call_one_0"), 1.0)
@@ -197,7 +197,7 @@ async def test_an_end_of_nobodys_call_is_not_learned_of() -> None:
 @pytest.mark.requirement("router.poisoning-bounded")
 async def test_a_task_ends_once_however_often_and_of_whichever_call_that_is_said() -> None:
     once, often = (AscendingRouter(None, value_microusd=VALUE) for _ in range(2))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for router, calls in ((once, (0,)), (often, (0, 0, 3, 1, 4, 0))):
             for number in range(20):
                 await run_of(router, 5, f"usual{number}")
@@ -211,7 +211,7 @@ async def test_a_task_ends_once_however_often_and_of_whichever_call_that_is_said
 @pytest.mark.requirement("router.poisoning-bounded")
 async def test_what_one_agent_says_of_its_tasks_moves_nobody_elses_sessions() -> None:
     router = AscendingRouter(None, value_microusd=VALUE)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await accustomed(router)
         await run_of(router, 8)
         before = router.failing(SessionId("one"))
@@ -225,7 +225,7 @@ async def test_what_one_agent_says_of_its_tasks_moves_nobody_elses_sessions() ->
 
 async def test_who_is_believed_less_teaches_less() -> None:
     routers = [AscendingRouter(None, value_microusd=VALUE) for _ in range(2)]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for router, counts in zip(routers, (1.0, 0.25), strict=True):
             for number in range(20):
                 await run_of(router, 5, f"s{number}")

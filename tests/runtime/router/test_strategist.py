@@ -58,7 +58,7 @@ async def test_a_forecast_that_fails_leaves_the_answer_to_a_single_call(
 
     asker = ScriptedAsker(lambda _: Reply())
     failing = Strategist(RICH, usual=UsualTokens(), mark=lambda _: "mark", foretell=fails)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         found = [await failing.answer(query(request(), wished=wished), asker) for _ in range(3)]
 
     assert found == [None, None, None]
@@ -76,7 +76,7 @@ async def answered(
     **more: Any,
 ) -> tuple[Answer | None, ScriptedAsker]:
     asker = ScriptedAsker(script)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         found = await strategist(terms).answer(query(asked, **more), asker)
     return found, asker
 
@@ -401,7 +401,7 @@ async def test_a_plan_is_told_only_to_those_whose_question_it_was_for() -> None:
         at_work.scored(CallId("call_3"), 1.0)
         return asker.rounds[0].said
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await bids_asked_of("acme/ada")
         own = await bids_asked_of("acme/ada")
         others = await bids_asked_of("rival/eve")

@@ -53,7 +53,7 @@ async def served(app: ASGIApp, path: Path) -> AsyncIterator[None]:
     listening = bound(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [listening])
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not server.started:
                 await anyio.sleep(0.01)
         yield
@@ -73,6 +73,7 @@ async def two(folder: Path, other: ASGIApp | None = None) -> AsyncIterator[httpx
         httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=str(folder / "front.sock")),
             base_url="http://localhost",
+            timeout=60,
         ) as client,
     ):
         yield client
@@ -147,7 +148,7 @@ async def test_a_stream_is_handed_back_part_by_part_and_ends_when_its_client_goe
             """It never ends by itself."""
         gone.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with two(tmp_path, endless) as client:
             async with client.stream("GET", "/mcp", headers={"mcp-session-id": "a-w2"}) as answer:
                 parts = answer.aiter_raw()

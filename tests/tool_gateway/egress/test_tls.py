@@ -74,7 +74,7 @@ async def server(
         writer.close()
 
     listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         try:
             yield listening.sockets[0].getsockname()[1], asked
         finally:
@@ -88,7 +88,7 @@ async def short(port: int) -> int:
 
 async def of_the_library(port: int) -> int:
     guarded = GuardedTransport(httpx2.AsyncHTTPTransport(), Ways(HERE, resolve=here))
-    async with httpx2.AsyncClient(transport=guarded) as client:
+    async with httpx2.AsyncClient(transport=guarded, timeout=60) as client:
         return (await client.get(f"https://{NAME}:{port}/")).status_code
 
 
@@ -131,7 +131,7 @@ async def test_a_name_beyond_ascii_is_proved_as_it_was_resolved(
 
     async with server("xn--strae-oqa.example.org", tmp_path, monkeypatch) as (port, asked):
         guarded = GuardedTransport(Noting(), Ways(HERE, resolve=resolving))
-        async with httpx2.AsyncClient(transport=guarded) as client:
+        async with httpx2.AsyncClient(transport=guarded, timeout=60) as client:
             answer = await client.get(f"https://straße.example.org:{port}/")
 
     assert answer.status_code == 200

@@ -60,7 +60,7 @@ class Server:
 
 @asynccontextmanager
 async def server() -> AsyncIterator[Server]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with (
             await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
             anyio.create_task_group() as tasks,
@@ -153,7 +153,7 @@ async def test_the_librarys_way_connects_to_the_checked_address_under_the_hosts_
     async with server() as there:
         resolver = Resolver([["127.0.0.1"], ["10.0.0.1"]])
         guarded = GuardedTransport(httpx2.AsyncHTTPTransport(), Ways(HERE, resolve=resolver))
-        async with httpx2.AsyncClient(transport=guarded) as client:
+        async with httpx2.AsyncClient(transport=guarded, timeout=60) as client:
             url = f"http://up.example.org:{there.port}/mcp"
 
             first, again = await client.get(url), await client.get(url)

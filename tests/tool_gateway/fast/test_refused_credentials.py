@@ -63,7 +63,7 @@ class There:
 
 @asynccontextmanager
 async def refusing(server: Server) -> AsyncIterator[There]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         until = anyio.CancelScope()
 

@@ -37,7 +37,7 @@ from tool_gateway.upstreams.fleet import UpstreamFleet
 from tool_gateway.upstreams.spec import HttpSpec, Share, UpstreamSpec
 
 # Real connections on a busy machine; nothing here waits that long when all is well.
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 SESSIONS = HANDSHAKE_PROTOCOL_VERSIONS
 STATELESS = MODERN_PROTOCOL_VERSIONS
 NEW, OLD = "2026-07-28", "legacy"
@@ -91,7 +91,7 @@ class Stage:
     def __init__(
         self,
         *rules: ToolRule,
-        wall_ms: int = 20_000,
+        wall_ms: int = 60_000,
         pins: Pins | None = None,
         breaker: BreakerTerms | None = None,
         breaker_of: str = "one",
@@ -177,7 +177,7 @@ class Stage:
             }
         headers = {"x-who": who, **({} if bearer is None else {"x-bearer": bearer})}
         async with (
-            httpx2.AsyncClient(timeout=30, trust_env=False, headers=headers) as http,
+            httpx2.AsyncClient(timeout=60, trust_env=False, headers=headers) as http,
             Client(
                 streamable_http_client(f"{self.url}/mcp", http_client=http),
                 mode=mode,

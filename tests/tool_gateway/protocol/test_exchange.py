@@ -1,36 +1,45 @@
 import anyio
 import pytest
 
+from tests.proof.virtual_time import run_virtually
 from tool_gateway.changes import Change, ChangeKind, Changes, Watches
 from tool_gateway.exchange import NOBODY, AskRefusedError, Patience, Wishes
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_limit_stands_still_while_a_client_is_asked() -> None:
-    patience = Patience(50)
-
-    with anyio.fail_after(30), patience.limited(), patience.asking():
-        with patience.asking():
-            await anyio.sleep(0.06)
-        await anyio.sleep(0.06)
-
-    assert patience.asked_s >= 0.12
-
-
-async def test_the_limit_goes_on_where_it_stood() -> None:
-    patience = Patience(50)
-
+def test_the_limit_stands_still_while_a_client_is_asked() -> None:
     async def work() -> None:
-        with anyio.fail_after(30), patience.limited():
+        patience = Patience(50)
+        with patience.limited():
+            await anyio.sleep(0.04)
             with patience.asking():
-                await anyio.sleep(0.01)
+                with patience.asking():
+                    await anyio.sleep(0.06)
+                await anyio.sleep(0.06)
+
+        assert patience.asked_s == pytest.approx(0.12)
+
+    run_virtually(0, work)
+
+
+def test_the_limit_goes_on_where_it_stood() -> None:
+    async def work(patience: Patience) -> None:
+        with patience.limited():
+            await anyio.sleep(0.02)
+            with patience.asking():
+                await anyio.sleep(1)
             await anyio.sleep_forever()
 
-    with pytest.raises(TimeoutError):
-        await work()
+    async def limited() -> None:
+        patience = Patience(50)
+        with pytest.raises(TimeoutError):
+            await work(patience)
 
-    assert patience.asked_s < 5
+        assert patience.asked_s == pytest.approx(1)
+        assert anyio.current_time() == pytest.approx(1.05)
+
+    run_virtually(0, limited)
 
 
 async def test_what_was_waited_for_before_the_work_is_part_of_its_time() -> None:

@@ -79,4 +79,4 @@ async def test_a_session_with_an_open_stream_does_not_give_way(
 
 def a_client(**more: Any) -> httpx.AsyncClient:
     headers = {"accept": "application/json, text/event-stream", **more.pop("headers", {})}
-    return httpx.AsyncClient(headers=headers, timeout=20, trust_env=False, **more)
+    return httpx.AsyncClient(headers=headers, timeout=60, trust_env=False, **more)

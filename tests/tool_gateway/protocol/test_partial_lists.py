@@ -278,7 +278,7 @@ async def test_clients_are_told_when_tools_are_hidden() -> None:
 
 async def told_of_tools(client: Client, answers: Answers) -> mcp_types.ListToolsResult:
     """Return the list of tools once the client was told that it has changed."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not any(
             isinstance(one, mcp_types.ToolListChangedNotification) for one in answers.heard
         ):

@@ -268,7 +268,7 @@ async def raw(url: str, method: str, **params: Any) -> dict[str, Any]:
         **({"mcp-name": params["taskId"]} if "taskId" in params else {}),
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
         answer = (await http.post(f"{url}/mcp", json=body, headers=headers)).json()
     found: dict[str, Any] = answer["result"]
     return found

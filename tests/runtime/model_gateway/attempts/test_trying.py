@@ -37,7 +37,7 @@ class Script:
 
 
 async def asked(care: ProviderCare, script: Script, **terms: int) -> Tried:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await tried(
             care,
             script.ask,
@@ -138,7 +138,7 @@ async def test_a_call_that_is_cancelled_frees_its_key() -> None:
         await anyio.sleep_forever()
         raise AssertionError
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
 
             async def call() -> None:
