@@ -239,7 +239,7 @@ async def test_the_keeper_of_the_pace_starts_whoever_waits_for_it() -> None:
 
 @pytest.mark.requirement("contention.commons-within-quota")
 async def test_a_slot_that_is_free_before_its_time_is_taken_when_the_pace_says_so() -> None:
-    stage = Stage(Contention(gate=GateTerms(quota=Quota(per_minute=60_000), concurrency=ONE)))
+    stage = Stage(Contention(gate=GateBounds(quota=Quota(per_minute=60_000), concurrency=ONE)))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
