@@ -6,18 +6,21 @@ said later, perhaps several times, and is learned once for each time that it cha
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_of_postgresql
 
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
 from memory_store.advisory import Duty, in_turn
 from memory_store.choice_tables import memory_choices, memory_learned
+from memory_store.engine import driver_of
 from memory_store.errors import NotFoundError, VersionConflictError
 from memory_store.paging import Page, clamped, key_of, page_of
 from memory_store.reader import Reader
+from memory_store.statement import Statement, Value
 from memory_store.writer import Writer
 
 # Of a session only the latest searches are looked through for what was shown.
@@ -27,6 +30,18 @@ PARTS_MAX = 500
 REMOVED_AT_ONCE = 256
 NO_BANK = NamespaceId("")
 _choices, _learned = memory_choices.c, memory_learned.c
+_NOT_YET_SAID = frozenset({"outcome", "learned"})
+_KEEP = Statement(
+    insert_of_postgresql(memory_choices)
+    .values(
+        {
+            column.name: bindparam(column.name, type_=column.type)
+            for column in memory_choices.c
+            if column.name not in _NOT_YET_SAID
+        }
+    )
+    .on_conflict_do_nothing()
+)
 
 
 class What(StrEnum):
@@ -91,12 +106,10 @@ class ChoiceLog:
 
     async def record(self, choices: tuple[MemoryChoice, ...]) -> None:
         """Keep choices; one that is here already stays as it is."""
+        rows = [_row(choice) for choice in choices]
 
         def work(connection: Connection) -> None:
-            for choice in choices:
-                known = select(_choices.key).where(_is(choice.tenant, choice.what, choice.key))
-                if connection.scalar(known) is None:
-                    connection.execute(insert(memory_choices), _row(choice))
+            _KEEP.run_each(driver_of(connection), rows)
 
         await self._writer.run(work)
 
@@ -400,9 +413,11 @@ def _of(tenant: TenantId, what: What, bank: NamespaceId) -> Any:
     return and_(_learned.tenant == tenant, _learned.what == what.value, _learned.bank == bank)
 
 
-def _row(choice: MemoryChoice) -> dict[str, object]:
+def _row(choice: MemoryChoice) -> dict[str, Value]:
+    # Not `asdict`, which copies each value deeply.
+    kept = {one.name: getattr(choice, one.name) for one in fields(MemoryChoice)}
     return {
-        **asdict(choice),
+        **kept,
         "what": choice.what.value,
         "shown": json.dumps(choice.shown),
         "is_pending": False,

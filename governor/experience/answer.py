@@ -92,7 +92,7 @@ def _candidates(findings: Sequence[Finding]) -> list[Candidate]:
     found = []
     for one in findings:
         brief = tokens_of(one.brief.text) + _FRAME_TOKENS
-        whole = _never_shown(one) if one.whole is None else tokens_of(one.whole.text)
+        whole = _whole_tokens(one, brief - _FRAME_TOKENS)
         found.append(
             Candidate(
                 index=one.experience.experience_id,
@@ -103,9 +103,12 @@ def _candidates(findings: Sequence[Finding]) -> list[Candidate]:
     return found
 
 
-def _never_shown(one: Finding) -> int:
-    """Return a figure that no reader gives room for: of this there is only the summary."""
-    return max(one.experience.tokens, 2**31)
+def _whole_tokens(one: Finding, of_brief: int) -> int:
+    """Return what the whole takes; what is short is its own summary, and was counted as that."""
+    if one.whole is None:
+        # A figure that no reader gives room for: of this there is only the summary.
+        return max(one.experience.tokens, 2**31)
+    return of_brief if one.whole.text == one.brief.text else tokens_of(one.whole.text)
 
 
 def _none(unseen: int, none_found: str) -> Answer:

@@ -57,6 +57,11 @@ def pool_of(plan: Plan, most: int) -> int:
     return shown_most(plan, most) * POOL_FACTOR
 
 
+def reads_words(plan: Plan) -> bool:
+    """Tell whether a plan goes by the words of the passages that were found."""
+    return MemoryTier.HIGH in {plan.filter, plan.retrieve, plan.rerank}
+
+
 def asks_again(plan: Plan) -> bool:
     """Tell whether a second search is made with the words of what the first one found."""
     return plan.retrieve is MemoryTier.HIGH

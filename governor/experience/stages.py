@@ -47,6 +47,9 @@ class Price:
         )
 
 
+NOTHING_PAID = Price()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """One way to do a stage: its name, what is believed of its price, what it needs."""
@@ -203,11 +206,12 @@ class StagePrices:
 
     def of(self, plan: Plan) -> Price:
         """Return what a plan is expected to take."""
-        total = Price()
+        total = NOTHING_PAID
         for stage in Stage:
-            tier = plan.tier_of(stage)
-            known = self.measured.get((stage, tier), Measured())
-            total = total.with_more(known.leaned_on(STAGES[stage][tier].price))
+            way = (stage, plan.tier_of(stage))
+            belief = STAGES[stage][way[1]].price
+            known = self.measured.get(way)
+            total = total.with_more(belief if known is None else known.leaned_on(belief))
         return total
 
 

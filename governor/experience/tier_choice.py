@@ -8,6 +8,7 @@ A budget that is short never refuses a search: it is done as cheaply as can be, 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
+from functools import cache, lru_cache
 from math import ceil, log1p
 
 import numpy as np
@@ -40,12 +41,14 @@ BELIEVED: Mapping[str, float] = {
     "again_many": 0.72,
     "high": 0.73,
 }
+_COLUMNS = {name: column for column, name in enumerate(PLANS)}
+_NEED_MODEL = frozenset(name for name, plan in PLANS.items() if plan.needs_model)
 # What a measurement may exceed the mean by before a budget is called too short for it.
 _MARGIN = 1.5
 _WORDS_USUAL = 12.0
 _ITEMS_USUAL = 10_000.0
 _SCORE_USUAL, _LENGTH_USUAL = 4.0, 200.0
-_PROBED_MAX, _USUAL_OF = 10, 5
+PROBED_MAX, _USUAL_OF = 10, 5
 _TOKENS_USUAL = 4_000.0
 _ASKS = (("when", "date", "year"), ("who", "whose", "whom"), ("why", "how"), ("list", "all"))
 
@@ -126,7 +129,8 @@ class Probe:
 NOT_PROBED = Probe()
 # What is learned is one thing: what a search by some plan, for some question, is worth.
 SEARCHED = "searched"
-AXES = 11 + len(fields(Probe))
+_PROBED_AXES = len(fields(Probe))
+AXES = 11 + _PROBED_AXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,13 +187,16 @@ def context_of(question: Question) -> Vector:
 
 
 def probe_of(question: Words, found: Sequence[Passage]) -> Probe:
-    """Return what the passages that the cheapest search found tell of a question."""
-    passages = found[:_PROBED_MAX]
+    """Return what the passages that the cheapest search found tell of a question.
+
+    Of the first `PROBED_MAX` the words are looked at.
+    """
+    passages = found[:PROBED_MAX]
     if not passages:
         return NOT_PROBED
     asked = frozenset(question)
     whole = max(1, len(asked))
-    scores = [passage.score for passage in passages] + [0.0] * (_PROBED_MAX - len(passages))
+    scores = [passage.score for passage in passages] + [0.0] * (PROBED_MAX - len(passages))
     top = scores[0] or 1.0
     covers = [len(asked & frozenset(passage.words)) / whole for passage in passages]
     return Probe(
@@ -200,7 +207,7 @@ def probe_of(question: Words, found: Sequence[Passage]) -> Probe:
         covered=covers[0],
         covered_most=max(covers),
         covered_usual=sum(covers[:_USUAL_OF]) / min(_USUAL_OF, len(covers)),
-        sessions=len({passage.session for passage in passages}) / _PROBED_MAX,
+        sessions=len({passage.session for passage in passages}) / PROBED_MAX,
         length=min(1.0, sum(one.tokens for one in passages) / len(passages) / _LENGTH_USUAL),
     )
 
@@ -211,15 +218,31 @@ def features_of(context: Vector, plan: Plan) -> Vector:
     What is common to all plans, that some questions are hard, is learned of all of them at once;
     what a stage adds at a higher tier is learned of every plan that does it so.
     """
-    probed = np.concatenate([context[:1], context[-len(fields(Probe)) :]])
+    return _features_of_each(context, [plan])[0]
+
+
+def _features_of_each(context: Vector, plans: Sequence[Plan]) -> Vector:
+    """Return the features of each of several plans, a row for each."""
+    probed = np.concatenate([context[:1], context[-_PROBED_AXES:]])
+    steps = np.array([_steps_of(plan) for plan in plans])
+    taken = steps[:, :, None] * probed
+    whole = np.empty((len(plans), AXES + steps.shape[1] * probed.size))
+    whole[:, :AXES] = context
+    whole[:, AXES:] = taken.reshape(len(plans), -1)
+    return whole
+
+
+@lru_cache(maxsize=4 * len(PLANS))
+def _steps_of(plan: Plan) -> tuple[float, ...]:
+    """Return for each stage whether it is done at the middle tier or above, and at the highest."""
     tiers = list(MemoryTier)
-    steps = [tiers.index(plan.tier_of(stage)) >= step for stage in Stage for step in (1, 2)]
-    return np.concatenate([context, *(probed if taken else 0.0 * probed for taken in steps)])
+    reached = [tiers.index(plan.tier_of(stage)) for stage in Stage]
+    return tuple(float(tier >= step) for tier in reached for step in (1, 2))
 
 
 def nothing_learned(*, keep: float = 1.0) -> Bandit:
     """Return what is known of plans before anybody said what became of a search."""
-    dimensions = AXES + 2 * len(Stage) * (1 + len(fields(Probe)))
+    dimensions = AXES + 2 * len(Stage) * (1 + _PROBED_AXES)
     return Bandit(BanditTerms(dimensions=dimensions, ridge=4.0, scatter=0.4, keep=keep))
 
 
@@ -242,21 +265,22 @@ def chosen(
     """
     if asked is not None:
         return _forced(asked, question, remaining=remaining, prices=prices, has_model=has_model)
-    fitting = [
-        plan
+    fitting = {
+        plan: price
         for plan in PLANS.values()
-        if (has_model or not plan.needs_model) and fits(plan, question, remaining, prices)
-    ]
+        if (has_model or plan.name not in _NEED_MODEL)
+        and _fits(price := prices.of(plan), question, remaining)
+    }
     if not fitting:
         plan = plan_of(MemoryTier.LOW)
         return TierChoice(plan=plan, why=Why.SHORT, chances={plan.name: 1.0})
-    options = _options(fitting, question, prices=prices, learned=learned, terms=terms)
+    options = _options(fitting, question, learned=learned, terms=terms)
     price = 1.0 / terms.worth_microusd
     best = _best(options, learned, terms, price=price)
     share = terms.explored
     if learned is not None:
         share = share_left(share, [learned.evidence(SEARCHED) / len(options)])
-    columns = [list(PLANS).index(one.tier) for one in options]
+    columns = [_COLUMNS[one.tier] for one in options]
     draws = normals[:, columns] if len(normals) else normals
     left = remaining.cost_microusd
     chances = propensities(options, best, Exploration(share=share, left_microusd=left), draws)
@@ -271,9 +295,8 @@ def chosen(
     )
 
 
-def fits(plan: Plan, question: Question, remaining: Remaining, prices: StagePrices) -> bool:
+def _fits(price: Price, question: Question, remaining: Remaining) -> bool:
     """Tell whether what is left is enough for a plan, with some room for what varies."""
-    price = prices.of(plan)
     tokens = min(question.tokens * price.token_share, question.tokens_max)
     return (
         _within(tokens, remaining.tokens)
@@ -299,7 +322,7 @@ def _forced(
     for tier in reversed(tiers[: tiers.index(asked) + 1]):
         plan = plan_of(tier)
         plan = plan if has_model else plan.without_model()
-        if fits(plan, question, remaining, prices):
+        if _fits(prices.of(plan), question, remaining):
             why = Why.ASKED if tier is asked else Why.SHORT
             return TierChoice(plan=plan, why=why, chances={plan.name: 1.0})
     plan = plan_of(MemoryTier.LOW)
@@ -308,32 +331,34 @@ def _forced(
 
 
 def _options(
-    plans: Sequence[Plan],
+    plans: Mapping[Plan, Price],
     question: Question,
     *,
-    prices: StagePrices,
     learned: Bandit | None,
     terms: TierTerms,
 ) -> list[Option]:
     """Return what is believed of plans."""
-    bandit = nothing_learned() if learned is None else learned
-    context = context_of(question)
-    found = []
-    for plan in plans:
-        price = prices.of(plan)
-        cost = terms.costs(price, tokens=min(question.tokens, question.tokens_max))
-        known = bandit.expected(features_of(context, plan), [SEARCHED])
-        quality = min(1.0, max(0.0, BELIEVED[plan.name] + float(known.mean[0])))
-        found.append(
-            Option(
-                tier=plan.name,
-                quality=quality,
-                spread=float(known.spread[0]),
-                cost_microusd=cost,
-                cost_max_microusd=ceil(price.cost_microusd * _MARGIN),
-            )
+    bandit = _nothing_learned() if learned is None else learned
+    tokens = min(question.tokens, question.tokens_max)
+    known = bandit.expected_in(_features_of_each(context_of(question), list(plans)), SEARCHED)
+    return [
+        Option(
+            tier=plan.name,
+            quality=min(1.0, max(0.0, BELIEVED[plan.name] + mean)),
+            spread=spread,
+            cost_microusd=terms.costs(price, tokens=tokens),
+            cost_max_microusd=ceil(price.cost_microusd * _MARGIN),
         )
-    return found
+        for (plan, price), mean, spread in zip(
+            plans.items(), known.mean.tolist(), known.spread.tolist(), strict=True
+        )
+    ]
+
+
+@cache
+def _nothing_learned() -> Bandit:
+    """Return a bandit that is only asked."""
+    return nothing_learned()
 
 
 def _best(

@@ -41,7 +41,7 @@ def beginning_of(text: str, tokens_max: int) -> str:
 
 
 def _counted(text: str) -> int:
-    return sum(1 for _ in _PIECE.finditer(text))
+    return len(_PIECE.findall(text))
 
 
 def tokens_about(text: str) -> int:

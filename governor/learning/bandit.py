@@ -168,6 +168,18 @@ class Bandit:
         spread = self.terms.scatter * np.sqrt(np.maximum(squares, 0.0))
         return Expected(mean=mean, spread=spread)
 
+    def expected_in(self, contexts: Vector, arm: str) -> Expected:
+        """Return what one arm is expected to earn in each of several contexts, the rows."""
+        at = self._names.get(arm)
+        if at is None:
+            mean = contexts @ self._prior / self.terms.ridge
+            squares = (contexts * contexts).sum(axis=1) / self.terms.ridge
+        else:
+            mean = contexts @ self._theta[at]
+            squares = ((contexts @ self._inverse[at]) * contexts).sum(axis=1)
+        spread = self.terms.scatter * np.sqrt(np.maximum(squares, 0.0))
+        return Expected(mean=mean, spread=spread)
+
     def believed(self, arm: str) -> Believed:
         """Return what is believed of an arm, for contexts that are judged together."""
         at = self._names.get(arm)

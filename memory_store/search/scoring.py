@@ -49,19 +49,40 @@ def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker
     parts, most = question.parts, question.most + question.spare
     found: list[Candidates] = []
     unheld: list[Place] = []
-    for place in question.places:
+    places = _with_something(shelves, driver, question)
+    for place in places:
         with shelves.at(place, driver) as held:
             if held is None:
                 unheld.append(place)
                 found.append(found_meanwhile(_unheld(place, shelves, question), driver, parts))
                 continue
             allowed = held.columns.mask(question.filters, now_ms=question.now_ms)
-            if held.shelf is not None and len(question.places) == 1:
+            if held.shelf is not None and len(places) == 1:
                 scored = held.shelf.search(parts, allowed=allowed, most=most, ranker=ranker)
                 return Best(scored=scored)
             found.append(_candidates(held, driver, question, allowed=allowed, ranker=ranker))
     scored = ranked(driver, parts, found, axes=shelves.axes, most=most, ranker=ranker)
     return Best(scored=scored, more=sum(one.more for one in found), unheld=tuple(unheld))
+
+
+def _with_something(shelves: Shelves, driver: Driver, question: Question) -> Sequence[Place]:
+    """Return the namespaces that are not known to have nothing that may be found.
+
+    Most often that leaves one, which is then in the order that its own shelf has already.
+    """
+    if len(question.places) == 1:
+        return question.places
+    found = []
+    for place in question.places:
+        with shelves.at(place, driver) as held:
+            # Of larger ones nearly always something may be found, and it takes long to look.
+            if (
+                held is None
+                or held.shelf is None
+                or held.columns.mask(question.filters, now_ms=question.now_ms).any()
+            ):
+                found.append(place)
+    return found
 
 
 def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> Best:

@@ -20,6 +20,7 @@ from governor.experience.recall import (
     expanded_of,
     ordered,
     pool_of,
+    reads_words,
     with_surroundings,
     words_again,
 )
@@ -34,6 +35,7 @@ from governor.experience.stages import (
 )
 from governor.experience.tier_choice import (
     NOT_PROBED,
+    PROBED_MAX,
     Question,
     Remaining,
     TierChoice,
@@ -98,11 +100,12 @@ class _Pool:
     experiences: dict[int, Experience] = field(default_factory=dict)
     left_out: int = 0
 
-    def passages(self, hits: Sequence[Hit]) -> list[Passage]:
+    def passages(self, hits: Sequence[Hit], *, worded: int) -> list[Passage]:
+        """Return hits as passages, so many of them with the words that they are indexed by."""
         found = []
-        for hit in hits:
+        for at, hit in enumerate(hits):
             self.experiences[hit.experience.number] = hit.experience
-            found.append(_passage(hit.experience, hit.score))
+            found.append(_passage(hit.experience, hit.score, with_words=at < worded))
         return found
 
 
@@ -152,17 +155,20 @@ class TieredSearch:
         probed: list[Passage] | None = None
         # Where nothing is learned and nothing is tried out, nobody would look at what it tells.
         if asked is None and (learned is not None or self._terms().explored > 0):
-            probed = await self._found(pool, search, PLANS["low_usual"], Stage.RETRIEVE)
+            probed = await self._found(
+                pool, search, PLANS["low_usual"], Stage.RETRIEVE, worded=PROBED_MAX
+            )
         question = _question(search, words, probed, tokens_max=tokens_max)
         choice = self._chosen(question, learned, asked=asked, remaining=remaining)
         plan = choice.plan
-        first = probed if probed is not None and plan.retrieve is MemoryTier.LOW else None
+        worded = POOL_MAX if reads_words(plan) else 0
+        first = probed if plan.retrieve is MemoryTier.LOW and not worded else None
         if first is None:
-            first = await self._found(pool, search, plan, Stage.RETRIEVE)
+            first = await self._found(pool, search, plan, Stage.RETRIEVE, worded=worded)
         again: list[Passage] = []
         if asks_again(plan) and (further := words_again(words, first)):
             second = replace(search, text=" ".join((search.text, *further)))
-            again = await self._found(pool, second, plan, None)
+            again = await self._found(pool, second, plan, None, worded=worded)
         order = self._ordered(plan, words, first, again, most=search.most)
         passages = await self._expanded(pool, search, plan, order)
         texts = await self._told(call, search, plan, [pool.experiences[p.number] for p in passages])
@@ -217,9 +223,9 @@ class TieredSearch:
         )
 
     async def _found(
-        self, pool: _Pool, search: Search, plan: Plan, stage: Stage | None
+        self, pool: _Pool, search: Search, plan: Plan, stage: Stage | None, *, worded: int
     ) -> list[Passage]:
-        """Return what a search finds at the tiers of a plan."""
+        """Return what a search finds at the tiers of a plan, so many with their words."""
         began = time.perf_counter_ns()
         is_low = plan.rerank is MemoryTier.LOW
         wide = replace(
@@ -230,7 +236,7 @@ class TieredSearch:
         )
         answer = await self._searching.search(wide)
         pool.left_out = answer.left_out
-        found = pool.passages(answer.hits)
+        found = pool.passages(answer.hits, worded=worded)
         if stage is not None:
             self._measured(stage, plan, began)
         return found
@@ -268,7 +274,7 @@ class TieredSearch:
                 continue  # erased meanwhile
             # Whatever stands beside it must be what this search could have found by itself.
             hits = [Hit(experience=one, score=0.0) for one in near if search.finds(one)]
-            surroundings[passage.number] = pool.passages(hits)
+            surroundings[passage.number] = pool.passages(hits, worded=0)
         shown = with_surroundings(order, surroundings)
         before, after = (sum(one.tokens for one in them) for them in (order.passages, shown))
         self._measured(Stage.EXPAND, plan, began, token_share=after / max(1, before))
@@ -389,12 +395,12 @@ def _question(
     )
 
 
-def _passage(one: Experience, score: float) -> Passage:
+def _passage(one: Experience, score: float, *, with_words: bool) -> Passage:
     return Passage(
         number=one.number,
         score=score,
         address=one.address,
-        words=tuple(index_terms(one.summary).split()),
+        words=tuple(index_terms(one.summary).split()) if with_words else (),
         tokens=one.tokens,
         origin=f"{one.provenance.writer}\0{one.lane.value}",
         trust=LANES_BY_TRUST.index(one.lane),
