@@ -40,7 +40,7 @@ _KEEP = Statement(
             if column.name not in _NOT_YET_SAID
         }
     )
-    .on_conflict_do_nothing()
+    .on_conflict_do_nothing(index_elements=["tenant", "what", "key"])
 )
 
 

@@ -30,6 +30,7 @@ from tool_gateway.results import LOOP_META, ToolResult
 
 SESSIONS_MAX = 512
 RESULTS_BYTES_MAX = 128 * 1024
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
 # A call that never reached its backend or was cut off has said nothing about progress.
 _SAYS_NOTHING = (CallStatus.RELEASED, CallStatus.CANCELLED, CallStatus.DENIED)
 
@@ -177,7 +178,3 @@ def _texts(result: ToolResult) -> tuple[str, ...]:
         for block in result.content
     )
     return blocks if result.structured is None else (*blocks, _json(result.structured))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

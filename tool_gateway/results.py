@@ -143,5 +143,5 @@ def _block_text(block: Json) -> str:
     return _json(block)
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+# Made once: what `json.dumps` is asked for beyond its defaults, it makes an encoder for.
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode

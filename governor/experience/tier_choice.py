@@ -5,11 +5,12 @@ how probable every plan was, so that what another choice would have earned can b
 A budget that is short never refuses a search: it is done as cheaply as can be, and says so.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache, lru_cache
 from math import ceil, log1p
+from operator import attrgetter
 
 import numpy as np
 
@@ -130,6 +131,8 @@ NOT_PROBED = Probe()
 # What is learned is one thing: what a search by some plan, for some question, is worth.
 SEARCHED = "searched"
 _PROBED_AXES = len(fields(Probe))
+# Not `astuple`, which copies each number deeply.
+_PROBE_OF = attrgetter(*(one.name for one in fields(Probe)))
 AXES = 11 + _PROBED_AXES
 
 
@@ -181,7 +184,7 @@ def context_of(question: Question) -> Vector:
             log1p(question.items) / log1p(_ITEMS_USUAL),
             min(question.tokens_max / _TOKENS_USUAL, 2.0),
             float(question.has_vectors),
-            *astuple(question.probe),
+            *_PROBE_OF(question.probe),
         ]
     )
 
@@ -265,9 +268,16 @@ def chosen(
     """
     if asked is not None:
         return _forced(asked, question, remaining=remaining, prices=prices, has_model=has_model)
+    plans: Collection[Plan] = PLANS.values()
+    if learned is None and terms.explored <= 0.0 and terms.fallback in PLANS:
+        # Nothing else would be taken while this one fits: then of the others nothing is asked.
+        usual = PLANS[terms.fallback]
+        price = prices.of(usual)
+        may = has_model or not usual.needs_model
+        plans = (usual,) if may and _fits(price, question, remaining) else plans
     fitting = {
         plan: price
-        for plan in PLANS.values()
+        for plan in plans
         if (has_model or plan.name not in _NEED_MODEL)
         and _fits(price := prices.of(plan), question, remaining)
     }

@@ -17,6 +17,7 @@ from tool_gateway.ports import Clock
 # What a search goes through that names none.
 SEARCHED = (OWN, SHARED)
 _OWNERS_MAX = 10_000
+_TENANTS_MAX = 10_000
 
 
 class Namespaces:
@@ -31,6 +32,8 @@ class Namespaces:
         self._terms = terms
         # Whose own a namespace is never changes, so it need not be asked again.
         self._own: OrderedDict[tuple[TenantId, PrincipalId], Namespace] = OrderedDict()
+        # Nor does who may read what is meant for everybody; who may write is asked each time.
+        self._shared: OrderedDict[TenantId, Namespace] = OrderedDict()
 
     async def own(self, chain: ScopeChain) -> Namespace:
         """Return the caller's own namespace, made when it is first needed."""
@@ -52,7 +55,8 @@ class Namespaces:
         """
         found = []
         for name in names or SEARCHED:
-            one = await self._named(chain, name)
+            is_shared = name == SHARED
+            one = await (self._everybodys(chain) if is_shared else self._named(chain, name))
             if one is None or not one.permits(chain.agent, Right.READ, tenant=chain.tenant):
                 message = f"namespace {name!r:.120}: there is none that you may read"
                 raise MemoryRefusedError(message)
@@ -91,6 +95,16 @@ class Namespaces:
         except ExperienceMissError:
             return False
         return self._granted(one).permits(chain.agent, asked, tenant=chain.tenant)
+
+    async def _everybodys(self, chain: ScopeChain) -> Namespace:
+        """Return the tenant's own namespace, with no more than what everybody may do there."""
+        known = self._shared.get(chain.tenant)
+        if known is None or self._is_otherwise(known):
+            known = replace(await self._made(chain.tenant, SHARED), grants=())
+            self._shared[chain.tenant] = known
+            if len(self._shared) > _TENANTS_MAX:
+                self._shared.popitem(last=False)
+        return self._granted(known)
 
     async def _named(self, chain: ScopeChain, name: str) -> Namespace | None:
         if name == OWN:

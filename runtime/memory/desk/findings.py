@@ -13,6 +13,7 @@ from governor.flow.labels import Label
 from governor.ids import ExperienceId, NamespaceId
 from governor.scope import ScopeChain
 from memory_store.experiences.book import ExperienceBook
+from memory_store.experiences.drafts import address_of
 from memory_store.experiences.values import SLICE_BYTES_MAX
 from runtime.memory.indexing import text_of
 from runtime.memory.namespaces import Namespaces
@@ -99,7 +100,9 @@ class Showing:
             for one in found
             if one.tokens <= tokens_max and one.size_bytes <= min(bytes_max, SLICE_BYTES_MAX)
         ]
-        texts = await self._small(call, fitting)
+        texts = {one.experience_id: one.summary for one in found if _is_its_summary(one)}
+        fitting = [index for index in fitting if index not in texts]
+        texts.update(await self._small(call, fitting))
         fitting = [index for index in fitting if index not in texts]
 
         async def take(index: ExperienceId) -> None:
@@ -138,6 +141,15 @@ class Showing:
             for index, content in zip(fitting, contents, strict=True)
         )
         return {index: text for index, text in texts if text is not None}
+
+
+def _is_its_summary(one: Experience) -> bool:
+    """Tell whether a content proves to be its own summary, which was read with what is known of it.
+
+    Nothing more is to be read then: what has the address of a content is that content.
+    """
+    said = one.summary.encode("utf-8", "surrogatepass")
+    return len(said) == one.size_bytes and address_of(said) == one.address
 
 
 def _finding(
