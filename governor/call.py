@@ -27,7 +27,8 @@ class ToolCall:
     """One tool invocation as it enters the governed path.
 
     `is_read_only` is its sender's wish that nothing be changed by it, `intent` its word about
-    what it needs.
+    what it needs. With `takes_bytes` its sender is handed the bytes that it reads, not a text of
+    them.
     """
 
     call_id: CallId
@@ -40,6 +41,7 @@ class ToolCall:
     urgency: Urgency = NO_URGENCY
     is_read_only: bool = False
     intent: Intent = NO_INTENT
+    takes_bytes: bool = False
 
 
 class CallStatus(StrEnum):

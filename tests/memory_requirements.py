@@ -36,6 +36,18 @@ MEMORY: dict[str, str] = {
         "What does not instruct is shown between marks that its writer cannot know, with its "
         "source, and nothing in it or said of it breaks out of them."
     ),
+    "memory.bytes-charged": (
+        "The bytes of an experience over HTTP are charged as what their reader gets: a text by its "
+        "tokens, other bytes by three to a token, never more than is held or asked for."
+    ),
+    "memory.problems": (
+        "Whatever the memory's HTTP address does not serve is answered by a problem document, with "
+        "the methods that are served."
+    ),
+    "memory.namespaces-listed": (
+        "An agent lists the namespaces that are open to it, with its rights and the room that is "
+        "left there, and learns of no other."
+    ),
     "memory.lane-quotas": (
         "A writer that fills a lane is refused there, with the limit and when there is room "
         "again, and everybody else writes on."

@@ -274,6 +274,7 @@ class Gateway:
             urgency=_urgency_of(context, intent),
             intent=intent,
             is_read_only=context.is_read_only,
+            takes_bytes=context.takes_bytes,
         )
         result = await self._pipeline.run(
             call,

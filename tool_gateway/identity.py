@@ -45,7 +45,7 @@ class CallContext:
     """What a request says about itself; None where it says nothing.
 
     `is_read_only` narrows what its sender may have to what changes nothing. `intent` is what it
-    says that its call needs.
+    says that its call needs. `takes_bytes` is said by a front that hands on bytes, by no request.
     """
 
     session_name: str | None
@@ -55,6 +55,7 @@ class CallContext:
     urgency: Urgency = NO_URGENCY
     is_read_only: bool = False
     intent: Intent = NO_INTENT
+    takes_bytes: bool = False
 
 
 def read_context(

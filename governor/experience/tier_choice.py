@@ -221,7 +221,8 @@ def features_of(context: Vector, plan: Plan) -> Vector:
     What is common to all plans, that some questions are hard, is learned of all of them at once;
     what a stage adds at a higher tier is learned of every plan that does it so.
     """
-    return _features_of_each(context, [plan])[0]
+    (features,) = _features_of_each(context, [plan])
+    return np.asarray(features)
 
 
 def _features_of_each(context: Vector, plans: Sequence[Plan]) -> Vector:
@@ -272,14 +273,14 @@ def chosen(
     if learned is None and terms.explored <= 0.0 and terms.fallback in PLANS:
         # Nothing else would be taken while this one fits: then of the others nothing is asked.
         usual = PLANS[terms.fallback]
-        price = prices.of(usual)
-        may = has_model or not usual.needs_model
-        plans = (usual,) if may and _fits(price, question, remaining) else plans
+        may = has_model or usual.name not in _NEED_MODEL
+        if may and _fits(prices.of(usual), question, remaining):
+            plans = (usual,)
     fitting = {
-        plan: price
+        plan: expected
         for plan in plans
         if (has_model or plan.name not in _NEED_MODEL)
-        and _fits(price := prices.of(plan), question, remaining)
+        and _fits(expected := prices.of(plan), question, remaining)
     }
     if not fitting:
         plan = plan_of(MemoryTier.LOW)

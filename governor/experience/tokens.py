@@ -14,6 +14,8 @@ _PIECE = re.compile(
     r"|[^\x00-\x7f]|[\x00-\x7f]"
 )
 
+# What is no text is counted as if each token were so many of its bytes.
+BYTES_PER_TOKEN = 3
 # Between prose, of which a token is four characters, and JSON, of which it is three.
 _TOKENS_PER_16_CHARS = 5
 
@@ -30,6 +32,15 @@ def tokens_of(text: str) -> int:
     begins = (first + at * len(text) // _WINDOWS for at in range(_WINDOWS))
     counted = sum(_counted(text[begin : begin + _WINDOW_CHARS]) for begin in begins)
     return -(-counted * len(text) // (_WINDOWS * _WINDOW_CHARS))
+
+
+def tokens_of_bytes(content: bytes) -> int:
+    """Return about how many tokens bytes are: those of their text, else one for each three."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return -(-len(content) // BYTES_PER_TOKEN)
+    return tokens_of(text)
 
 
 def beginning_of(text: str, tokens_max: int) -> str:

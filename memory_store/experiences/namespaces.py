@@ -4,11 +4,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from governor.experience.kinds import TrustLane
-from governor.experience.namespace import Grant, Namespace, Right
+from governor.experience.namespace import EVERYBODY, Grant, Namespace, Right
 from governor.ids import NamespaceId, PrincipalId, TenantId
 from memory_store.engine import driver_of
 from memory_store.errors import NamespaceNotFoundError
@@ -156,11 +156,24 @@ class NamespaceBook:
             .limit(LISTED_MAX)
         )
 
-        def work(connection: Connection) -> tuple[Namespace, ...]:
-            rows = connection.execute(query).all()
-            return tuple(_namespace(driver_of(connection), tuple(row)) for row in rows)
+        return await self._reader.run(lambda connection: _listed(connection, query))
 
-        return await self._reader.run(work)
+    async def granted_to(
+        self, principal: PrincipalId, *, tenant: TenantId, after: str = ""
+    ) -> tuple[Namespace, ...]:
+        """Return namespaces after that id in which a principal, or everybody, was granted a right.
+
+        They are in the order of their ids, at most `LISTED_MAX`.
+        """
+        granted = select(_grants.namespace).where(_grants.principal.in_((principal, EVERYBODY)))
+        query = (
+            select(*_COLUMNS)
+            .where(_spaces.tenant == tenant, _spaces.namespace > after)
+            .where(_spaces.namespace.in_(granted))
+            .order_by(_spaces.namespace)
+            .limit(LISTED_MAX)
+        )
+        return await self._reader.run(lambda connection: _listed(connection, query))
 
     async def usage(self, *, tenant: TenantId) -> tuple[NamespaceUsage, ...]:
         """Return how much the tenant keeps, by namespace and lane."""
@@ -180,6 +193,11 @@ class NamespaceBook:
             )
             for namespace, lane, items, content_bytes in rows
         )
+
+
+def _listed(connection: Connection, query: Select[Any]) -> tuple[Namespace, ...]:
+    rows = connection.execute(query).all()
+    return tuple(_namespace(driver_of(connection), tuple(row)) for row in rows)
 
 
 def _found(driver: Driver, asked: dict[str, Any]) -> Namespace | None:

@@ -77,7 +77,7 @@ STORE_BOOKS: dict[str, tuple[type, str]] = {
     "cases": (CaseBook, "record report readers_of record_of model"),
     "playbooks": (PlaybookBook, "get version all merge history"),
     "questions": (QuestionBook, "note prepared served drop"),
-    "namespaces": (NamespaceBook, "find get make list usage"),
+    "namespaces": (NamespaceBook, "find get make limit list granted_to usage"),
     "choices": (ChoiceLog, "record say add that_showed about get learned"),
     "prices": (PriceBook, "stored"),
     "principals": (PrincipalBook, "proof proof_of get create"),

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Protocol
 
@@ -22,6 +23,8 @@ from runtime.failures import (
     Problem,
     problem_for,
 )
+from runtime.memory.elsewhere import BASE, with_elsewhere
+from runtime.memory.rooms import Room, room_json
 from runtime.problem_response import response_of
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.mcp_http import CALLER_KEY
@@ -38,7 +41,7 @@ from tool_gateway.results import (
     ToolResult,
 )
 
-_BASE = "/memory/v1"
+_BASE = BASE
 _LISTED_DEFAULT = 50
 _LISTED_MAX = 200
 _RANGES_MAX = 256
@@ -68,6 +71,12 @@ class Listing(Protocol):
         """Return what is known of an experience that the agent may read."""
         ...
 
+    async def namespaces(
+        self, chain: ScopeChain, *, after: str = ""
+    ) -> tuple[Sequence[Room], str | None]:
+        """Return namespaces of which the agent may read or write, and where to go on."""
+        ...
+
 
 class MemoryFront:
     """Serves an agent's memory; authentication is done before a request gets here."""
@@ -80,7 +89,7 @@ class MemoryFront:
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
         one = f"{_BASE}/experiences/{{index}}"
-        return [
+        routes = [
             Route(f"{_BASE}/experiences", self._write, methods=["POST"]),
             Route(f"{_BASE}/experiences", self._list, methods=["GET"]),
             Route(f"{one}/content", self._content, methods=["GET"]),
@@ -90,7 +99,9 @@ class MemoryFront:
             Route(f"{_BASE}/search", self._search, methods=["POST"]),
             Route(f"{_BASE}/context", self._context, methods=["POST"]),
             Route(f"{_BASE}/feedback", self._feedback, methods=["POST"]),
+            Route(f"{_BASE}/namespaces", self._namespaces, methods=["GET"]),
         ]
+        return with_elsewhere(routes)
 
     async def _write(self, request: Request) -> Response:
         return await self._posted(request, tools.WRITE, status=HTTPStatus.CREATED)
@@ -133,7 +144,7 @@ class MemoryFront:
         arguments = {"max_bytes": size, **arguments, "encoding": "base64"}
         content, headers = b"", dict[str, str]()
         for _ in range(_RANGES_MAX):
-            result = await self._called(request, tools.READ, arguments)
+            result = await self._called(request, tools.READ, arguments, takes_bytes=True)
             if isinstance(result, Response):
                 return result
             shown = result.structured
@@ -175,6 +186,25 @@ class MemoryFront:
             return response_of(problem_for(error), path=path)
         return JSONResponse({"items": [_listed_json(one) for one in page.items], "next": page.next})
 
+    async def _namespaces(self, request: Request) -> Response:
+        """Answer with the caller's namespaces: what it may do there, and how much room is left.
+
+        Free like the list of its own: it shows no word of what stands in them.
+        """
+        caller: Caller = request.scope[CALLER_KEY]
+        path = request.url.path
+        if not any(self._gateway.offers(caller, tool) for tool in (tools.READ, tools.WRITE)):
+            detail = "neither memory_read nor memory_write is yours to call"
+            return response_of(_invalid(detail), path=path)
+        try:
+            rooms, following = await self._listing.namespaces(
+                _chain_of(caller), after=request.query_params.get("cursor", "")
+            )
+        except GatewayError as error:
+            return response_of(problem_for(error), path=path)
+        items = [room_json(one) for one in rooms]
+        return JSONResponse({"items": items, "next": following})
+
     async def _posted(
         self,
         request: Request,
@@ -214,13 +244,20 @@ class MemoryFront:
         return JSONResponse({**shape, "flyball": _said(result)}, status_code=status)
 
     async def _called(
-        self, request: Request, tool: str, arguments: Mapping[str, object]
+        self,
+        request: Request,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        takes_bytes: bool = False,
     ) -> ToolResult | Response:
         """Return what the call answers, else the problem that it ended with."""
         caller: Caller = request.scope[CALLER_KEY]
         path = request.url.path
         try:
-            context = read_context(request.headers, {}, caller=caller)
+            context = replace(
+                read_context(request.headers, {}, caller=caller), takes_bytes=takes_bytes
+            )
             result = await self._gateway.call(caller, context, tool=tool, arguments=arguments)
         except GatewayError as error:
             return response_of(problem_for(error), path=path)
@@ -260,20 +297,6 @@ def _running(result: ToolResult) -> Problem:
         members=_members(result),
         headers={"Retry-After": "1"},
     )
-
-
-def switched_off() -> list[Route]:
-    """Return the routes where there is no memory, which say so."""
-
-    async def told(request: Request) -> Response:
-        detail = "the experience memory is switched off here ([memory] enabled = false)"
-        problem = Problem(
-            status=HTTPStatus.NOT_FOUND, code=INVALID_PARAMS, title="Not found", detail=detail
-        )
-        return response_of(problem, path=request.url.path)
-
-    methods = ["GET", "POST", "PUT", "DELETE"]
-    return [Route(f"{_BASE}/{{rest:path}}", told, methods=methods)]
 
 
 def _denied(denial: Mapping[str, object]) -> Problem:

@@ -6,14 +6,13 @@ import anyio.to_thread
 import numpy as np
 
 from governor.experience.experience import Draft
-from governor.experience.tokens import tokens_of
+from governor.experience.tokens import tokens_of_bytes
 from governor.retrieval.analysis import TEXT_CHARS_MAX, index_terms, traits_of
 from governor.retrieval.vectors import StaticVectors
 from memory_store.experiences.values import Indexed
 
 # A longer text is cut into words beside the loop, so that nobody waits for it.
 _AT_ONCE_BYTES = 8_192
-_BYTES_PER_TOKEN = 3
 
 
 async def indexed(draft: Draft, vectors: StaticVectors | None, *, said: str = "") -> Indexed:
@@ -46,5 +45,5 @@ def _indexed(draft: Draft, vectors: StaticVectors | None, *, said: str) -> Index
         terms=index_terms(found_by),
         vector=None if vector is None else vector.astype(np.dtype("<f2")).tobytes(),
         traits=traits_of(found_by),
-        tokens=-(-len(draft.content) // _BYTES_PER_TOKEN) if text is None else tokens_of(text),
+        tokens=tokens_of_bytes(draft.content),
     )

@@ -4,12 +4,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
-from governor.experience.namespace import OWN, SHARED, Namespace, Right
+from governor.experience.namespace import EVERYBODY, OWN, SHARED, Namespace, Right
 from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
 from runtime.memory.places import given_anyway
+from runtime.memory.rooms import Room, rooms_of
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock
@@ -79,6 +80,15 @@ class Namespaces:
             return await self.own(chain)
         message = f"namespace {name!r:.120}: there is none that you may write to; use {OWN!r}"
         raise MemoryRefusedError(message)
+
+    async def rooms(self, chain: ScopeChain, *, after: str) -> tuple[tuple[Room, ...], str | None]:
+        """Return a page of the namespaces that the caller may use, and where to go on."""
+        whos = {chain.agent, EVERYBODY}
+        teams = sorted(self._terms().teams.items())
+        named = [name for name, team in teams if whos & (team.readers | team.writers)]
+        made = [await self._made(chain.tenant, name) for name in (SHARED, *named)]
+        known = [await self.own(chain), *map(self._granted, made)]
+        return await rooms_of(self._book, self._terms(), chain, known=known, after=after)
 
     def chooses(self, name: str) -> bool:
         """Tell whether what enters the namespace of that name is chosen by what is of use."""

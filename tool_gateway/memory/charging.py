@@ -46,7 +46,7 @@ class MemoryCharging:
 
     def held(self, call: ToolCall) -> Amounts:
         """Return what a call may take of the memory at the most."""
-        held = held_for(call.tool, call.arguments)
+        held = held_for(call.tool, call.arguments, takes_bytes=call.takes_bytes)
         is_twice = call.tool == WRITE and self._is_copied(str(call.arguments.get("namespace", "")))
         return held.plus(held) if is_twice else held
 
@@ -88,12 +88,14 @@ class MemoryCharging:
         return replace(content, arguments_bytes_max=max(room, content.arguments_bytes_max))
 
 
-def held_for(tool: ToolName, arguments: Mapping[str, object]) -> Amounts:
+def held_for(
+    tool: ToolName, arguments: Mapping[str, object], *, takes_bytes: bool = False
+) -> Amounts:
     """Return what a call may take of the memory at the most, by its checked arguments."""
     if tool == WRITE:
         return writing(size_bytes=size_of(arguments))
     if tool == READ:
-        return reading(read_bounds(arguments).tokens_held)
+        return reading(read_bounds(arguments, takes_bytes=takes_bytes).tokens_held)
     if tool in _READING:
         asked = arguments.get("max_tokens", TOKENS_DEFAULT)
         return reading(int(asked) if isinstance(asked, (int, float)) else TOKENS_DEFAULT)

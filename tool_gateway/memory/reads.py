@@ -10,7 +10,12 @@ import anyio
 import anyio.to_thread
 
 from governor.call import ToolCall
-from governor.experience.tokens import beginning_of, tokens_of
+from governor.experience.tokens import (
+    BYTES_PER_TOKEN,
+    beginning_of,
+    tokens_of,
+    tokens_of_bytes,
+)
 from governor.ids import ArchiveId, ExperienceId
 from tool_gateway.archiving import cut_to_characters, read_note
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
@@ -55,6 +60,7 @@ class _Passage:
     text: str
     encoding: str
     size_bytes: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +86,17 @@ class Reads:
         Raises:
             GatewayError: it is not there, damaged, or not to be had now.
         """
-        asked, bounds = call.arguments, read_bounds(call.arguments)
+        asked = call.arguments
+        bounds = read_bounds(asked, takes_bytes=call.takes_bytes)
         grep = grep_asked(asked)
         if grep is not None:
             return await self._grep(call, grep, bounds)
         offset = integer(asked, "offset", 0)
         part = await self._part(call, offset=offset, length=bounds.bytes_max)
-        is_exact = asked.get("encoding") == "base64"
-        passage = _exact(part, bounds) if is_exact else _legible(part, offset, bounds)
+        if asked.get("encoding") != "base64":
+            passage = _legible(part, offset, bounds)
+        else:
+            passage = _as_bytes(part, bounds) if bounds.is_as_bytes else _exact(part, bounds)
         return _read(str(asked["index"]), part, offset, passage)
 
     async def _grep(self, call: ToolCall, asked: GrepAsked, bounds: ReadBounds) -> Read:
@@ -169,7 +178,29 @@ def _exact(part: _Part, bounds: ReadBounds) -> _Passage:
         if fitting < len(content):
             content = content[: max(1, fitting)]
             text = base64.b64encode(content).decode()
-    return _Passage(text=text, encoding="base64", size_bytes=len(content))
+    return _Passage(text=text, encoding="base64", size_bytes=len(content), tokens=tokens_of(text))
+
+
+def _as_bytes(part: _Part, bounds: ReadBounds) -> _Passage:
+    """Return the range as it is carried to a reader of bytes, counted as what those are."""
+    content = part.content
+    if bounds.tokens_max is not None:
+        content = content[: max(1, _bytes_within(content, bounds.tokens_max))]
+    return _Passage(
+        text=base64.b64encode(content).decode(),
+        encoding="base64",
+        size_bytes=len(content),
+        tokens=tokens_of_bytes(content),
+    )
+
+
+def _bytes_within(content: bytes, tokens_max: int) -> int:
+    """Return how many of the first bytes are no more than so many tokens."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return tokens_max * BYTES_PER_TOKEN
+    return len(beginning_of(text, tokens_max).encode())
 
 
 def _legible(part: _Part, offset: int, bounds: ReadBounds) -> _Passage:
@@ -190,7 +221,9 @@ def _legible(part: _Part, offset: int, bounds: ReadBounds) -> _Passage:
         raise MemoryRefusedError(message) from error
     if bounds.tokens_max is not None:
         text = beginning_of(text, bounds.tokens_max)
-    return _Passage(text=text, encoding="utf-8", size_bytes=len(text.encode()))
+    return _Passage(
+        text=text, encoding="utf-8", size_bytes=len(text.encode()), tokens=tokens_of(text)
+    )
 
 
 def _read(index: str, part: _Part, offset: int, passage: _Passage) -> Read:
@@ -212,7 +245,7 @@ def _read(index: str, part: _Part, offset: int, passage: _Passage) -> Read:
             structured=structured,
             meta={part.meta_name: meta},
         ),
-        tokens=tokens_of(passage.text),
+        tokens=passage.tokens,
     )
 
 

@@ -38,17 +38,20 @@ _MEDIA_TYPE = re.compile(rf"{_NAME_PART}/{_NAME_PART}(;[ -~]{{0,100}})?")
 class ReadBounds:
     """How much a read may show: bytes of the content, and tokens of what is shown of it.
 
-    No bound on the tokens is one of an archived result, whose range is chosen by its bytes.
+    No bound on the tokens is one of an archived result, whose range is chosen by its bytes. One
+    that `is_exact` shows base64, and one that `is_as_bytes` hands the bytes to their reader.
     """
 
     bytes_max: int
     tokens_max: int | None
     is_exact: bool = False
+    is_as_bytes: bool = False
 
     @property
     def tokens_held(self) -> int:
         """Return what is held for it: no text has more tokens than characters."""
-        by_bytes = _base64_chars(self.bytes_max) if self.is_exact else self.bytes_max
+        is_longer = self.is_exact and not self.is_as_bytes
+        by_bytes = _base64_chars(self.bytes_max) if is_longer else self.bytes_max
         return by_bytes if self.tokens_max is None else min(self.tokens_max, by_bytes)
 
 
@@ -76,7 +79,7 @@ def shows_experiences(tool: str, arguments: _Arguments) -> bool:
     return tool in _SHOWING or (tool == READ and _names_experience(arguments))
 
 
-def read_bounds(asked: _Arguments) -> ReadBounds:
+def read_bounds(asked: _Arguments, *, takes_bytes: bool = False) -> ReadBounds:
     """Return how much a `memory_read` may show.
 
     What is said counts. Without a word an experience is shown in the tokens of every reading,
@@ -92,6 +95,7 @@ def read_bounds(asked: _Arguments) -> ReadBounds:
         bytes_max=integer(asked, "max_bytes", bytes_max),
         tokens_max=tokens if by_tokens else None,
         is_exact=asked.get("encoding") == "base64" and "grep" not in asked,
+        is_as_bytes=takes_bytes and "grep" not in asked,
     )
 
 

@@ -33,7 +33,9 @@ def shortened(
         return None
     if not _is_by_tokens(call):
         return None
-    held = held_for(call.tool, call.arguments).of(Unit.MEMORY_READ_TOKENS)
+    held = held_for(call.tool, call.arguments, takes_bytes=call.takes_bytes).of(
+        Unit.MEMORY_READ_TOKENS
+    )
     left = _tokens_left((denied.shortage, *denied.also), rule, prices)
     least = _READ_TOKENS_MIN if call.tool == READ else USEFUL_TOKENS_MIN
     if left is None or not least <= left < held:
@@ -44,7 +46,8 @@ def shortened(
 def granted(call: ToolCall, asked: ToolCall) -> tuple[Json, str]:
     """Return what a call was cut to, for programs and in words."""
     tokens, before = (
-        held_for(one.tool, one.arguments).of(Unit.MEMORY_READ_TOKENS) for one in (call, asked)
+        held_for(one.tool, one.arguments, takes_bytes=one.takes_bytes).of(Unit.MEMORY_READ_TOKENS)
+        for one in (call, asked)
     )
     note = (
         f"This answer has at most {tokens} tokens where {before} were asked for: no more is left "

@@ -36,6 +36,7 @@ from runtime.memory.ports import (
     TieredSearching,
     WorkingContext,
 )
+from runtime.memory.rooms import Room
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.memory.ports import AroundAsked, Kept, Portion, SearchAsked, WriteAsked
@@ -332,6 +333,12 @@ class ExperienceDesk:
                 limit=limit,
                 cursor=cursor,
             )
+
+    async def namespaces(
+        self, chain: ScopeChain, *, after: str = ""
+    ) -> tuple[tuple[Room, ...], str | None]:
+        """Return a page of the namespaces that the caller may use, and where to go on."""
+        return await self._namespaces.rooms(chain, after=after)
 
     async def _answer(
         self,

@@ -14,7 +14,8 @@ from runtime.memory.administration.experiences import MemoryAdministration
 from runtime.memory.desk.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.desk.findings import Showing
 from runtime.memory.desk.recorder import Recorder
-from runtime.memory.front import MemoryFront, switched_off
+from runtime.memory.elsewhere import switched_off
+from runtime.memory.front import MemoryFront
 from runtime.memory.namespaces import Namespaces
 from runtime.memory.serving.choosing import MemoryLearning
 from runtime.memory.serving.lessons import Lessons

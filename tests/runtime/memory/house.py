@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from governor.amounts import Unit
 from governor.ids import PrincipalId, TenantId
 from memory_store.audit import Actor
 from memory_store.identities import Role
@@ -89,6 +90,12 @@ class House:
         assert answer.status_code == 200, answer.text
         shape: dict[str, Any] = answer.json()
         return shape
+
+    async def used(self, unit: Unit, *, agent: str = "ada") -> int:
+        """Return what the session's budget says is used of a unit, as a write is told."""
+        shape = await self.kept("what is used", agent=agent)
+        found: list[dict[str, Any]] = shape["flyball"]["budget"]
+        return next(int(one["used"]) for one in found if one["unit"] == unit.value)
 
     async def kept_anywhere(self, word: str) -> list[str]:
         """Return the rows and the files of the state directory that hold a word."""

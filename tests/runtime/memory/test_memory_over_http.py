@@ -7,6 +7,8 @@ import pytest
 
 from governor.amounts import Amounts, Unit
 from governor.budget import Budget
+from governor.experience.namespace import Right
+from governor.experience.tokens import tokens_of
 from governor.flow.labels import Label
 from governor.ids import BudgetId, PrincipalId, ToolName
 from governor.scope import ScopeKind
@@ -47,6 +49,85 @@ async def test_bytes_that_are_no_text_are_kept_as_they_are(house: House, content
     assert (exact.content, part.content) == (content, content[1:6])
     assert refused.status_code == 422
     assert "base64" in refused.json()["detail"]
+
+
+@pytest.mark.requirement("memory.bytes-charged")
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [(KEY.encode() * 90, tokens_of(KEY * 90)), (bytes(range(128, 256)) * 6, 128 * 2)],
+)
+async def test_bytes_are_charged_as_what_their_reader_gets(
+    house: House, content: bytes, tokens: int
+) -> None:
+    index = (await house.kept(base64.b64encode(content).decode(), encoding="base64"))["index"]
+
+    before = await house.used(Unit.MEMORY_READ_TOKENS)
+    exact = await house.get(f"experiences/{index}/content")
+    between = await house.used(Unit.MEMORY_READ_TOKENS)
+    await house.get(f"experiences/{index}/content", offset=1, max_bytes=30)
+    after = await house.used(Unit.MEMORY_READ_TOKENS)
+
+    assert exact.content == content
+    assert between - before == tokens
+    assert 0 < after - between <= 10
+
+
+@pytest.mark.requirement("memory.problems")
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allowed"),
+    [
+        ("GET", "/memory/v1/nowhere", 404, None),
+        ("GET", "/memory/v1", 404, None),
+        ("BREW", "/memory/v1/nowhere/at/all", 404, None),
+        ("GET", "/memory/v1/search", 405, "POST"),
+        ("PATCH", "/memory/v1/experiences", 405, "GET, HEAD, POST"),
+        ("BREW", "/memory/v1/experiences/exp_x", 405, "DELETE, GET, HEAD"),
+    ],
+)
+async def test_what_is_not_served_is_answered_as_a_problem(
+    house: House, method: str, path: str, status: int, allowed: str | None
+) -> None:
+    async with house.client() as client:
+        answer = await client.request(method, path)
+
+    problem = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        status,
+        "application/problem+json",
+    )
+    assert (problem["status"], problem["instance"]) == (status, path)
+    assert answer.headers.get("allow") == allowed
+
+
+@pytest.mark.requirement("memory.namespaces-listed")
+async def test_an_agent_is_told_its_namespaces_its_rights_and_what_room_is_left(
+    house: House,
+) -> None:
+    book = house.sidecar.store.namespaces
+    granted = await book.make(f"desk-{house.suffix}", tenant=TENANT, bytes_max=100, now_ms=1)
+    ada = PrincipalId(f"ada-{house.suffix}")
+    await book.grant(granted.namespace, ada, Right.WRITE, tenant=TENANT, by="root", now_ms=1)
+    kept = await house.kept("x" * 30, namespace=granted.name)
+
+    answer = await house.get("namespaces")
+    of_bob = await house.get("namespaces", agent="bob")
+
+    items = {one["name"]: one for one in answer.json()["items"]}
+    assert answer.json()["next"] is None
+    assert kept["namespace"] == granted.name
+    assert items[granted.name] == {
+        "name": granted.name,
+        "rights": ["read", "write"],
+        "items": 1,
+        "bytes": 30,
+        "bytes_max": 100,
+        "bytes_left": 70,
+    }
+    assert items["agent"]["rights"] == ["read", "write"]
+    assert (items["tenant"]["rights"], items["tenant"]["bytes_left"]) == (["read"], None)
+    assert items["team/green"]["rights"] == ["read", "write"]
+    assert "team/red" not in items
+    assert [one["name"] for one in of_bob.json()["items"]] == ["agent", "tenant", "team/green"]
 
 
 @pytest.mark.requirement("memory.others-unknown")
