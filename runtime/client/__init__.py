@@ -31,6 +31,7 @@ from runtime.client.answers import (
     Instruction,
     LeftOut,
     Listed,
+    NamespaceOpen,
     Workspace,
     Written,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "Listed",
     "Memory",
     "MemoryClient",
+    "NamespaceOpen",
     "NotReachedError",
     "RefusedError",
     "Session",

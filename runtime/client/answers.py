@@ -113,6 +113,20 @@ class Listed(Answer):
     learned_at_ms: int
 
 
+class NamespaceOpen(Answer):
+    """A namespace that the agent may use; no `bytes_left` where it may not write.
+
+    `rights` are "read" and "write", as far as it has them.
+    """
+
+    name: str
+    rights: tuple[str, ...]
+    items: int
+    size_bytes: Annotated[int, Field(alias="bytes")]
+    bytes_max: int | None
+    bytes_left: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """The bytes of an experience as they were written, and the receipt that proves it."""

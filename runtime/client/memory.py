@@ -32,6 +32,7 @@ class Memory:
     feedback = waits(requests.feedback)
     forget = waits(requests.forget)
     listed = pages(requests.listed)
+    namespaces = pages(requests.namespaces)
 
 
 class MemoryClient(Closing, Memory):
@@ -69,6 +70,7 @@ class AsyncMemory:
     feedback = awaits(requests.feedback)
     forget = awaits(requests.forget)
     listed = awaits_pages(requests.listed)
+    namespaces = awaits_pages(requests.namespaces)
 
 
 class AsyncMemoryClient(AsyncClosing, AsyncMemory):

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 from urllib.parse import quote
 
-from runtime.client.answers import Around, Content, Found, Listed, Workspace, Written
+from runtime.client.answers import (
+    Around,
+    Content,
+    Found,
+    Listed,
+    NamespaceOpen,
+    Workspace,
+    Written,
+)
 from runtime.client.exchange import Asked, Listing, answer, content_of, nothing, without_nothing
 
 _BASE = "/memory/v1"
@@ -115,6 +123,11 @@ def forget(index: str) -> Asked[None]:
 def listed() -> Listing[Listed]:
     """Yield the agent's own experiences, the latest first."""
     return Listing(path=f"{_BASE}/experiences", kind=Listed)
+
+
+def namespaces() -> Listing[NamespaceOpen]:
+    """Yield the namespaces that the agent may use, with its rights and the room that is left."""
+    return Listing(path=f"{_BASE}/namespaces", kind=NamespaceOpen)
 
 
 def _path(index: str, *more: str) -> str:

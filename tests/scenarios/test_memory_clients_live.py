@@ -99,6 +99,7 @@ def test_a_program_writes_finds_reads_and_forgets_by_the_client(
         part = memory.content(kept.index, offset=3, max_bytes=5)
         memory.feedback([note.index], helpful=1.0)
         listed = {one.index for one in memory.listed()}
+        rooms = {one.name: one for one in memory.namespaces()}
         memory.forget(note.index)
         with pytest.raises(RefusedError) as gone:
             memory.content(note.index)
@@ -114,6 +115,8 @@ def test_a_program_writes_finds_reads_and_forgets_by_the_client(
     assert content.receipt["address"] == hashlib.sha256(BYTES).hexdigest()
     assert part.content == BYTES[3:8]
     assert {kept.index, note.index} <= listed
+    assert rooms["agent"].rights == ("read", "write")
+    assert rooms["agent"].size_bytes >= len(BYTES)
     assert gone.value.status == foreign.value.status == 404
 
 
@@ -129,6 +132,7 @@ async def test_a_program_with_a_loop_says_the_same(shared_sidecar: SidecarProces
             where = await memory.context("the next deploy", max_tokens=300)
             content = await memory.content(kept.index)
             listed = [one.index async for one in memory.listed()]
+            rooms = {one.name: one.rights async for one in memory.namespaces()}
             await memory.feedback([kept.index], used=0.0)
             await memory.forget(kept.index)
         async with AsyncMemoryClient("http://127.0.0.1:1", token="none") as nobody:
@@ -138,6 +142,7 @@ async def test_a_program_with_a_loop_says_the_same(shared_sidecar: SidecarProces
             with pytest.raises(ClientError):
                 await stranger.search("anything")
 
+    assert rooms["tenant"] == ("read",)
     assert found.hits[0].index == kept.index
     assert "kiosk" in where.rendered
     assert content.content.startswith(b"Deploys")
