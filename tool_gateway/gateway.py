@@ -267,9 +267,7 @@ class Gateway:
             arguments=arguments,
             chain=chain,
             turn=context.turn,
-            idempotency=None
-            if key is None
-            else Idempotency(key=key, payload_hash=payload_hash(tool, arguments)),
+            idempotency=None if key is None else _idempotency(key, tool, arguments),
             task_class=context.task_class,
             urgency=_urgency_of(context, intent),
             intent=intent,
@@ -453,6 +451,10 @@ def _urgency_of(context: CallContext, intent: Intent) -> Urgency:
     if intent.priority is None or context.urgency.priority is not None:
         return context.urgency
     return replace(context.urgency, priority=intent.priority)
+
+
+def _idempotency(key: str, tool: str, arguments: Mapping[str, object]) -> Idempotency:
+    return Idempotency(key=key, payload_hash=payload_hash(tool, arguments))
 
 
 def _key_of(context: CallContext, exchange: Exchange) -> str | None:
