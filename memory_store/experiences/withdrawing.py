@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import anyio
 from sqlalchemy import ColumnElement, Connection, select
 
 from governor.experience.kinds import Standing
@@ -27,15 +28,23 @@ from memory_store.reader import Reader
 from memory_store.writer import Writer
 
 Chosen = ColumnElement[bool]
+# So many steps of one withdrawal are made though its caller has gone; each is bounded.
+SHELTERED_STEPS_MAX = 64
+
+
+def sheltered(steps: int = 0) -> anyio.CancelScope:
+    """Return where a step is made whoever goes away, unless there were too many before it."""
+    return anyio.CancelScope(shield=steps < SHELTERED_STEPS_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
     """Takes experiences back, a few in each transaction, so that nobody waits for long.
 
-    Whoever asks is answered when all of it is done. After an error or a crash, or once the caller
-    went away, asking again goes on with what is named, and the next purge with what was made of
-    what is gone.
+    Whoever asks is answered when all of it is done. A caller that goes away leaves nothing of it
+    readable that was made of what is gone: as many steps as that usually takes are made none the
+    less. After an error, a crash or more steps than those, asking again goes on with what is
+    named, and the next purge with what was made of what is gone.
     """
 
     writer: Writer
@@ -72,7 +81,8 @@ class Withdrawal:
                 step.then(marked.derived).note(driver_of(connection))
             return marked
 
-        marked = await self.writer.run(work)
+        with sheltered():
+            marked = await self.writer.run(work)
         if standing is not Standing.REVOKED:
             return Changed(experiences=marked.count)
         derived = await self._revoke_all(step.then(marked.derived))
@@ -84,7 +94,8 @@ class Withdrawal:
         while numbers := await self._numbers(chosen, order, after=after, most=MARKED_AT_ONCE):
             after = numbers[-1]
             step = Step(goes=Goes.REVOKED, order=order, numbers=tuple(numbers))
-            marked = await self._revoke(step, passed=())
+            with sheltered():
+                marked = await self._revoke(step, passed=())
             count += marked.count
             derived += await self._revoke_all(step.then(marked.derived))
         return Changed(experiences=count + derived, derived=derived)
@@ -99,7 +110,8 @@ class Withdrawal:
             after = numbers[-1]
             # What is named goes, whoever wrote it; only what was made of it is looked at.
             named = Step(goes=Goes.ERASED, order=order, numbers=tuple(numbers))
-            erased = await self._erase(named, next_of=only_of)
+            with sheltered():
+                erased = await self._erase(named, next_of=only_of)
             count += erased.count
             made, put_aside = await self._erase_all(
                 replace(named, numbers=erased.derived, only_of=only_of)
@@ -125,24 +137,28 @@ class Withdrawal:
 
     async def _revoke_all(self, step: Step) -> int:
         """Revoke what was made of the revoked, and so on; return how many were."""
-        count = 0
+        count = steps = 0
         seen: set[int] = set()
         waiting = list(step.numbers)
         while waiting:
             now, waiting = waiting[:MARKED_AT_ONCE], waiting[MARKED_AT_ONCE:]
             seen.update(now)
-            marked = await self._revoke(replace(step, numbers=tuple(now)), passed=seen)
+            with sheltered(steps):
+                marked = await self._revoke(replace(step, numbers=tuple(now)), passed=seen)
+            steps += 1
             count += marked.count
             waiting += [one for one in marked.derived if one not in seen]
         return count
 
     async def _erase_all(self, step: Step) -> tuple[int, int]:
         """Return how many of what was made of the erased, and so on, are erased and put aside."""
-        count = quarantined = 0
+        count = quarantined = steps = 0
         waiting = list(step.numbers)
         while waiting:
             now, waiting = waiting[:ERASED_AT_ONCE], waiting[ERASED_AT_ONCE:]
-            erased = await self._erase(replace(step, numbers=tuple(now)), next_of=step.only_of)
+            with sheltered(steps):
+                erased = await self._erase(replace(step, numbers=tuple(now)), next_of=step.only_of)
+            steps += 1
             count += erased.count
             quarantined += erased.quarantined
             waiting += erased.derived

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from governor.experience.kinds import Standing, TrustLane
@@ -131,6 +134,32 @@ async def test_a_revocation_that_is_cut_short_is_finished(
     assert before == [revoked, active, active]
     assert await standings(kept, *ALL) == [revoked, active, *[revoked] * 5]
     assert await told(kept) == set()
+
+
+@pytest.mark.requirement("memory.cut-short")
+@pytest.mark.parametrize("how", ["erase", "revoke"])
+async def test_a_caller_who_goes_away_leaves_nothing_readable_of_what_is_withdrawn(
+    kept: Store, space: NamespaceId, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    await web(kept, space)
+    made = getattr(Withdrawal, f"_{how}")
+
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
+
+        async def step(self: Withdrawal, *asked: Any, **named: Any) -> object:
+            scope.cancel()
+            found: object = await made(self, *asked, **named)
+            return found
+
+        monkeypatch.setattr(Withdrawal, f"_{how}", step)
+        if how == "erase":
+            await kept.experiences.erase(ids=ids("a"), tenant=ACME, **BY)
+        else:
+            await kept.experiences.mark(ids("a"), Standing.REVOKED, tenant=ACME, **BY)
+        await anyio.lowlevel.checkpoint()
+
+    assert scope.cancelled_caught
+    assert [name for name, at in (await left(kept, *ALL)).items() if at == "active"] == ["z"]
 
 
 async def test_what_is_put_aside_stays_tied_to_what_else_it_was_made_of(
