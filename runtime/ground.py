@@ -275,4 +275,5 @@ def _flow(
         is_shared=is_shared,
         keeps_marks=config.memory.enabled,
         class_of=lambda chain: turns.policy.class_of(chain.agent, asked=None),
+        archive=StoreArchive(store.archive),
     )

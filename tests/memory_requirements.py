@@ -48,6 +48,10 @@ MEMORY: dict[str, str] = {
         "An agent lists the namespaces that are open to it, with its rights and the room that is "
         "left there, and learns of no other."
     ),
+    "memory.nothing-shown-nothing-marked": (
+        "A session that asks for an archived result that is not there for it has seen nothing by "
+        "it; one that reads what is there is marked before it does."
+    ),
     "memory.lane-quotas": (
         "A writer that fills a lane is refused there, with the limit and when there is room "
         "again, and everybody else writes on."

@@ -20,11 +20,16 @@ from tool_gateway import telemetry
 from tool_gateway.builtin import BUILTIN
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.denials import flow_denied, ledger_unavailable
-from tool_gateway.errors import LedgerOverloadedError, LedgerUnavailableError
+from tool_gateway.errors import (
+    ArchiveMissError,
+    GatewayError,
+    LedgerOverloadedError,
+    LedgerUnavailableError,
+)
 from tool_gateway.guards.facts import facts_of
 from tool_gateway.job import Job
-from tool_gateway.memory.requests import shows_no_archive
-from tool_gateway.ports import Clock, FlowStore
+from tool_gateway.memory.requests import archive_asked, shows_no_archive
+from tool_gateway.ports import Clock, FlowStore, ResultArchive
 from tool_gateway.results import ToolResult
 
 SESSIONS_MAX = 4_096
@@ -57,12 +62,16 @@ class FlowGuard:
         is_shared: bool = False,
         keeps_marks: bool = False,
         class_of: Callable[[ScopeChain], TaskClass | None] | None = None,
+        archive: ResultArchive | None = None,
     ) -> None:
         """Start with no session; `class_of` names the class of those that name none.
+
+        Without an `archive` a call that asks it for what it may not have counts as if it had it.
 
         Where it `keeps_marks`, what sessions have seen of what others wrote is kept without
         any rule too: the memory goes by it.
         """
+        self._archive = archive
         self._keeps_marks = keeps_marks
         self._policy = policy
         self._approval = approval
@@ -121,6 +130,8 @@ class FlowGuard:
             LedgerOverloadedError: as above.
         """
         taints = self._taints_of(job)
+        if taints & _UNTRUSTED and await self._reads_nothing(job):
+            taints -= _UNTRUSTED
         if taints:
             await self.mark(job.call.chain, taints, tool=job.call.tool)
 
@@ -230,6 +241,22 @@ class FlowGuard:
         if job.entry.is_own and shows_no_archive(job.call):
             kept -= _UNTRUSTED
         return self.traits_of(job.entry).labels & kept
+
+    async def _reads_nothing(self, job: Job) -> bool:
+        """Tell whether a call asks the archive for what is not there for it, and so shows nothing.
+
+        What is kept there never comes to be under an index that was asked for before.
+        """
+        index = archive_asked(job.call) if job.entry.is_own else None
+        if index is None or self._archive is None or job.repeat.served is not None:
+            return False
+        try:
+            await self._archive.read(index, chain=job.call.chain, offset=0, length=1)
+        except ArchiveMissError:
+            return True
+        except GatewayError:
+            return False  # what it will show then, nobody knows yet
+        return False
 
     def _seen_by(self, flow: _Flow, call: ToolCall) -> Seen:
         """Return what the session has seen, in the class that its call or its agent names."""

@@ -10,7 +10,7 @@ from governor.call import ToolCall
 from governor.experience.kinds import ExperienceKind, TrustLane
 from governor.experience.reading import TOKENS_DEFAULT, TOKENS_MAX
 from governor.experience.search import Filters, MemoryTier
-from governor.ids import ExperienceId, TaskClass
+from governor.ids import ArchiveId, ExperienceId, TaskClass
 from tool_gateway.errors import MemoryRefusedError
 from tool_gateway.memory.definitions import (
     CONTEXT,
@@ -69,6 +69,13 @@ def shows_no_archive(call: ToolCall) -> bool:
     """Tell whether a call reads no archived result: an experience, or what there cannot be."""
     index = str(call.arguments.get("index", ""))
     return call.tool == READ and not index.startswith(ARCHIVE_PREFIX)
+
+
+def archive_asked(call: ToolCall) -> ArchiveId | None:
+    """Return the index of the archived result that a call reads, None where it reads none."""
+    index = str(call.arguments.get("index", ""))
+    is_archived = call.tool == READ and index.startswith(ARCHIVE_PREFIX)
+    return ArchiveId(index) if is_archived else None
 
 
 def shows_experiences(tool: str, arguments: _Arguments) -> bool:

@@ -145,6 +145,7 @@ ASKED: dict[str, Ask] = {
     "POST search": _by_http("POST", "search", query=CANARY, lanes=LANES),
     "POST context": _by_http("POST", "context", focus=CANARY),
     "POST feedback": _by_http("POST", "feedback", indices=["INDEX"], used=1),
+    "GET namespaces": _by_http("GET", "namespaces"),
 }
 
 

@@ -10,7 +10,7 @@ from governor.budget import Budget
 from governor.experience.namespace import Right
 from governor.experience.tokens import tokens_of
 from governor.flow.labels import Label
-from governor.ids import BudgetId, PrincipalId, ToolName
+from governor.ids import BudgetId, CallId, PrincipalId, ToolName
 from governor.scope import ScopeKind
 from governor.window import Lifetime
 from memory_store.sessions import session_id_for
@@ -433,3 +433,27 @@ async def test_a_session_that_was_shown_strangers_words_writes_as_one_of_them(
 
     assert (strange["lane"], before["lane"], after["lane"]) == ("web", "agent", "web")
     assert (unasked, asked) == (["agent"], ["web"])
+
+
+@pytest.mark.requirement("memory.nothing-shown-nothing-marked")
+async def test_an_archived_result_that_is_not_there_marks_no_session(house: House) -> None:
+    ada = PrincipalId(f"ada-{house.suffix}")
+    kept = await house.sidecar.store.archive.put(
+        b"what some page said",
+        tenant=TENANT,
+        agent=ada,
+        session=session_id_for(ada, "elsewhere"),
+        call_id=CallId(f"call_{house.suffix}"),
+        media_type="text/plain",
+        now_ms=1,
+    )
+
+    async def lane_after(index: str, *, status: int) -> str:
+        async with house.client(session=f"reads {index}") as client:
+            read = await client.get(f"/memory/v1/experiences/{index}")
+            wrote = await client.post("/memory/v1/experiences", json={"content": index})
+        assert read.status_code == status, read.text
+        return str(wrote.json()["lane"])
+
+    assert await lane_after("arc_nosuchresult", status=404) == "agent"
+    assert await lane_after(kept.archive_id, status=200) == "web"
