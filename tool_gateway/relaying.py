@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
@@ -273,6 +274,11 @@ class Relaying:
         """
         if self._watches.is_full:
             raise CallerLimitError("too many resources are watched; unsubscribe from some")
+        if self._own is not None and self._own.has(uri):
+            # It never changes: there is nothing to begin, and its correction is another one.
+            await self._own.check(caller, uri)
+            await self._watches.add(uri, partial(self._own.check, caller))
+            return
         relay = await self._owner_of(uri, caller, exchange)
 
         async def begin(uri: str) -> None:

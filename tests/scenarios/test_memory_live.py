@@ -1,17 +1,20 @@
 """The experience memory through the protocol's own client, with agents on two processes."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
+from mcp import MCPError
 from scenarios.process import SidecarProcess, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SECONDS_MAX = 60
 ERAS = ("auto", "legacy")
+NOWHERE = "flyball://memory/exp_nosuchone"
 NOTE = "The staging database is restored from the nightly dump of the finance cluster.\n"
 BYTES = bytes(range(256)) * 100
 
@@ -31,6 +34,19 @@ def shape_of(result: Any) -> dict[str, Any]:
     assert not result.is_error, text_of(result)
     shape: dict[str, Any] = result.structured_content
     return shape
+
+
+async def watched_of(client: Any, mode: str, uris: Sequence[str]) -> list[str]:
+    """Return those of some resources that a client of an era is let subscribe to."""
+    if mode != "legacy":
+        async with client.listen(resource_subscriptions=list(uris)) as stream:
+            return list(stream.honored.resource_subscriptions)
+    found = []
+    for uri in uris:
+        with suppress(MCPError):
+            await client.subscribe_resource(uri)
+            found.append(uri)
+    return found
 
 
 @pytest.mark.requirement("memory.read-back")
@@ -55,6 +71,7 @@ async def test_a_client_of_either_era_writes_finds_and_reads(
     assert shape_of(read)["content"] == f"{mode}: {NOTE}"
 
 
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 @pytest.mark.requirement("memory.resources")
 @pytest.mark.parametrize("mode", ERAS)
 async def test_experiences_are_resources_by_an_address_that_stays(
@@ -75,10 +92,12 @@ async def test_experiences_are_resources_by_an_address_that_stays(
             (as_text,) = (await client.read_resource(text["uri"])).contents
             (as_blob,) = (await client.read_resource(blob["uri"])).contents
             with pytest.raises(Exception, match="unknown resource"):
-                await client.read_resource("flyball://memory/exp_nosuchone")
+                await client.read_resource(NOWHERE)
+            watched = await watched_of(client, mode, (text["uri"], NOWHERE))
 
     assert {text["uri"], blob["uri"]} <= listed
     assert [one.uri_template for one in templates] == ["flyball://memory/{index}"]
+    assert watched == [text["uri"]]
     assert as_text.text == NOTE
     assert base64.b64decode(as_blob.blob) == BYTES
     assert as_blob.mime_type == "image/x-odd"

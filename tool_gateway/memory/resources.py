@@ -110,14 +110,8 @@ class MemoryResources:
             UnknownOfferError: there is no such experience for the caller.
             GatewayError: it is damaged, or cannot be had now.
         """
-        index = uri.removeprefix(URI_PREFIX)
-        if not index.startswith(EXPERIENCE_PREFIX):
-            raise _unknown(uri)
-        chain = ScopeChain(tenant=caller.tenant, agent=caller.agent, session=SessionId(""))
-        try:
-            about = await self._memory.about(chain, ExperienceId(index))
-        except ExperienceMissError as error:
-            raise _unknown(uri) from error
+        about = await self._about(caller, uri)
+        index = about.experience_id
         # As much as there is, so that no more is held of a budget.
         size = max(READ_BYTES_MIN, min(about.size_bytes, READ_BYTES_MAX))
         content, result = b"", None
@@ -135,6 +129,27 @@ class MemoryResources:
                 break
         assert result is not None, "there is one range at least"
         return _contents(uri, content, result)
+
+    async def check(self, caller: Caller, uri: str) -> None:
+        """Return if there is an experience that the caller may read.
+
+        Raises:
+            UnknownOfferError: there is none.
+            MemoryUnavailableError: nobody can say.
+        """
+        if not self._calls.offers(caller, READ):
+            raise _unknown(uri)
+        await self._about(caller, uri)
+
+    async def _about(self, caller: Caller, uri: str) -> Experience:
+        index = uri.removeprefix(URI_PREFIX)
+        if not index.startswith(EXPERIENCE_PREFIX):
+            raise _unknown(uri)
+        chain = ScopeChain(tenant=caller.tenant, agent=caller.agent, session=SessionId(""))
+        try:
+            return await self._memory.about(chain, ExperienceId(index))
+        except ExperienceMissError as error:
+            raise _unknown(uri) from error
 
 
 def _exact(result: ToolResult) -> str:
