@@ -29,6 +29,7 @@ class Answer:
     status: int
     body: Any
     etag: str | None = None
+    receipt: Mapping[str, Any] | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -196,9 +197,10 @@ async def _answered(api: ASGIApp, scope: Scope, sent: bytes) -> Answer:
 
     await api(scope, receive, send)
     whole = b"".join(parts)
-    etag = headers.get(b"etag")
+    etag, receipt = headers.get(b"etag"), headers.get(b"flyball-receipt")
     return Answer(
         status=status,
         body=_read(whole, headers.get(b"content-type", b"")),
         etag=None if etag is None else etag.decode("latin-1"),
+        receipt=None if receipt is None else json.loads(receipt),
     )
