@@ -237,8 +237,8 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
     """Return in sentences what is not known, or is taken for granted."""
     replay = preview.after
     denied_then = (
-        f"{_calls(replay.denied_then)} denied when they came. They used nothing then, and nobody "
-        "knows what they would have used: they are left out."
+        f"{_calls(replay.denied_then)} denied at the time and used nothing. What would have been "
+        "used, nobody knows: that is left out."
     )
     without_estimate = (
         f"{_calls(replay.without_estimate)} let pass without holding any of these units, so this "

@@ -24,6 +24,7 @@ from runtime.console.pages.budget_form import (
 )
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import is_for_part, page
+from runtime.token_files import TENANT
 
 _PATH = f"{PREFIX}/budgets"
 _ETAG = "etag"
@@ -40,7 +41,7 @@ async def budgets(request: Request) -> Response:
 
 async def new_budget(request: Request) -> Response:
     """Return an empty form."""
-    return _form(request, blank(tenant_of(request)))
+    return _form(request, blank(tenant_of(request) or TENANT))
 
 
 async def make_budget(request: Request) -> Response:
