@@ -326,4 +326,44 @@ def _tallies(counter: Counter[tuple[str, bool]]) -> tuple[Tally, ...]:
 
 def in_order(calls: list[PastCall]) -> Iterator[PastCall]:
     """Yield calls by their start, as a replay takes them."""
-    yield from sorted(calls, key=lambda call: (call.started_at_ms, call.ended_at_ms, call.call_id))
+    yield from sorted(calls, key=_place)
+
+
+class Lineup:
+    """Calls that come by their end, handed on by their start.
+
+    One that ran longer than the calls behind it are held back comes too late for its place.
+    """
+
+    def __init__(self, *, held_back_ms: int, held_max: int) -> None:
+        """Bound how long, and how many, calls are held back for those that began before them."""
+        self._held_back_ms = held_back_ms
+        self._held_max = held_max
+        self._waiting: list[tuple[tuple[int, int, str], PastCall]] = []
+        self._last_ms = 0
+        self.late = 0
+
+    def add(self, call: PastCall) -> None:
+        """Take the next call by its end."""
+        heappush(self._waiting, (_place(call), call))
+
+    def due(self, *, ended_until_ms: int | None) -> list[PastCall]:
+        """Return the calls that are due once all that ended until then were added; None: all."""
+        found: list[PastCall] = []
+        while self._waiting:
+            first = self._waiting[0][1]
+            is_due = ended_until_ms is None or (
+                first.started_at_ms <= ended_until_ms - self._held_back_ms
+                or len(self._waiting) > self._held_max
+            )
+            if not is_due:
+                break
+            heappop(self._waiting)
+            self.late += first.started_at_ms < self._last_ms
+            self._last_ms = max(self._last_ms, first.started_at_ms)
+            found.append(first)
+        return found
+
+
+def _place(call: PastCall) -> tuple[int, int, str]:
+    return call.started_at_ms, call.ended_at_ms, call.call_id

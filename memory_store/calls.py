@@ -147,6 +147,7 @@ class CallLog:
         session: SessionId | None = None,
         agent: PrincipalId | None = None,
         status: CallStatus | None = None,
+        denial: DenialReason | None = None,
         name: str | None = None,
         kind: CallKind | None = None,
         since_ms: int | None = None,
@@ -164,6 +165,7 @@ class CallLog:
             "session": session,
             "agent": agent,
             "status": status,
+            "denial": denial,
             "name": name,
             "kind": kind,
         }

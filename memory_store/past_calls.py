@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from governor.amounts import Amounts, Unit
 from governor.call import CallStatus
@@ -57,7 +57,7 @@ class Whose:
 
 
 class PastCalls:
-    """Reads the calls that ended, the last one first."""
+    """Reads the calls that ended, by when they did."""
 
     def __init__(self, *, reader: Reader) -> None:
         self._reader = reader
@@ -68,12 +68,22 @@ class PastCalls:
         return await self._reader.run(lambda connection: connection.scalar(query))
 
     async def page(
-        self, whose: Whose, *, since_ms: int, units: Collection[Unit], cursor: str | None = None
+        self,
+        whose: Whose,
+        *,
+        since_ms: int,
+        units: Collection[Unit],
+        cursor: str | None = None,
+        oldest_first: bool = False,
     ) -> Page[PastCall]:
-        """Return calls that ended since then, with what they held and cost in `units`."""
+        """Return calls that ended since then, with what they held and cost in `units`.
+
+        The last one comes first, or the first one.
+        """
+        order = _oldest_first if oldest_first else _latest_first
 
         def read(connection: Connection) -> Page[PastCall]:
-            query = _query(connection, whose, since_ms, units, cursor)
+            query = order(_query(connection, whose, since_ms, units), cursor)
             rows = connection.execute(query).all()
             follows = len(rows) > READ_AT_ONCE
             shown = rows[:READ_AT_ONCE]
@@ -89,7 +99,6 @@ def _query(
     whose: Whose,
     since_ms: int,
     units: Iterable[Unit],
-    cursor: str | None,
 ) -> Select[Any]:
     query = (
         select(*_COLUMNS, *(calls.c[unit.value] for unit in units))
@@ -100,21 +109,31 @@ def _query(
             # The calls below a carve are here themselves; it is not a call of its own.
             calls.c.kind != CallKind.SUB_SESSION.value,
         )
-        .order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
         .limit(READ_AT_ONCE + 1)
     )
     if whose.agent is not None:
         query = query.where(calls.c.agent == whose.agent)
     if whose.session is not None:
         query = query.where(calls.c.session.in_(below(connection, whose.session)))
-    return query if cursor is None else query.where(_is_before(cursor))
+    return query
 
 
-def _is_before(cursor: str) -> ColumnElement[bool]:
+def _latest_first(query: Select[Any], cursor: str | None) -> Select[Any]:
+    query = query.order_by(calls.c.ended_at_ms.desc(), calls.c.call_id.desc())
+    if cursor is None:
+        return query
     ended_at_ms, call_id = key_of(cursor, kinds=(int, str))
-    return (calls.c.ended_at_ms < ended_at_ms) | (
-        (calls.c.ended_at_ms == ended_at_ms) & (calls.c.call_id < call_id)
-    )
+    is_next = (calls.c.ended_at_ms == ended_at_ms) & (calls.c.call_id < call_id)
+    return query.where((calls.c.ended_at_ms < ended_at_ms) | is_next)
+
+
+def _oldest_first(query: Select[Any], cursor: str | None) -> Select[Any]:
+    query = query.order_by(calls.c.ended_at_ms, calls.c.call_id)
+    if cursor is None:
+        return query
+    ended_at_ms, call_id = key_of(cursor, kinds=(int, str))
+    is_next = (calls.c.ended_at_ms == ended_at_ms) & (calls.c.call_id > call_id)
+    return query.where((calls.c.ended_at_ms > ended_at_ms) | is_next)
 
 
 def _ancestors(

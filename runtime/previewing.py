@@ -22,7 +22,7 @@ SECONDS_MAX = 20.0
 # A few milliseconds of work, between which whatever else waits for the interpreter has it.
 REPLAYED_AT_ONCE = 50
 WAITING_MAX = 4
-_REST_SECONDS = 0.002
+REST_SECONDS = 0.002
 
 
 class Elapsed(Protocol):
@@ -51,6 +51,8 @@ class Preview:
     before: BudgetReplay | None
     newly_denied: int
     no_longer_denied: int
+    late: int = 0
+    """Calls that were replayed after such as began later than they."""
 
 
 class Previews:
@@ -103,7 +105,7 @@ class Previews:
             # What was used before the first of them is not known, so it cannot be counted.
             since_ms = ordered[0].started_at_ms
             from_ms = max(from_ms, since_ms)
-        race = _Race(
+        race = Race(
             after=BudgetReplay(budget, from_ms=from_ms),
             before=None if before is None else BudgetReplay(before, from_ms=from_ms),
         )
@@ -111,7 +113,7 @@ class Previews:
         while done < len(ordered) and (done == 0 or self._elapsed() < deadline):
             part = ordered[done : done + REPLAYED_AT_ONCE]
             await anyio.to_thread.run_sync(partial(race.run, part))
-            await anyio.sleep(_REST_SECONDS)
+            await anyio.sleep(REST_SECONDS)
             done += len(part)
         is_through = done == len(ordered)
         latest_ms = max((call.ended_at_ms for call in calls), default=from_ms)
@@ -131,14 +133,14 @@ class Previews:
         self, past: PastCalls, budgets: Sequence[Budget], *, since_ms: int, deadline: float
     ) -> tuple[list[PastCall], bool]:
         """Return the latest calls since then, and whether these are all."""
-        units = {unit for budget in budgets for unit, _ in budget.limits} | {Unit.COST_MICROUSD}
+        units = units_of(budgets)
         # Half of the time is for the replay.
         deadline -= self._seconds_max / 2
         found: list[PastCall] = []
         cursor = None
         while True:
             page = await past.page(
-                _whose(budgets), since_ms=since_ms, units=sorted(units), cursor=cursor
+                whose_calls(budgets), since_ms=since_ms, units=units, cursor=cursor
             )
             found += page.items[: self._calls_max - len(found)]
             cursor = page.next
@@ -148,7 +150,7 @@ class Previews:
                 return found, False
 
 
-class _Race:
+class Race:
     """A budget and the one that it changes, replayed side by side."""
 
     def __init__(self, *, after: BudgetReplay, before: BudgetReplay | None) -> None:
@@ -171,7 +173,12 @@ class _Race:
             self.no_longer_denied += was_denied and not is_denied
 
 
-def _whose(budgets: Sequence[Budget]) -> Whose:
+def units_of(budgets: Sequence[Budget]) -> list[Unit]:
+    """Return what of each call is looked at."""
+    return sorted({unit for one in budgets for unit, _ in one.limits} | {Unit.COST_MICROUSD})
+
+
+def whose_calls(budgets: Sequence[Budget]) -> Whose:
     """Return whose calls one of the budgets may govern, as narrow as can be."""
     first = budgets[0]
     places = {(budget.scope, budget.subject) for budget in budgets}

@@ -53,6 +53,8 @@ SESSION_PAGES: dict[str, str] = {
     "preview.route": "A budget, new or changed, is previewed over the last days and not stored",
     "preview.bounded": "A preview looks at so many calls for so long, says when it is a part, and "
     "runs one at a time",
+    "preview.whole": "A preview of every call, however many, says how far it is in a page of the "
+    "console, and ends when nobody waits for it",
     "preview.as-the-ledger": "A preview of a budget denies the calls of the past that a ledger "
     "with that budget would have denied, for every kind of window, scope, match and overdraft",
     "preview.honest": "A preview says of which calls it cannot know: those denied then, without "

@@ -10,6 +10,7 @@ from governor.tiers import ModelTier
 from memory_store.audit import Actor
 from memory_store.store import Store
 from runtime.budget_words import KnownTargets
+from runtime.long_preview import LongPreviews
 from runtime.memory.administration.experiences import MemoryAdministration
 from runtime.previewing import Previews
 from runtime.prices import PriceSource
@@ -74,3 +75,4 @@ class AdminParts:
     schema_faults: Callable[[], Sequence[SchemaFault]] = tuple
     body_bytes_max: int = BODY_BYTES_MAX
     previews: Previews = field(default_factory=Previews)
+    long_previews: LongPreviews = field(default_factory=LongPreviews)

@@ -5,13 +5,14 @@ audit log and answered exactly as for any other client of the API.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
-from starlette.types import ASGIApp, Message, Scope
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_store.audit import Actor
 from runtime.admin.app import PREFIX
@@ -28,6 +29,7 @@ class Answer:
     status: int
     body: Any
     etag: str | None = None
+    receipt: Mapping[str, Any] | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -82,9 +84,29 @@ class Inside:
         `path` is quoted where it has names in it (`part`).
         """
         sent = b"" if body is None else json.dumps(body).encode()
+        scope = self._scope(method, path, sent, query=query, if_match=if_match)
+        return await _answered(self._api, scope, sent)
+
+    def lines(self, path: str, *, body: object, told: Callable[[Any], Any]) -> Response:
+        """Return what the API answers to a POST in lines of JSON, each as `told` tells it.
+
+        A problem comes as a line with the member `problem`.
+        """
+        sent = json.dumps(body).encode()
+        return _Lines(self._api, self._scope("POST", path, sent), sent, told)
+
+    def _scope(
+        self,
+        method: str,
+        path: str,
+        sent: bytes,
+        *,
+        query: Query | None = None,
+        if_match: str | None = None,
+    ) -> Scope:
         asked = {key: _word(value) for key, value in (query or {}).items() if value is not None}
         headers = [(b"host", b"inside"), (b"content-length", str(len(sent)).encode())]
-        if body is not None:
+        if sent:
             headers.append((b"content-type", b"application/json"))
         if if_match is not None:
             headers.append((b"if-match", if_match.encode("latin-1", "replace")))
@@ -102,7 +124,45 @@ class Inside:
             "client": None,
             "server": ("inside", 0),
         }
-        return await _answered(self._api, in_the_name_of(scope, self._by), sent)
+        return in_the_name_of(scope, self._by)
+
+
+class _Lines(Response):
+    """An answer in lines, passed on while it comes; it ends when nobody reads it any more."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, api: ASGIApp, asked: Scope, sent: bytes, told: Callable[[Any], Any]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._api = api
+        self._asked = asked
+        self._sent = sent
+        self._told = told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        waiting: list[Message] = [{"type": "http.request", "body": self._sent, "more_body": False}]
+        is_problem, left = False, b""
+
+        async def receiving() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        async def sending(message: Message) -> None:
+            nonlocal is_problem, left
+            if message["type"] == "http.response.start":
+                is_problem = message["status"] >= HTTPStatus.BAD_REQUEST
+                headers = {"status": HTTPStatus.OK, "headers": self.raw_headers}
+                await send({"type": "http.response.start", **headers})
+                return
+            follows = message.get("more_body", False)
+            *whole, left = (left + message.get("body", b"")).split(b"\n")
+            lines = [json.loads(line) for line in whole]
+            if is_problem and not follows:
+                lines = [{"problem": json.loads(left)}]
+            said = b"".join(json.dumps(self._told(line)).encode() + b"\n" for line in lines)
+            await send({"type": "http.response.body", "body": said, "more_body": follows})
+
+        await self._api(self._asked, receiving, sending)
 
 
 def part(name: str) -> str:
@@ -137,9 +197,10 @@ async def _answered(api: ASGIApp, scope: Scope, sent: bytes) -> Answer:
 
     await api(scope, receive, send)
     whole = b"".join(parts)
-    etag = headers.get(b"etag")
+    etag, receipt = headers.get(b"etag"), headers.get(b"flyball-receipt")
     return Answer(
         status=status,
         body=_read(whole, headers.get(b"content-type", b"")),
         etag=None if etag is None else etag.decode("latin-1"),
+        receipt=None if receipt is None else json.loads(receipt),
     )

@@ -30,6 +30,7 @@ _FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 WIDE = (1280, 860)
+TABLET = (820, 1000)
 PHONE = (390, 844)
 
 expect.set_options(timeout=SECONDS_MAX * 1000)
@@ -283,7 +284,12 @@ def look_at(
             page.emulate_media(color_scheme=scheme)
             page.screenshot(path=pictures_folder() / f"{name}-{view}.png", full_page=True)
             faults += [f"{view}: {fault}" for fault in barriers(page)]
-            needed = page.evaluate("document.documentElement.scrollWidth")
-            if needed > width:
-                faults.append(f"{view}: the page is {needed} px wide, the window {width}")
+            faults += _too_wide(page, view, width)
+        page.set_viewport_size({"width": TABLET[0], "height": TABLET[1]})
+        faults += _too_wide(page, "tablet", TABLET[0])
         return list(faults)  # not what the browser says of a window that is closed
+
+
+def _too_wide(page: Page, view: str, width: int) -> list[str]:
+    needed = page.evaluate("document.documentElement.scrollWidth")
+    return [f"{view}: the page is {needed} px wide, the window {width}"] if needed > width else []

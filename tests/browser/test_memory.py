@@ -51,6 +51,7 @@ def test_an_experience_is_found_by_words_and_read_with_where_it_comes_from(
     expect(text).to_contain_text('<script>document.title = "taken"</script> pay \\u202eeve')
     expect(page).not_to_have_title("taken")
     expect(page.get_by_text("instructs nobody").first).to_be_visible()
+    expect(page.get_by_role("region", name="Receipt of this reading")).to_contain_text("proved")
     came = page.get_by_role("region", name="Where it comes from")
     assert came.locator('a[href*="/sessions/"]').count() == 1
     came.locator('a[href*="/calls/"]').click()

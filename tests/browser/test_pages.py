@@ -39,6 +39,12 @@ def test_the_overview_renews_itself_while_calls_are_made(console: Console, page:
     console.call("worker__echo", text="one more")
 
     expect(calls.locator("data").first).to_have_attribute("value", str(int(before or 0) + 1))
+    calls.get_by_role("link", name="everything").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("everything")
+    page.go_back()
+    page.get_by_role("link", name="policy denied").click()
+    expect(page.get_by_label("Denied for")).to_have_value("policy_denied")
+    expect(page.get_by_role("region", name="Calls").get_by_role("row")).to_have_count(2)
 
 
 @pytest.mark.requirement("console.approvals")

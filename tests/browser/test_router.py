@@ -148,6 +148,8 @@ def test_tiers_are_judged_a_model_is_promoted_and_what_it_expects_is_held_agains
     inside.goto(f"{console.url}/router")
     expected = inside.get_by_role("region", name="Expected and observed quality").last
     expect(expected.get_by_role("row")).to_have_count(1 + len(found["bins"]))
+    ways = inside.get_by_role("region", name="Other ways to choose")
+    expect(ways.get_by_role("row").filter(has_text="Always low")).to_contain_text("answers")
     latest = inside.get_by_role("region", name="Latest choices").last.get_by_role("row").nth(1)
     expect(latest).to_contain_text(version)
     latest.locator("summary").click()

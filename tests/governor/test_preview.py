@@ -19,6 +19,7 @@ from governor.ids import CallId, PrincipalId, SessionId, TurnId
 from governor.preview import (
     EXAMPLES_MAX,
     BudgetReplay,
+    Lineup,
     PastCall,
     in_order,
     never_forgets,
@@ -145,6 +146,34 @@ def test_a_replay_denies_what_a_ledger_with_the_budget_denies(
     assert replay.denied == len(denied)
     assert sum(one.denied for one in replay.by_name) == len(denied)
     assert sum(one.calls for one in replay.by_day) == replay.calls
+
+
+@pytest.mark.requirement("preview.whole")
+@settings(max_examples=40)
+@given(calls=past_calls(), step=st.integers(1, 5))
+def test_calls_that_come_by_their_end_are_handed_on_by_their_start(
+    calls: list[PastCall], step: int
+) -> None:
+    by_end = sorted(calls, key=lambda call: (call.ended_at_ms, call.call_id))
+    longest_ms = max((call.ended_at_ms - call.started_at_ms for call in calls), default=0)
+    lineup, short = (Lineup(held_back_ms=longest_ms + 1, held_max=size) for size in (1_000, 0))
+
+    found: list[PastCall] = []
+    at_once: list[PastCall] = []
+    for start in range(0, len(by_end), step):
+        part = by_end[start : start + step]
+        for call in part:
+            lineup.add(call)
+            short.add(call)
+        found += lineup.due(ended_until_ms=part[-1].ended_at_ms)
+        at_once += short.due(ended_until_ms=part[-1].ended_at_ms)
+    found += lineup.due(ended_until_ms=None)
+
+    assert found == list(in_order(calls))
+    assert lineup.late == 0
+    assert len(at_once) == len(calls), "no more are held than may be"
+    starts = [call.started_at_ms for call in at_once]
+    assert short.late == sum(at < max(starts[:n], default=at) for n, at in enumerate(starts))
 
 
 def _call(number: int, *, at_ms: int, cost: int = 10, denied: bool = False) -> PastCall:

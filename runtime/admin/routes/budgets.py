@@ -1,18 +1,19 @@
 """Budgets."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Query, Response
+from starlette.responses import StreamingResponse
 
 from governor.budget import Budget
 from governor.ids import BudgetId, PrincipalId, SessionId, TenantId
 from governor.scope import ScopeKind
 from memory_store.budgets import BudgetView
-from memory_store.errors import AboveQuotaError, NotFoundError
+from memory_store.errors import AboveQuotaError, NotFoundError, StoreError
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.openapi import WITH_BODY, governed_routes, problems
@@ -24,9 +25,17 @@ from runtime.admin.shapes.budgets import (
     budget_out,
 )
 from runtime.admin.shapes.fields import Page
-from runtime.admin.shapes.previews import PreviewIn, PreviewOut, preview_out
+from runtime.admin.shapes.previews import (
+    LINES,
+    PreviewIn,
+    PreviewOut,
+    line_of,
+    preview_out,
+    problem_line,
+)
 from runtime.admin.unchangeable import refuse_other
 from runtime.admin.versions import IfMatch, changed, check_if_match, tag
+from runtime.errors import RuntimeFaultError
 from runtime.failures import Fault, ProblemError, invalid, problem_for
 
 ROUTES = governed_routes("/budgets", tag="budgets")
@@ -87,6 +96,40 @@ async def preview_budget(parts: Parts, asked: PreviewIn) -> PreviewOut:
         now_ms=parts.clock.now_ms(),
     )
     return preview_out(found, after)
+
+
+@ROUTES.post(
+    "/preview/whole",
+    summary="See what a budget would have denied of every call",
+    response_class=StreamingResponse,
+    responses=WITH_BODY | problems(404),
+)
+async def preview_whole(parts: Parts, asked: PreviewIn) -> StreamingResponse:
+    """Replay every call of the last days, and say meanwhile how far it is, in lines of JSON.
+
+    Each line is an object: `{"progress": {"calls", "permille"}}`, at last `{"preview"}`, as
+    the other preview returns it, or `{"problem"}`. It ends when nobody reads it any more.
+    """
+    before, after = await _previewed(parts, asked)
+    await parts.store.tenants.get(after.tenant)
+    found = parts.long_previews.of(
+        parts.store.past_calls,
+        after,
+        before=before,
+        days=asked.days,
+        now_ms=parts.clock.now_ms(),
+    )
+    first = await anext(found)  # what forbids to begin is a problem like any other
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield line_of(first, after)
+        try:
+            async for one in found:
+                yield line_of(one, after)
+        except (StoreError, RuntimeFaultError) as error:
+            yield problem_line(problem_for(error).document())
+
+    return StreamingResponse(lines(), media_type=LINES)
 
 
 @ROUTES.get("/{budget_id}", summary="Read a budget", responses=problems(404))

@@ -31,6 +31,7 @@ async def list_calls(parts: Parts, filters: Annotated[CallFilters, Query()]) -> 
         session=filters.session,
         agent=filters.agent,
         status=filters.status,
+        denial=filters.denial,
         name=filters.name,
         kind=filters.kind,
         since_ms=filters.since_ms,

@@ -1,5 +1,7 @@
 """The experience memory: namespaces, what stands where, what is promoted, withdrawn, erased."""
 
+import json
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
@@ -218,7 +220,10 @@ async def read_relations(
 async def read_content(
     parts: Parts, index: Index, wanted: Annotated[ContentWanted, Query()]
 ) -> Response:
-    """Return at most one MiB of the bytes, from `offset` on; the whole proved intact."""
+    """Return at most one MiB of the bytes, from `offset` on; the whole proved intact.
+
+    The receipt that proves it is in the header `Flyball-Receipt`, as `/memory/receipts` takes it.
+    """
     part = await parts.memory.book.content(
         index, tenant=await tenant_of(parts, wanted), offset=wanted.offset, length=SLICE_BYTES_MAX
     )
@@ -229,6 +234,7 @@ async def read_content(
             "Content-Disposition": "attachment",
             "X-Content-Type-Options": "nosniff",
             "Flyball-Total-Bytes": str(part.experience.size_bytes),
+            "Flyball-Receipt": json.dumps(asdict(part.receipt)),
         },
     )
 

@@ -30,6 +30,7 @@ class CallFilters(Paging):
     session: SessionId | None = None
     agent: PrincipalId | None = None
     status: CallStatus | None = None
+    denial: Annotated[DenialReason | None, Field(description="only calls denied for this")] = None
     name: str | None = None
     kind: CallKind | None = None
     since_ms: Annotated[Moment | None, Field(description="not those that ended before")] = None

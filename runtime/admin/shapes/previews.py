@@ -1,6 +1,7 @@
 """Previews of budgets as JSON."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -12,14 +13,16 @@ from governor.ids import BudgetId, CallId
 from governor.preview import BudgetReplay, Tally, never_forgets
 from runtime.admin.shapes.budgets import BudgetChange, BudgetNew
 from runtime.admin.shapes.fields import Out, Shape
+from runtime.long_preview import Progress
 from runtime.previewing import Preview
 
+LINES = "application/x-ndjson"
 DAYS_MAX = 90
 _SHOWN_MAX = 50
 
 _A_PART = (
-    "There were more calls than one preview looks at: this is a part. Ask for fewer days, or for "
-    "one agent or session."
+    "There were more calls than one preview looks at: this is a part. Have every call looked at, "
+    "or ask for fewer days, or for one agent or session."
 )
 _NO_CALLS = (
     "None of the calls that were looked at is one that this budget is for: that nothing would have "
@@ -154,6 +157,22 @@ class PreviewOut(Out):
     unknown: UnknownOut
 
 
+def line_of(one: Progress | Preview, budget: Budget) -> bytes:
+    """Return a line of a preview that says how far it is."""
+    if isinstance(one, Progress):
+        return _line({"progress": {"calls": one.calls, "permille": one.done_permille}})
+    return _line({"preview": preview_out(one, budget).model_dump(mode="json")})
+
+
+def problem_line(document: Mapping[str, object]) -> bytes:
+    """Return the last line of a preview that came to nothing."""
+    return _line({"problem": document})
+
+
+def _line(told: Mapping[str, object]) -> bytes:
+    return json.dumps(told).encode() + b"\n"
+
+
 def preview_out(preview: Preview, budget: Budget) -> PreviewOut:
     """Return a preview as it is shown."""
     return PreviewOut(
@@ -218,8 +237,8 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
     """Return in sentences what is not known, or is taken for granted."""
     replay = preview.after
     denied_then = (
-        f"{_calls(replay.denied_then)} denied when they came. They used nothing then, and nobody "
-        "knows what they would have used: they are left out."
+        f"{_calls(replay.denied_then)} denied at the time and used nothing. What would have been "
+        "used, nobody knows: that is left out."
     )
     without_estimate = (
         f"{_calls(replay.without_estimate)} let pass without holding any of these units, so this "
@@ -230,6 +249,10 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
         "held; the budget itself denies such calls, unless their rule says "
         'isolation = "best_effort".'
     )
+    late = (
+        f"{_calls(preview.late)} so long that others were replayed before, which began later: "
+        "near a limit the one may have been denied for the other."
+    )
     unsure = [
         (replay.calls == 0, _NO_CALLS),
         (replay.denied_then > 0, denied_then),
@@ -237,6 +260,7 @@ def _notes(preview: Preview, budget: Budget) -> list[str]:
         (replay.unmeasured > 0, unmeasured),
         (replay.in_sub_sessions > 0, _NO_CARVES),
         (not preview.is_complete, _A_PART),
+        (preview.late > 0, late),
         (never_forgets(budget) and bool(preview.records_since_ms), _NEVER_ANEW),
         (budget.mode is Mode.OBSERVE, _ONLY_OBSERVES),
     ]

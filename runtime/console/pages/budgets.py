@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from runtime.console.door import fields_of, inside_of
@@ -24,6 +24,7 @@ from runtime.console.pages.budget_form import (
 )
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import is_for_part, page
+from runtime.token_files import TENANT
 
 _PATH = f"{PREFIX}/budgets"
 _ETAG = "etag"
@@ -40,7 +41,7 @@ async def budgets(request: Request) -> Response:
 
 async def new_budget(request: Request) -> Response:
     """Return an empty form."""
-    return _form(request, blank(tenant_of(request)))
+    return _form(request, blank(tenant_of(request) or TENANT))
 
 
 async def make_budget(request: Request) -> Response:
@@ -91,26 +92,46 @@ async def preview_budget(request: Request) -> Response:
     budget_id = fields.get("budget_id") or None
     body, faults = _new_body(fields) if budget_id is None else budget_of_fields(fields)
     preview, problem = None, None
+    asked = {"new": body} if budget_id is None else {"id": budget_id, "change": body}
+    if is_for_part(request):
+        shown = _Shown(request, faults=faults, days=_days(fields))
+        if faults:
+            return JSONResponse(shown({}))
+        sent = asked | {"days": _days(fields)}
+        return inside_of(request).lines("/budgets/preview/whole", body=sent, told=shown)
     if not faults:
-        asked = {"new": body} if budget_id is None else {"id": budget_id, "change": body}
         answer = await inside_of(request).ask(
             "POST",
             "/budgets/preview",
             body=asked | {"days": _days(fields)},
         )
         preview, problem = (answer.body, None) if answer.is_ok else (None, answer.problem)
-    if is_for_part(request):
-        return page(
-            request,
-            "budget_preview.html",
-            preview=preview,
-            problem=problem,
-            faults=faults,
-            days_asked=_days(fields),
-        )
     return _form(
         request, fields, budget_id=budget_id, faults=faults, problem=problem, preview=preview
     )
+
+
+class _Shown:
+    """Tells a line of a preview as the page shows it: how far it is, at last a part of the page."""
+
+    def __init__(self, request: Request, *, faults: Faults, days: int) -> None:
+        self._request = request
+        self._faults = faults
+        self._days = days
+
+    def __call__(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "progress" in line:
+            return line
+        preview, problem = line.get("preview"), line.get("problem")
+        shown = page(
+            self._request,
+            "budget_preview.html",
+            preview=preview,
+            problem=problem,
+            faults=self._faults,
+            days_asked=self._days,
+        )
+        return {"html": bytes(shown.body).decode()}
 
 
 def _days(fields: Mapping[str, str]) -> int:

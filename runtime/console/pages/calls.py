@@ -5,6 +5,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from governor.call import CallStatus
+from governor.denial import DenialReason
 from runtime.console.door import inside_of
 from runtime.console.framing import tenant_of
 from runtime.console.inside import part
@@ -22,6 +23,7 @@ async def calls(request: Request) -> Response:
         {
             "tenant": tenant_of(request),
             "status": asked.get("status") or None,
+            "denial": asked.get("denial") or None,
             "name": asked.get("name") or None,
             "session": asked.get("session") or None,
             "agent": asked.get("agent") or None,
@@ -34,6 +36,7 @@ async def calls(request: Request) -> Response:
         calls=found["items"],
         next=found["next"],
         statuses=[status.value for status in CallStatus],
+        denials=[reason.value for reason in DenialReason],
     )
 
 

@@ -78,15 +78,16 @@ async def _shown(
     found = await inside.get(at, of)
     spaces = await inside.get("/memory/namespaces", of)
     names = {one["id"]: one["name"] for one in spaces["items"]}
+    offset = number_of(request.query_params.get("offset", ""), 0)
+    content = await _content(inside, at, tenant, offset)
     return page(
         request,
         "memory_one.html",
         status=status,
         one=found,
         relations=await inside.get(f"{at}/relations", of),
-        content=await _content(
-            inside, at, tenant, number_of(request.query_params.get("offset", ""), 0)
-        ),
+        content=content,
+        proof=await _proof(inside, content["receipt"]),
         namespace=names.get(found["namespace"], found["namespace"]),
         here=f"{PATH}/{part(index)}",
         problem=problem,
@@ -100,7 +101,8 @@ async def _content(inside: Inside, at: str, tenant: str, offset: int) -> dict[st
         raise AnsweredProblemError(answer)
     if not answer.is_ok:
         # What is known of it is shown though its content is damaged.
-        return {"text": None, "offset": offset, "next": None, "problem": answer.problem}
+        damaged = {"problem": answer.problem, "receipt": None}
+        return {"text": None, "offset": offset, "next": None, **damaged}
     shown = answer.body[:_SHOWN_BYTES]
     is_whole = len(shown) == len(answer.body)
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -108,14 +110,24 @@ async def _content(inside: Inside, at: str, tenant: str, offset: int) -> dict[st
         # A character that the end of the part cuts in two stands in the next one.
         text = decoder.decode(shown, final=is_whole)
     except UnicodeDecodeError:
-        return {"text": None, "offset": offset, "next": None, "problem": None}
+        no_text = {"problem": None, "receipt": answer.receipt}
+        return {"text": None, "offset": offset, "next": None, **no_text}
     end = offset + len(shown) - len(decoder.getstate()[0])
     return {
         "text": text,
         "offset": offset,
         "next": None if is_whole else end,
         "problem": None,
+        "receipt": answer.receipt,
     }
+
+
+async def _proof(inside: Inside, receipt: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what the receipt of this reading proves, None where the content is damaged."""
+    if receipt is None:
+        return None
+    proved = await inside.ask("POST", "/memory/receipts", body=receipt)
+    return {"receipt": receipt, "proved": proved.body} if proved.is_ok else None
 
 
 ROUTES = [

@@ -1,5 +1,6 @@
 """The overview: what is spent and how fast, what was denied, what runs and what waits."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from runtime.console.rendering import page
 
 LIVE = f"{PREFIX}/live"
 _NEAR = 12
+_UNUSED = 3
 _RUNNING = 10
 _FAILED = frozenset({"tool_error", "timed_out", "upstream_failed", "limit_hit", "expired"})
 
@@ -33,12 +35,18 @@ async def _figures(request: Request) -> dict[str, Any]:
     return {
         "live": LIVE,
         "now": found,
-        "near": found["budgets"][:_NEAR],
+        "near": _fullest(found["budgets"]),
         "running": found["running"][:_RUNNING],
         "calls_total": sum(calls.values()),
         "calls_failed": sum(count for status, count in calls.items() if status in _FAILED),
         "calls_denied": calls.get("denied", 0),
     }
+
+
+def _fullest(budgets: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return the accounts to show: those that are used, or a few where none is."""
+    used = [one for one in budgets if one["used"] or one["reserved"]]
+    return used[:_NEAR] if used else budgets[:_UNUSED]
 
 
 ROUTES = [

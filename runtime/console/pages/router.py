@@ -12,7 +12,7 @@ from runtime.console.door import inside_of, say_next
 from runtime.console.inside import Answer, part
 from runtime.console.pages.scatter import calibration_plot, tier_plot
 from runtime.console.paths import PREFIX
-from runtime.console.rendering import page
+from runtime.console.rendering import is_for_part, page
 
 _PATH = f"{PREFIX}/router"
 _LATEST = 10
@@ -36,6 +36,12 @@ async def decisions(request: Request) -> Response:
         },
     )
     return page(request, "router_decisions.html", decisions=found["items"], next=found["next"])
+
+
+async def ways(request: Request) -> Response:
+    """Return the part of the page that says what other ways to choose would have earned."""
+    found = await inside_of(request).get("/router/evaluation", {"rows": _ROWS})
+    return page(request, "router_ways.html", found=found, back=_PATH, is_part=is_for_part(request))
 
 
 async def promote(request: Request) -> Response:
@@ -90,6 +96,7 @@ async def _shown(request: Request, *, problem: Mapping[str, Any] | None) -> Resp
 ROUTES = [
     Route(_PATH, router, methods=["GET"]),
     Route(f"{_PATH}/decisions", decisions, methods=["GET"]),
+    Route(f"{_PATH}/ways", ways, methods=["GET"]),
     Route(f"{_PATH}/rollback", roll_back, methods=["POST"]),
     Route(f"{_PATH}/models/{{version}}/promote", promote, methods=["POST"]),
 ]

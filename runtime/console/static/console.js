@@ -91,6 +91,59 @@
     back.focus();
   });
 
+  // What takes long says line by line how far it is, and stops when whoever waits has it stop.
+  const follow = async (form, button) => {
+    const place = document.getElementById(button.dataset.lines);
+    const waits = document.getElementById(button.dataset.progress);
+    const [bar, told, stop] = ["progress", "span", "button"].map((name) => waits.querySelector(name));
+    const ending = new AbortController();
+    const end = () => ending.abort();
+    const show = (line) => {
+      if (line.progress) {
+        bar.value = line.progress.permille;
+        told.textContent = `${line.progress.calls.toLocaleString()} calls replayed`;
+        return;
+      }
+      place.innerHTML = line.html;
+      localised(place);
+      drawn(place);
+      document.getElementById("said").textContent = place.querySelector("[data-say]")?.textContent ?? "";
+    };
+    button.disabled = true;
+    waits.hidden = false;
+    bar.removeAttribute("value");
+    told.textContent = "";
+    stop.addEventListener("click", end);
+    window.addEventListener("pagehide", end);
+    try {
+      const answer = await fetch(button.formAction, {
+        method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "HX-Request": "true" }, signal: ending.signal,
+      });
+      if (answer.status === 401) return location.reload();
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let left = ""; ;) {
+        const { value, done } = await reader.read();
+        const lines = (left + (value ?? "")).split("\n");
+        left = done ? "" : lines.pop();
+        for (const line of lines) if (line) show(JSON.parse(line));
+        if (done) break;
+      }
+    } catch (error) {
+      if (!ending.signal.aborted) show({ html: '<p class="notice stale" role="alert">The preview came to no end. Try it again.</p>' });
+    } finally {
+      button.disabled = false;
+      waits.hidden = true;
+      stop.removeEventListener("click", end);
+      window.removeEventListener("pagehide", end);
+    }
+  };
+  document.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    if (!button?.dataset.lines) return;
+    event.preventDefault();
+    follow(event.target, button);
+  });
+
   const words = {
     cost_microusd: (value) => `$${(value / 1e6).toLocaleString(undefined, { maximumSignificantDigits: 3 })}`,
     bytes: (value) => {

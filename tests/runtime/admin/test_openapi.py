@@ -82,6 +82,7 @@ ROUTES = {
     f"{PREFIX}/calls/{{call_id}}/curve": {"get"},
     f"{PREFIX}/calls/{{call_id}}/archive": {"get"},
     f"{PREFIX}/budgets/preview": {"post"},
+    f"{PREFIX}/budgets/preview/whole": {"post"},
     f"{PREFIX}/sessions/{{session_id}}/timeline": {"get"},
     f"{PREFIX}/sessions/{{session_id}}/running": {"get"},
     f"{PREFIX}/balances": {"get"},

@@ -1,6 +1,8 @@
 """What a budget would have denied, as administrators ask before they set it."""
 
+import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,8 +12,10 @@ from contracts.builders import COST, budget
 from governor.budget import Budget
 from governor.call import CallStatus
 from governor.ids import BudgetId, CallId
+from memory_store import past_calls
 from runtime.errors import PreviewsBusyError
-from runtime.previewing import WAITING_MAX, Previews
+from runtime.long_preview import LongPreviews
+from runtime.previewing import WAITING_MAX, Preview, Previews
 from tests.runtime.admin.admin_world import AGENT, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -220,6 +224,54 @@ async def test_one_preview_is_made_at_a_time_and_few_wait(world: World) -> None:
                 tasks.start_soon(one)
 
     assert len(busy) == 2
+
+
+async def _lines(world: World, body: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = await world.post("/budgets/preview/whole", body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+@pytest.mark.requirement("preview.whole")
+async def test_a_whole_preview_says_how_far_it_is_and_finds_what_the_other_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_calls, "READ_AT_ONCE", 2)
+    await _calls(world, 7)
+    body = _new() | {"days": 1}
+
+    *going, last = await _lines(world, body)
+    plain = await _asked(world, body)
+
+    assert [one["progress"]["calls"] for one in going] == [0, 2, 4, 6]
+    far = [one["progress"]["permille"] for one in going]
+    assert far == sorted(set(far))
+    assert last == {"preview": plain | {"until_ms": last["preview"]["until_ms"]}}
+    assert plain["after"]["denied"] == 5
+    assert (await world.post("/budgets/preview/whole", {"id": "none"})).status_code == 404
+
+
+@pytest.mark.requirement("preview.whole")
+async def test_a_whole_preview_whose_time_is_up_or_that_nobody_reads_lets_the_next_begin(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_calls, "READ_AT_ONCE", 2)
+    await _calls(world, 7)
+    past, now_ms = world.parts.store.past_calls, world.clock.now_ms()
+    ticks = iter(range(0, 10_000, 100))
+    previews = LongPreviews(seconds_max=1.0, elapsed=lambda: next(ticks))
+    begin = partial(previews.of, past, _own(), before=None, days=7, now_ms=now_ms)
+
+    left = begin()
+    await anext(left)
+    with pytest.raises(PreviewsBusyError):
+        await anext(begin())
+    await left.aclose()
+    *_, last = [one async for one in begin()]
+
+    assert isinstance(last, Preview)
+    assert not last.is_complete
 
 
 def _own() -> Budget:

@@ -1,11 +1,15 @@
 """The admin API as pages ask it."""
 
+import json
+from typing import Any
+
 import pytest
 
 from memory_store.audit import Actor
 from runtime.admin import create_admin_app
 from runtime.console.inside import AnsweredProblemError, Inside, part
 from tests.runtime.admin.admin_world import TENANT, World
+from tests.runtime.console.conftest import ORIGIN, Desk
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +46,34 @@ async def test_a_problem_is_raised_where_a_page_cannot_be_made_without_the_answe
         await inside.get("/budgets/none")
 
     assert raised.value.answer.status == 404
+
+
+@pytest.mark.requirement("preview.whole")
+async def test_a_preview_of_the_form_comes_in_lines_the_last_of_which_is_a_part_of_the_page(
+    desk: Desk,
+) -> None:
+    await desk.world.run_call("c1")
+    await desk.sign_in()
+    fields = {"csrf": await desk.csrf(), "tenant": TENANT, "scope": "agent", "kind": "allowance"}
+    fields |= {"window": "lifetime", "mode": "enforce", "overdraft": "deny"}
+
+    async def said(**more: str) -> list[dict[str, Any]]:
+        answer = await desk.browser.post(
+            "/console/budgets/~preview",
+            data=fields | more,
+            headers={"Origin": ORIGIN, "HX-Request": "true"},
+        )
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+    first, last = await said(**{"limit.tool_calls": "1"})
+    (refused,) = await said(**{"limit.tool_calls": "1", "subject": "nobody"})
+    (unread,) = await said(**{"limit.tool_calls": "a few"})
+
+    assert first == {"progress": {"calls": 0, "permille": 0}}
+    assert "What it would have done" in last["html"]
+    assert "nobody" in refused["html"]
+    assert "write a whole number" in unread["html"]
 
 
 async def test_names_with_any_letters_are_one_part_of_a_path(inside: Inside) -> None:
