@@ -40,7 +40,7 @@ RULES = """
 id = "everything"
 scope = "tenant"
 limits = { tool_calls = 60, cost_microusd = 2000000 }
-window = { every_s = 86400 }
+window = { every_s = 316224000 }
 
 [[budget]]
 id = "each-agent"

@@ -25,7 +25,7 @@ RULES = """
 id = "each-session"
 scope = "session"
 limits = { tool_calls = 100, cost_microusd = 2000000 }
-window = { calendar = "day" }
+window = { every_s = 316224000 }
 
 [[rule]]
 name = "python"

@@ -23,7 +23,7 @@ from ebpf.domains.groups import (
 from ebpf.grips import ThrottlingGrip, grip_of
 from ebpf.ladder import Ladder, LadderPlan
 from ebpf.pausing import Pause
-from governor.ladder import LadderTerms, Rung, Sight
+from governor.ladder import LadderTerms, Look, Rung, Sight
 from governor.limits import ExecutionLimits
 from governor.raising import MemoryAnswer, MemoryQuestion
 from tests.ebpf.commands import MIB
@@ -147,6 +147,13 @@ def ladder_on(group: Group, limits: ExecutionLimits, plan: LadderPlan) -> Ladder
 async def test_a_hog_that_livelocks_is_noticed_in_five_seconds_and_climbs(group: Group) -> None:
     ladder = ladder_on(group, some_limits(), LadderPlan(terms=LadderTerms()))
     assert isinstance(grip_of(group), ThrottlingGrip)
+    looked_at, look = [], ladder._grip.look
+
+    async def noting(**held: int | None) -> Look:
+        looked_at.append(anyio.current_time())
+        return await look(**held)  # type: ignore[arg-type] # as they came
+
+    ladder._grip.look = noting  # type: ignore[method-assign]
     group.run(HOG.format(mib=400))
 
     with anyio.fail_after(60):
@@ -154,11 +161,11 @@ async def test_a_hog_that_livelocks_is_noticed_in_five_seconds_and_climbs(group:
             await anyio.sleep(0.01)
         held_back_at = anyio.current_time()
         cause = await ladder.climb()
-        noticed_s = anyio.current_time() - held_back_at
         await group.kill()
 
     assert cause is EndCause.STUCK
-    assert noticed_s < NOTICED_SECONDS_MAX
+    # With the first look after it at the latest, which a busy machine may keep waiting.
+    assert looked_at[-2] - held_back_at < NOTICED_SECONDS_MAX
     assert ladder.story.path[:2] == (Rung.FREE, Rung.THROTTLED)
     assert ladder.story.culprit is not None
     assert read_field(BASE / "call" / "memory.events", "oom_kill") == 0
