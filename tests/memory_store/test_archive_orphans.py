@@ -108,7 +108,7 @@ async def test_a_file_whose_row_waits_in_the_queue_is_no_orphan(
 
     with anyio.fail_after(60):
         blocked = store.writer.submit(busy)
-        await anyio.to_thread.run_sync(started.wait, 5)
+        await anyio.to_thread.run_sync(started.wait, 60)
         async with anyio.create_task_group() as callers:
             callers.start_soon(partial(_put, store, now_ms=FAR_MS))
             while not store.writer._queue.qsize():

@@ -39,7 +39,7 @@ async def _batch(writer: Writer, *works: Callable[[Connection], object]) -> list
     """Run `works` in one transaction and return what each caller got."""
     gate = Gate()
     blocker = writer.submit(gate)
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     futures = [writer.submit(work) for work in works]
     gate.may_end.set()
     await blocker
@@ -106,7 +106,7 @@ async def test_where_many_came_together_the_next_one_waits_for_those_on_their_wa
     event.listen(store.writer._engine, "commit", commits.append)
 
     first = store.writer.submit(_adding("first"))
-    assert await anyio.to_thread.run_sync(is_waiting.wait, 30)
+    assert await anyio.to_thread.run_sync(is_waiting.wait, 60)
     second = store.writer.submit(_adding("second"))
     may_go.set()
 
@@ -146,7 +146,7 @@ async def test_when_commit_fails_everybody_is_told_and_nothing_is_stored(store: 
     engine = store.writer._engine
     gate = Gate()
     blocker = store.writer.submit(gate)
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     waiting: list[Awaitable[object]] = [
         blocker,
         *(store.writer.submit(_adding(name)) for name in ("one", "two")),
@@ -186,7 +186,7 @@ async def test_what_was_remembered_of_a_lost_transaction_is_forgotten(store: Sto
     engine = store.writer._engine
     gate = Gate()
     blocker = store.writer.submit(gate)
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     async with anyio.create_task_group() as group:
 
         async def raise_budget() -> None:
@@ -236,7 +236,7 @@ async def test_a_full_queue_refuses_at_once(store: Store, monkeypatch: pytest.Mo
     monkeypatch.setattr("memory_store.writer.NOT_OWED_MAX", 2)
     gate = Gate()
     blocker = store.writer.submit(gate)
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     waiting: list[Awaitable[object]] = [
         blocker,
         *(store.writer.submit(_adding(name)) for name in ("one", "two")),
@@ -257,7 +257,7 @@ async def test_the_last_part_of_the_queue_is_for_what_must_not_be_lost(
     monkeypatch.setattr(writer_module, "NOT_OWED_MAX", 2)
     gate = Gate()
     waiting = [store.writer.submit(gate)]
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     waiting += [store.writer.submit(_adding(name)) for name in ("one", "two")]
 
     for may_be_dropped in (False, True):
@@ -319,7 +319,7 @@ async def _cancelled_while_waiting(
     """Have `act` wait behind a busy writer, and give up."""
     gate = Gate()
     blocker = store.writer.submit(gate)
-    assert await anyio.to_thread.run_sync(gate.is_running.wait, 5)
+    assert await anyio.to_thread.run_sync(gate.is_running.wait, 60)
     async with anyio.create_task_group() as group:
         group.start_soon(act)
         await anyio.wait_all_tasks_blocked()

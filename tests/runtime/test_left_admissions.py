@@ -38,7 +38,7 @@ async def test_what_commits_for_a_client_that_has_gone_is_held_and_charged_no_lo
             monkeypatch.setattr(writer, "reached", stand_before_commit)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(office.call)
-                assert await anyio.to_thread.run_sync(is_committing.wait, 5)
+                assert await anyio.to_thread.run_sync(is_committing.wait, 60)
                 tasks.cancel_scope.cancel()
                 may_commit.set()
 

@@ -305,7 +305,7 @@ async def test_an_agent_of_a_frozen_session_stands_still_until_it_is_resumed_or_
             while size(visitor_beats) <= frozen + 5:
                 await anyio.sleep(0.02)
             await admin.post(f"sessions/{session['id']}/kill")
-        status = await anyio.to_thread.run_sync(process.wait)
+        status = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
 
     assert status == EXIT_SESSION
     assert "stands still" in told(visitor)
@@ -363,7 +363,7 @@ async def test_an_agent_ends_with_the_sidecar_that_governs_it(
     with anyio.fail_after(100), launching(sidecar, "--", PYTHON, agent) as process:
         await begun(beats)
         sidecar.signal(signal.SIGKILL)
-        status = await anyio.to_thread.run_sync(process.wait)
+        status = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
         sidecar.wait()
 
     assert status == EXIT_SIDECAR
@@ -378,7 +378,7 @@ async def test_a_signal_to_the_launcher_reaches_the_agent(
     with anyio.fail_after(100), launching(visitor, "--", PYTHON, agent) as process:
         await begun(visitor_beats)
         process.send_signal(signal.SIGTERM)
-        status = await anyio.to_thread.run_sync(process.wait)
+        status = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
 
     assert status == 128 + signal.SIGTERM
 

@@ -49,10 +49,11 @@ limits = {{ tool_calls = 2 }}
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_client_of_either_era_is_served_under_budgets(tmp_path: Path, mode: str) -> None:
+    before = descendants(os.getpid())
     async with served(tmp_path, mode) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         answers = [await client.call_tool("worker__echo", {"text": str(n)}) for n in range(3)]
-        started = descendants(os.getpid())
+        started = descendants(os.getpid()) - before
 
     assert {"worker__echo", "governor_status"} <= tools
     assert [text_of(one) for one in answers[:2]] == ["0", "1"]
@@ -78,7 +79,9 @@ class Started:
         os.write(self.to_it, json.dumps(message).encode() + b"\n")
 
     async def receive(self) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await anyio.to_thread.run_sync(self._line))
+        answer: dict[str, Any] = json.loads(
+            await anyio.to_thread.run_sync(self._line, abandon_on_cancel=True)
+        )
         return answer
 
     def _line(self) -> bytes:

@@ -55,7 +55,7 @@ async def test_a_signal_during_a_slow_start_is_honoured_at_once(
         while not flag.exists():
             await anyio.sleep(0.05)
         sidecar.send_signal(number)
-        out, err = await anyio.to_thread.run_sync(sidecar.communicate)
+        out, err = await anyio.to_thread.run_sync(sidecar.communicate, abandon_on_cancel=True)
 
     assert (sidecar.returncode, out, err) == (status, "", "")
 
