@@ -30,7 +30,7 @@ limits = { cpu_ms = 100000 }
 estimate = { cpu_ms = 1000 }
 """
 # What a server does beside a call: reading it, answering it, and a scheduler's rounding.
-BESIDE_MS = 250
+BESIDE_MS = 500
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from ebpf.domains.own_place import LEAF
 from ebpf.domains.place import Place
 from ebpf.executor import CommandResult, EndCause
 from governor.limits import SharedLimits
-from tests.ebpf.commands import MIB, Pipe, limits, python, shell
+from tests.ebpf.commands import MIB, Pipe, limits, python, shell, with_time_enough
 from tests.kernel.conftest import Made
 from tests.kernel.lab.guest import GUEST_VARIABLE
 
@@ -111,10 +111,14 @@ async def test_above_the_high_mark_a_command_is_slowed_and_counted(
     v2_host: Host, made: Made
 ) -> None:
     hog = python(f"held = b'x' * {64 * MIB}; print(len(held))")
-    slowed = replace(limits(memory_bytes=96 * MIB, wall_ms=5_000), memory_high_bytes=32 * MIB)
+    slowed = replace(limits(memory_bytes=96 * MIB), memory_high_bytes=32 * MIB)
+    executor = made(v2_host)
 
     with anyio.fail_after(60):
-        result = await made(v2_host).run("slowed", hog, slowed)
+        result = await with_time_enough(
+            lambda wall_ms: executor.run("slowed", hog, replace(slowed, wall_ms=wall_ms)),
+            lambda result: result.memory_high_hits,
+        )
 
     assert result.cause in {EndCause.EXITED, EndCause.WALL}
     assert result.memory_high_hits
