@@ -26,7 +26,7 @@ async def main():
     (server,) = json.loads(pathlib.Path(words.mcp_config[0]).read_text())["mcpServers"].values()
     assert server["type"] == "http"
     async with (
-        httpx2.AsyncClient(headers=server["headers"], trust_env=False) as http,
+        httpx2.AsyncClient(headers=server["headers"], trust_env=False, timeout=60) as http,
         Client(streamable_http_client(server["url"], http_client=http)) as tools,
     ):
         asked = {"role": "user", "content": words.prompt}

@@ -27,7 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 async def main():
     headers = {"Authorization": f"Bearer {os.environ['FLYBALL_TOKEN']}"}
     async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
         Client(streamable_http_client(os.environ["FLYBALL_MCP_URL"], http_client=http)) as client,
     ):
         answer = await client.call_tool("worker__echo", {"text": "from the agent"})
