@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 COMMAND = Path(__file__).parent / "tour_on_free_ports.py"
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS_MAX = 100
+SECONDS_MAX = 140
 
 
 def played(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
