@@ -48,7 +48,7 @@ class ContextTerms:
     """
 
     max_tokens: int = 380
-    parts: int = 5
+    parts: int = 6
     last_turns: int = 1
     search_tokens_max: int = 2_000
     search_most: int = 10

@@ -1,6 +1,12 @@
-"""Reading messages and questions about them, in the format of MemDaily, and measuring those."""
+"""Reading messages and questions about them, in the format of MemDaily, and measuring those.
 
-from collections.abc import Mapping, Sequence
+Messages that were told long after one another are no one conversation: a session ends where
+nothing was said for as long as it takes for one to be closed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,6 +24,9 @@ from runtime.evaluate.memory.samples_file import (
 from runtime.evaluate.memory.shelves import shelved
 
 CUT = 5
+# As long as sessions stay open by default where nothing is said.
+IDLE_MS = 1_800_000
+_TIME = re.compile(r"(\d{4})\D(\d{1,2})\D(\d{1,2})(?:\D.*?(\d{1,2}):(\d\d))?")
 
 
 def read_messages(path: Path) -> tuple[Conversation, ...]:
@@ -50,11 +59,7 @@ def recall_of(
 
 
 def _trajectory(one: Mapping[str, Any], where: str) -> Conversation:
-    turns = tuple(
-        _turn(mapping_of(message, place), place)
-        for at, message in enumerate(_rows(one, "message_list", where), start=1)
-        for place in [f"{where}: message {at}"]
-    )
+    turns = tuple(_turns(_rows(one, "message_list", where), where))
     known = frozenset(turn.turn_id for turn in turns)
     questions = (
         _question(mapping_of(question, place), known, place)
@@ -72,13 +77,42 @@ def _rows(one: Mapping[str, Any], name: str, where: str) -> Sequence[Any]:
     return list_of(one.get(name), f"{where}: {name}")
 
 
-def _turn(message: Mapping[str, Any], where: str) -> Turn:
+def _turns(messages: Sequence[Any], where: str) -> Iterator[Turn]:
+    session, before_ms = 1, 0
+    for at, message in enumerate(messages, start=1):
+        place = f"{where}: message {at}"
+        fields = mapping_of(message, place)
+        at_ms = _at_ms(fields.get("time"))
+        session += bool(at_ms and before_ms) and abs(at_ms - before_ms) > IDLE_MS
+        before_ms = at_ms
+        yield _turn(fields, session=str(session), at_ms=at_ms, where=place)
+
+
+def _turn(message: Mapping[str, Any], *, session: str, at_ms: int, where: str) -> Turn:
     if "mid" not in message:
         raise ConversationsFileError(f"{where}: mid is not there")
     text = text_of(message, "message", where)
     return Turn(
-        turn_id=str(message["mid"]), speaker="", session="1", text=text, tokens=tokens_of(text)
+        turn_id=str(message["mid"]),
+        speaker="",
+        session=session,
+        text=text,
+        tokens=tokens_of(text),
+        at_ms=at_ms,
     )
+
+
+def _at_ms(said: object) -> int:
+    """Return when a message was told, 0 where that is not said or is no time."""
+    match = _TIME.search(said) if isinstance(said, str) else None
+    if match is None:
+        return 0
+    year, month, day, hour, minute = (int(part or 0) for part in match.groups())
+    try:
+        told = datetime(year, month, day, hour, minute, tzinfo=UTC)
+    except ValueError:  # the 31st of June
+        return 0
+    return int(told.timestamp()) * 1_000
 
 
 def _question(question: Mapping[str, Any], known: frozenset[str], where: str) -> Question:

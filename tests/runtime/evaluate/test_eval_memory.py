@@ -9,6 +9,7 @@ import pytest
 
 from governor.retrieval.ranker import PLAIN_RANKER
 from runtime.cli import eval as command
+from runtime.configuration.model import SessionTable
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.memory.conversations import (
     Conversation,
@@ -20,7 +21,7 @@ from runtime.evaluate.memory.conversations import (
 from runtime.evaluate.memory.evaluation import TooFewConversationsError, evaluate
 from runtime.evaluate.memory.figures import main_of, score
 from runtime.evaluate.memory.learning import left_out_rankings, ranker_of
-from runtime.evaluate.memory.messages import read_messages, recall_of
+from runtime.evaluate.memory.messages import IDLE_MS, read_messages, recall_of
 from runtime.evaluate.memory.shelves import shelved
 from runtime.settings import Settings
 from tests.runtime.evaluate.test_eval_command import arguments_of
@@ -260,6 +261,32 @@ def test_chinese_messages_are_found_by_a_question(
     assert recall_of(read_messages(path), ranker=PLAIN_RANKER, vectors=None) == 1.0
     shape = printed(capsys, "--memdaily", str(path))
     assert shape == {"memdaily": {"recall@5": 1.0, "files": {"messages.json": 1.0}}}
+
+
+@pytest.mark.parametrize(
+    ("times", "sessions"),
+    [
+        (("2024年04月01日 周一 08:12", "2024年04月01日 周一 08:41"), ["1", "1"]),
+        (("2024年04月01日 周一 08:12", "2024年04月01日 周一 08:43"), ["1", "2"]),
+        (("2024-04-01T08:12:30Z", "2024-04-02 08:12"), ["1", "2"]),
+        (("2024年04月02日", "2024年04月01日"), ["1", "2"]),
+        (("2024年06月31日 周一 08:12", "2024年04月01日 周一 08:43"), ["1", "1"]),
+        ((None, "2024年04月01日 周一 08:43"), ["1", "1"]),
+        ((17, "soon"), ["1", "1"]),
+    ],
+)
+def test_messages_told_long_after_one_another_are_of_two_sessions(
+    tmp_path: Path, times: tuple[object, ...], sessions: list[str]
+) -> None:
+    messages = [{"mid": at, "message": "好", "time": time} for at, time in enumerate(times)]
+    question = {"question": "好?", "target_step_id": [0]}
+    path = tmp_path / "messages.json"
+    path.write_text(json.dumps([{"message_list": messages, "question_list": [question]}]))
+
+    (conversation,) = read_messages(path)
+
+    assert [turn.session for turn in conversation.turns] == sessions
+    assert SessionTable().idle_s * 1_000 == IDLE_MS
 
 
 @pytest.mark.parametrize(
