@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='runs with their messages under "traj" or "messages": a JSON list, or one on a line',
     )
     parser.add_argument("--max-tokens", type=int, default=usual.max_tokens, metavar="N")
+    parser.add_argument(
+        "--parts",
+        type=int,
+        default=usual.parts,
+        metavar="N",
+        help="a workspace is never more than one of so many parts of what it stands for",
+    )
     parser.add_argument("--last-turns", type=int, default=usual.last_turns, metavar="N")
     parser.add_argument("--search-tokens", type=int, default=usual.search_tokens_max, metavar="N")
 
@@ -68,10 +75,12 @@ def run(arguments: argparse.Namespace, show: Show) -> int:
     Raises:
         RuntimeFaultError: the runs cannot be read, or a bound cannot be used.
     """
-    if min(arguments.max_tokens, arguments.search_tokens) < 1 or arguments.last_turns < 0:
+    bounds = (arguments.max_tokens, arguments.parts, arguments.search_tokens)
+    if min(bounds) < 1 or arguments.last_turns < 0:
         raise RuntimeFaultError("eval context: the bounds are whole numbers from 1")
     terms = ContextTerms(
         max_tokens=arguments.max_tokens,
+        parts=arguments.parts,
         last_turns=arguments.last_turns,
         search_tokens_max=arguments.search_tokens,
     )

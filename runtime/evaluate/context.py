@@ -22,6 +22,7 @@ from governor.experience.workspace import WorkspaceTerms, workspace_of
 from governor.ids import ExperienceId, SessionId, TenantId
 from runtime.evaluate.conversations import Messages
 from runtime.model_gateway.compaction.chat import read_chat
+from runtime.model_gateway.compaction.contents import text_of
 from runtime.model_gateway.compaction.conversation import Conversation, Part, pieces_of
 from runtime.model_gateway.compaction.expanding import expanded
 from runtime.model_gateway.compaction.folding import Owner, folding_of
@@ -40,9 +41,14 @@ _GOAL = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextTerms:
-    """How large a workspace may be, and what one search may bring."""
+    """How large a workspace may be, and what one search may bring.
+
+    It is never more than one of `parts` of what it stands for: a workspace as long as a short
+    history would be worse than that itself.
+    """
 
     max_tokens: int = 380
+    parts: int = 6
     last_turns: int = 1
     search_tokens_max: int = 2_000
     search_most: int = 10
@@ -158,12 +164,13 @@ class Past:
     def last_words(self) -> str:
         """Return what the user said last."""
         said = [message for message in self.messages if message["role"] == "user"]
-        return str(said[-1].get("content") or "")[:_QUESTION_CHARS_MAX] if said else ""
+        return text_of(said[-1].get("content"))[:_QUESTION_CHARS_MAX] if said else ""
 
     def shown(self, terms: ContextTerms) -> str:
         """Return the workspace as the model gets it, with the marks around what is quoted."""
         bare = WorkspaceTerms(
-            max_tokens=terms.max_tokens - tokens_of(fenced("", key=_KEY)),
+            max_tokens=min(terms.max_tokens, self.tokens // terms.parts)
+            - tokens_of(fenced("", key=_KEY)),
             last_turns=terms.last_turns,
             contents=self.contents,
         )
@@ -243,8 +250,7 @@ def _named_in(listed: bytes) -> list[ExperienceId]:
 
 def _texts(messages: Messages) -> Iterator[str]:
     for message in messages:
-        if isinstance(message.get("content"), str):
-            yield message["content"]
+        yield text_of(message.get("content"))
         for call in message.get("tool_calls") or ():
             yield call["function"]["name"]
             yield call["function"]["arguments"]

@@ -11,6 +11,7 @@ from runtime.errors import RuntimeFaultError
 # Where recordings have the messages: as the runs of tau-bench, and as requests have them.
 _MEMBERS = ("traj", "messages")
 _FILE_BYTES_MAX = 1 << 30
+_MARK = b"\xef\xbb\xbf"
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -24,7 +25,7 @@ def read_conversations(path: Path) -> list[Messages]:
     try:
         if path.stat().st_size > _FILE_BYTES_MAX:
             raise RuntimeFaultError(f"{path}: larger than {_FILE_BYTES_MAX} bytes")
-        content = path.read_bytes()
+        content = path.read_bytes().removeprefix(_MARK)
     except OSError as error:
         raise RuntimeFaultError(f"{path}: {error.strerror}") from error
     runs = [_messages(run, path, number) for number, run in enumerate(_runs(content, path), 1)]
@@ -54,4 +55,20 @@ def _messages(run: object, path: Path, number: int) -> Messages:
         members = " or ".join(f'"{name}"' for name in _MEMBERS)
         message = f'{path}: run {number}: needs a list of messages with a "role" under {members}'
         raise RuntimeFaultError(message)
+    for at, message in enumerate(found, 1):
+        if not _are_calls(message.get("tool_calls")):
+            said = 'a call of a tool needs a "function" with its "name" and "arguments" as texts'
+            raise RuntimeFaultError(f"{path}: run {number}: message {at}: {said}")
     return tuple(found)
+
+
+def _are_calls(calls: object) -> bool:
+    if calls is None:
+        return True
+    return isinstance(calls, list) and all(
+        isinstance(call, dict)
+        and isinstance(function := call.get("function"), dict)
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("arguments"), str)
+        for call in calls
+    )

@@ -5,18 +5,20 @@ shares; a question's evidence are the turns it names, mended where the file name
 ("D:11:26", "D30:05", several in one). Questions without any that is there are left out.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from governor.retrieval.moments import MS_PER_DAY, moment_in
-from runtime.errors import RuntimeFaultError
+from runtime.evaluate.memory.samples_file import (
+    ConversationsFileError,
+    list_of,
+    mapping_of,
+    read_samples,
+    text_of,
+)
 
-FILE_BYTES_MAX = 200_000_000
 # Of the five kinds of question, the fifth asks for what was never said.
 MAIN_KINDS = (1, 2, 3, 4)
 _EPOCH = date(1970, 1, 1)
@@ -24,10 +26,6 @@ _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D:?(\d+):0*(\d+)")
 _WORD = re.compile("[a-z0-9]+")
 _TOKENS_PER_WORD = 1.35
-
-
-class ConversationsFileError(RuntimeFaultError):
-    """A file of conversations is not usable; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,27 +59,20 @@ class Conversation:
 
 
 def read_conversations(path: Path) -> tuple[Conversation, ...]:
-    """Return the conversations of a file with at least one question that can be judged.
+    """Return the conversations of a file with at least one main question that can be judged.
 
     Raises:
         ConversationsFileError: the file cannot be read, or is not of LoCoMo's format.
     """
     found = [
         _conversation(sample, f"{path}, conversation {at}")
-        for at, sample in enumerate(_list(_json(path), str(path)), start=1)
+        for at, sample in enumerate(read_samples(path, member="conversation"), start=1)
     ]
-    if not any(conversation.questions for conversation in found):
-        raise ConversationsFileError(f"{path}: has no question whose evidence is there")
+    if not any(one.kind in MAIN_KINDS for each in found for one in each.questions):
+        raise ConversationsFileError(
+            f"{path}: has no question of the categories 1 to 4 whose evidence is there"
+        )
     return tuple(found)
-
-
-def read_json(path: Path) -> object:
-    """Return what a JSON file of an evaluation holds.
-
-    Raises:
-        ConversationsFileError: it cannot be read, is too large, or is no JSON.
-    """
-    return _json(path)
 
 
 def tokens_of(text: str) -> int:
@@ -89,20 +80,9 @@ def tokens_of(text: str) -> int:
     return max(1, round(len(_WORD.findall(text.lower())) * _TOKENS_PER_WORD))
 
 
-def _json(path: Path) -> object:
-    try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise ConversationsFileError(f"{path}: is larger than {FILE_BYTES_MAX} bytes")
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConversationsFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConversationsFileError(f"{path}: is no JSON: {error}") from error
-
-
 def _conversation(sample: object, where: str) -> Conversation:
-    fields = _mapping(sample, where)
-    spoken = _mapping(fields.get("conversation"), f"{where}: conversation")
+    fields = mapping_of(sample, where)
+    spoken = mapping_of(fields.get("conversation"), f"{where}: conversation")
     keys = sorted(
         (int(match[1]), key) for key in spoken if (match := _SESSION.fullmatch(key)) is not None
     )
@@ -110,12 +90,12 @@ def _conversation(sample: object, where: str) -> Conversation:
         _turn(turn, str(number), at_ms, f"{where}: {key}, turn {at}")
         for number, key in keys
         for at_ms in [_day_ms(spoken.get(f"{key}_date_time"))]
-        for at, turn in enumerate(_list(spoken[key], f"{where}: {key}"), start=1)
+        for at, turn in enumerate(list_of(spoken[key], f"{where}: {key}"), start=1)
     )
     known = frozenset(turn.turn_id for turn in turns)
     questions = (
         _question(question, known, f"{where}: qa {at}")
-        for at, question in enumerate(_list(fields.get("qa"), f"{where}: qa"), start=1)
+        for at, question in enumerate(list_of(fields.get("qa"), f"{where}: qa"), start=1)
     )
     return Conversation(
         name=str(fields.get("sample_id", "")),
@@ -125,12 +105,14 @@ def _conversation(sample: object, where: str) -> Conversation:
 
 
 def _turn(turn: object, session: str, at_ms: int, where: str) -> Turn:
-    fields = _mapping(turn, where)
-    speaker, text = _text(fields, "speaker", where), _text(fields, "text", where)
-    if fields.get("blip_caption"):
-        text += f" [image: {fields['blip_caption']}]"
+    fields = mapping_of(turn, where)
+    speaker, caption = text_of(fields, "speaker", where), fields.get("blip_caption")
+    # Who shares an image may say nothing with it.
+    text = "" if caption and fields.get("text") is None else text_of(fields, "text", where)
+    if caption:
+        text += f" [image: {caption}]"
     return Turn(
-        turn_id=_text(fields, "dia_id", where),
+        turn_id=text_of(fields, "dia_id", where),
         speaker=speaker,
         session=session,
         text=text,
@@ -152,36 +134,28 @@ def _day_ms(said: object) -> int:
 
 
 def _question(question: object, known: frozenset[str], where: str) -> Question:
-    fields = _mapping(question, where)
-    kind = fields.get("category")
-    if not isinstance(kind, int):
-        raise ConversationsFileError(f"{where}: category is no whole number")
-    named = _list(fields.get("evidence") or [], f"{where}: evidence")
-    mended = {turn for name in named for turn in _turns_named(str(name))}
+    fields = mapping_of(question, where)
+    named = fields.get("evidence") or []
+    names = [named] if isinstance(named, str) else list_of(named, f"{where}: evidence")
+    mended = {turn for name in names for turn in _turns_named(str(name))}
     return Question(
-        text=_text(fields, "question", where), kind=kind, evidence=frozenset(mended & known)
+        text=text_of(fields, "question", where),
+        kind=_kind(fields.get("category"), where),
+        evidence=frozenset(mended & known),
     )
+
+
+def _kind(category: object, where: str) -> int:
+    match category:
+        case bool():
+            pass
+        case int():
+            return category
+        case str() if category.isdecimal():
+            return int(category)
+    raise ConversationsFileError(f"{where}: category is no whole number")
 
 
 def _turns_named(names: str) -> list[str]:
     found = (_TURN.fullmatch(name) for name in re.split(r"[;,\s]+", names))
     return [f"D{int(match[1])}:{int(match[2])}" for match in found if match]
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ConversationsFileError(f"{where}: is no object")
-    return value
-
-
-def _list(value: object, where: str) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise ConversationsFileError(f"{where}: is no list")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise ConversationsFileError(f"{where}: {name} is no text")
-    return value

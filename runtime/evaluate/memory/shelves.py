@@ -21,12 +21,15 @@ class Shelved:
     asked: tuple[QueryParts, ...]
 
     def rankings(self, ranker: Ranker) -> list[Ranking]:
-        """Return the ids of turns for each question, the best first."""
+        """Return the ids of turns for each question, the best first, none of them twice."""
+        turns = self.conversation.turns
         return [
-            [
-                self.conversation.turns[number].turn_id
-                for number, _ in self.shelf.search(parts, most=DEPTH, ranker=ranker)
-            ]
+            list(
+                dict.fromkeys(
+                    turns[number].turn_id
+                    for number, _ in self.shelf.search(parts, most=DEPTH, ranker=ranker)
+                )
+            )
             for parts in self.asked
         ]
 

@@ -65,9 +65,26 @@ def test_a_search_that_brings_too_little_loses_what_it_does_not_bring(
     assert shape["expansion"]["byte_exact"] == shape["expansion"]["messages"]
 
 
+@pytest.mark.requirement("eval.context")
+def test_a_short_run_is_never_stood_for_by_as_much_as_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text("\ufeff" + json.dumps([{"traj": a_run("FB06001")}]), encoding="utf-8")
+
+    shape = evaluated(path, capsys, "--max-tokens", "100000", "--parts", "8")
+
+    # What a list shows of values is counted a little short.
+    assert shape["compression"]["least"] > 7.5
+    assert shape["terms"]["parts"] == 8
+    assert shape["arguments"]["kept_in_reach"] == 1
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        ('[{"traj": [{"role": "user", "tool_calls": "x"}]}]', "message 1: a call of a tool"),
+        ('[{"traj": [{"role": "user", "tool_calls": [{"id": 1}]}]}]', '"function" with its "name"'),
         ("", "no runs"),
         ("[1]", "run 1: needs a list of messages"),
         ('[{"traj": [{"content": "x"}]}]', "run 1: needs a list of messages"),

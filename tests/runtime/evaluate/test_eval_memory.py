@@ -9,6 +9,7 @@ import pytest
 
 from governor.retrieval.ranker import PLAIN_RANKER
 from runtime.cli import eval as command
+from runtime.configuration.model import SessionTable
 from runtime.errors import RuntimeFaultError
 from runtime.evaluate.memory.conversations import (
     Conversation,
@@ -20,7 +21,7 @@ from runtime.evaluate.memory.conversations import (
 from runtime.evaluate.memory.evaluation import TooFewConversationsError, evaluate
 from runtime.evaluate.memory.figures import main_of, score
 from runtime.evaluate.memory.learning import left_out_rankings, ranker_of
-from runtime.evaluate.memory.messages import read_messages, recall_of
+from runtime.evaluate.memory.messages import IDLE_MS, read_messages, recall_of
 from runtime.evaluate.memory.shelves import shelved
 from runtime.settings import Settings
 from tests.runtime.evaluate.test_eval_command import arguments_of
@@ -158,6 +159,9 @@ def test_one_conversation_cannot_be_left_out(file: Path) -> None:
         ("{", "is no JSON"),
         ("{}", "is no list"),
         ("[]", "no question"),
+        ('{"a": []}', 'is no list of objects with "conversation"'),
+        ('{"a": 1}\n{"a": 2', "line 2: "),
+        ('[{"conversation": {}, "qa": [{"category": true, "question": ""}]}]', "no whole number"),
         ("[1]", "conversation 1: is no object"),
         ('[{"conversation": {}, "qa": [1]}]', "qa 1: is no object"),
         ('[{"conversation": {}, "qa": [{"category": 1}]}]', "question is no text"),
@@ -172,6 +176,61 @@ def test_a_file_that_is_not_usable_is_refused_by_place(
     path.write_bytes(text.encode("latin-1"))
 
     with pytest.raises(ConversationsFileError, match=says):
+        read_conversations(path)
+
+
+@pytest.mark.requirement("eval.memory")
+def test_a_file_is_a_list_an_object_or_one_on_each_line(tmp_path: Path, file: Path) -> None:
+    whole = read_conversations(file)
+    lines, mark, one = tmp_path / "lines.jsonl", tmp_path / "marked.json", tmp_path / "one.json"
+    lines.write_text("\n\n".join(json.dumps(sample(at)) for at in range(3)) + "\n")
+    mark.write_text("\ufeff" + file.read_text(), encoding="utf-8")
+    one.write_text(json.dumps(sample(0), indent=1))
+
+    assert read_conversations(lines) == read_conversations(mark) == whole
+    assert read_conversations(one) == whole[:1]
+
+
+@pytest.mark.requirement("eval.memory")
+def test_what_is_odd_in_a_file_but_can_be_read_is_read(tmp_path: Path) -> None:
+    odd = sample(0)
+    odd["conversation"]["session_1"][0]["text"] = None
+    odd["qa"] = [
+        {"question": one["question"], "category": "4", "evidence": "; ".join(one["evidence"])}
+        for one in sample(0)["qa"]
+    ]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps([odd]))
+
+    conversation = read_conversations(path)[0]
+
+    assert conversation.turns[0].text == " [image: a boat]"
+    assert {question.kind for question in conversation.questions} == {4}
+    assert [one.evidence for one in conversation.questions[:2]] == [{"D1:2"}, {"D1:4"}]
+
+
+@pytest.mark.requirement("eval.memory")
+def test_two_turns_of_one_name_count_once(tmp_path: Path) -> None:
+    odd = sample(0)
+    odd["conversation"]["session_1"].append(odd["conversation"]["session_1"][1])
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps([odd]))
+
+    conversations = read_conversations(path)
+    rankings = shelved(conversations[0], None).rankings(PLAIN_RANKER)
+
+    assert all(len(set(ranking)) == len(ranking) for ranking in rankings)
+    assert max(score(conversations, [rankings]).means().values()) <= 1
+
+
+@pytest.mark.requirement("eval.memory")
+def test_questions_about_what_was_never_said_alone_are_no_measure(tmp_path: Path) -> None:
+    odd = sample(0)
+    odd["qa"] = [one for one in odd["qa"] if one["category"] == 5]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps([odd]))
+
+    with pytest.raises(ConversationsFileError, match="no question of the categories 1 to 4"):
         read_conversations(path)
 
 
@@ -204,10 +263,49 @@ def test_chinese_messages_are_found_by_a_question(
     assert shape == {"memdaily": {"recall@5": 1.0, "files": {"messages.json": 1.0}}}
 
 
-@pytest.mark.parametrize("text", ["{}", '[{"tid": 1}]', "[]", '[{"message_list": 3}]'])
-def test_messages_that_are_not_usable_are_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("times", "sessions"),
+    [
+        (("2024年04月01日 周一 08:12", "2024年04月01日 周一 08:41"), ["1", "1"]),
+        (("2024年04月01日 周一 08:12", "2024年04月01日 周一 08:43"), ["1", "2"]),
+        (("2024-04-01T08:12:30Z", "2024-04-02 08:12"), ["1", "2"]),
+        (("2024年04月02日", "2024年04月01日"), ["1", "2"]),
+        (("2024年06月31日 周一 08:12", "2024年04月01日 周一 08:43"), ["1", "1"]),
+        ((None, "2024年04月01日 周一 08:43"), ["1", "1"]),
+        ((17, "soon"), ["1", "1"]),
+    ],
+)
+def test_messages_told_long_after_one_another_are_of_two_sessions(
+    tmp_path: Path, times: tuple[object, ...], sessions: list[str]
+) -> None:
+    messages = [{"mid": at, "message": "好", "time": time} for at, time in enumerate(times)]
+    question = {"question": "好?", "target_step_id": [0]}
     path = tmp_path / "messages.json"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(json.dumps([{"message_list": messages, "question_list": [question]}]))
 
-    with pytest.raises(ConversationsFileError, match=r"messages\.json"):
+    (conversation,) = read_messages(path)
+
+    assert [turn.session for turn in conversation.turns] == sessions
+    assert SessionTable().idle_s * 1_000 == IDLE_MS
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "says"),
+    [
+        ({}, 'is no list of objects with "message_list"'),
+        ([], "no question"),
+        ([{"tid": 1}], "trajectory 1: message_list: is no list"),
+        ([1], "trajectory 1: is no object"),
+        ([{"message_list": [{"message": "a"}]}], "message 1: mid is not there"),
+        ([{"message_list": [{"mid": 1, "message": None}]}], "message 1: message is no text"),
+        ([{"message_list": [], "question_list": [{"question": "?"}]}], "question 1: target"),
+    ],
+)
+def test_messages_that_are_not_usable_are_refused_by_place(
+    tmp_path: Path, trajectories: object, says: str
+) -> None:
+    path = tmp_path / "messages.json"
+    path.write_text(json.dumps(trajectories), encoding="utf-8")
+
+    with pytest.raises(ConversationsFileError, match=rf"messages\.json.*{says}"):
         read_messages(path)
