@@ -108,11 +108,16 @@ def asked(client: httpx.Client, method: str, path: str, **arguments: Any) -> dic
     try:
         body: dict[str, Any] = answer.json() if answer.content else {}
     except ValueError as error:
-        raise RuntimeFaultError(
-            f"what answers at {client.base_url} is no Flyball: [listen] admin in flyball.toml says "
-            "where the sidecar is; --config FILE names another file"
-        ) from error
+        raise RuntimeFaultError(no_flyball(client)) from error
     return body
+
+
+def no_flyball(client: httpx.Client) -> str:
+    """Return that what answers is another program, and what to do."""
+    return (
+        f"what answers at {client.base_url} is no Flyball: [listen] admin in flyball.toml says "
+        "where the sidecar is; --config FILE names another file"
+    )
 
 
 def answered(client: httpx.Client, method: str, path: str, **arguments: Any) -> httpx.Response:

@@ -1,6 +1,7 @@
 """What a changed budget would have denied, as a terminal shows it."""
 
 import argparse
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +9,13 @@ import httpx
 
 from governor.amounts import Unit
 from runtime.cli import showing
-from runtime.cli.admin_api import asked, date_of
+from runtime.cli.admin_api import date_of, no_flyball, refused, unreached
 from runtime.cli.money import dollars
 from runtime.cli.overview_text import shown_amount
 from runtime.cli.showing import Cell, Row, Tone, figures, folding, heading, note, table, words
+from runtime.errors import RuntimeFaultError
 
-_PATH = "/admin/v1/budgets/preview"
+_PATH = "/admin/v1/budgets/preview/whole"
 _SECONDS_MAX = 120.0
 _SHOWN = 10
 
@@ -60,9 +62,36 @@ def previewed(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict
     body: dict[str, Any] = {"id": arguments.preview, "days": arguments.days}
     if arguments.limits is not None:
         body["change"] = {"limits": arguments.limits}
-    with showing.stages(f"Replaying the calls of {arguments.days} days"):
-        answer = asked(client, "POST", _PATH, json=body, timeout=_SECONDS_MAX)
+    answer = _replayed(client, body, f"Replaying the calls of {arguments.days} days")
     return answer, _text(arguments.preview, answer)
+
+
+def _replayed(client: httpx.Client, body: dict[str, Any], what: str) -> dict[str, Any]:
+    """Return what every call says, and show meanwhile how far it is."""
+    told: dict[str, Any] = {}
+    try:
+        with client.stream("POST", _PATH, json=body, timeout=_SECONDS_MAX) as answer:
+            if answer.is_error:
+                answer.read()
+                raise refused(client, answer)
+            with showing.progress(what, total=1) as shown:
+                done = 0
+                for line in answer.iter_lines():
+                    told = json.loads(line)
+                    far = told.get("progress", {"calls": done, "permille": 1000})
+                    # Nobody has counted them: as many as there are at this pace.
+                    shown.expect(max(1, far["calls"] * 1000 // max(1, far["permille"])))
+                    shown.advance(far["calls"] - done)
+                    done = far["calls"]
+    except httpx.TransportError as error:
+        raise RuntimeFaultError(unreached(client, error)) from error
+    except ValueError as error:
+        raise RuntimeFaultError(no_flyball(client)) from error
+    if "preview" not in told:
+        detail = told.get("problem", {}).get("detail", "ask again")
+        raise RuntimeFaultError(f"the preview broke off: {detail}")
+    preview: dict[str, Any] = told["preview"]
+    return preview
 
 
 def _text(budget: str, answer: Mapping[str, Any]) -> str:

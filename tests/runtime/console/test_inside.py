@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
+import anyio
 import pytest
+from starlette.types import Message
 
 from memory_store.audit import Actor
 from runtime.admin import create_admin_app
@@ -74,6 +76,48 @@ async def test_a_preview_of_the_form_comes_in_lines_the_last_of_which_is_a_part_
     assert "What it would have done" in last["html"]
     assert "nobody" in refused["html"]
     assert "write a whole number" in unread["html"]
+
+
+@pytest.mark.requirement("preview.whole")
+async def test_a_preview_that_nobody_waits_for_any_more_is_stopped(
+    inside: Inside, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, stopped = anyio.Event(), anyio.Event()
+
+    async def endless(*_: object, **__: object) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    async def leaving() -> Message:
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def staying() -> Message:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    said = b""
+
+    async def send(message: Message) -> None:
+        nonlocal said
+        said += message.get("body", b"")
+
+    monkeypatch.setattr(world.parts.store.past_calls, "page", endless)
+    lines = inside.lines("/budgets/preview/whole", body={"new": BUDGET}, told=lambda line: line)
+    with anyio.fail_after(60):
+        await lines({"type": "http"}, leaving, send)
+        await stopped.wait()
+        monkeypatch.undo()
+        await lines({"type": "http"}, staying, send)
+
+    assert [list(json.loads(line)) for line in said.splitlines()] == [
+        ["progress"],
+        ["progress"],
+        ["preview"],
+    ]
 
 
 async def test_names_with_any_letters_are_one_part_of_a_path(inside: Inside) -> None:
