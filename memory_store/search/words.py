@@ -3,6 +3,9 @@
 Each word is indexed with its namespace in front, so that neither what others have written nor
 how much of it is seen in what is found, or in how long that takes. The index is kept by
 triggers on the table of terms: whatever writes or erases terms cannot forget it.
+
+What is made here for a new database stands again in the migration that made it in older ones: a
+migration does not change, so what changes here gets a migration of its own.
 """
 
 import sqlite3

@@ -1,14 +1,26 @@
 """Small values for the governor's tests: what a test does not name does not matter to it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from governor.account import Account, Balance, BalanceKey
 from governor.admission import AdmissionRequest, admit
-from governor.amounts import Amounts, Unit
+from governor.amounts import NOTHING, Amounts, Unit
+from governor.approval import Approval
 from governor.budget import Budget, accounts_for
 from governor.events import Ended, Expired, Released, Reserved, Settled
-from governor.ids import BudgetId, CallId, PrincipalId, ReservationId, SessionId, TenantId, TurnId
+from governor.ids import (
+    ApprovalId,
+    BudgetId,
+    CallId,
+    PrincipalId,
+    ReservationId,
+    SessionId,
+    TenantId,
+    ToolName,
+    TurnId,
+)
 from governor.reservation import Reservation
 from governor.scope import ScopeChain, ScopeKind
 from governor.target import CallKind, CallTarget
@@ -41,6 +53,38 @@ def budget(
         limits=amounts(**(limits or {"tool_calls": 10})),
         window=window or Lifetime(),
     )
+
+
+_QUESTION = Approval(
+    approval_id=ApprovalId("apr_1"),
+    reservation_id=ReservationId("res_1"),
+    call_id=CallId("call_1"),
+    chain=CHAIN,
+    turn=None,
+    tool=ToolName("files__delete"),
+    arguments="{}",
+    arguments_hash="hash",
+    backend="files",
+    rule="ask",
+    policy_version="1",
+    estimate=NOTHING,
+    created_at_ms=1_000,
+    expires_at_ms=60_000,
+)
+
+
+def question(about: AdmissionRequest | Reservation | None = None, **named: Any) -> Approval:
+    """Return a question to a person, about a call that holds its estimate if one is given."""
+    asked = _QUESTION
+    if about is not None:
+        asked = replace(
+            asked,
+            approval_id=ApprovalId(f"apr_{about.call_id}"),
+            reservation_id=about.reservation_id,
+            call_id=about.call_id,
+            chain=about.chain,
+        )
+    return replace(asked, **named)
 
 
 def balance(

@@ -2,7 +2,6 @@ import itertools
 
 import pytest
 
-from governor.amounts import NOTHING
 from governor.approval import (
     TRANSITIONS,
     Approval,
@@ -13,42 +12,14 @@ from governor.approval import (
 )
 from governor.denial import DenialReason
 from governor.errors import InvalidPolicyError, InvalidTransitionError
-from governor.ids import (
-    ApprovalId,
-    CallId,
-    PrincipalId,
-    ReservationId,
-    SessionId,
-    TenantId,
-    ToolName,
-)
 from governor.policy import ApprovalTerms
-from governor.scope import ScopeChain
+from tests.governor.makers import question
 
 DUE_MS = 5_000
 
 
 def an_approval(state: ApprovalState = ApprovalState.PENDING, *, reason: str = "") -> Approval:
-    return Approval(
-        approval_id=ApprovalId("apr_1"),
-        reservation_id=ReservationId("res_1"),
-        call_id=CallId("call_1"),
-        chain=ScopeChain(
-            tenant=TenantId("acme"), agent=PrincipalId("ada"), session=SessionId("ses_1")
-        ),
-        turn=None,
-        tool=ToolName("files__delete"),
-        arguments="{}",
-        arguments_hash="hash",
-        backend="files",
-        rule="ask",
-        policy_version="1",
-        estimate=NOTHING,
-        created_at_ms=1_000,
-        expires_at_ms=DUE_MS,
-        state=state,
-        reason=reason,
-    )
+    return question(expires_at_ms=DUE_MS, state=state, reason=reason)
 
 
 @pytest.mark.requirement("governor.is-pure")

@@ -11,11 +11,12 @@ from governor.approval import Approval, ApprovalEvent, ApprovalState
 from governor.denial import DenialReason, Denied
 from governor.errors import InvalidTransitionError
 from governor.events import Reserved
-from governor.ids import ApprovalId, ToolName
+from governor.ids import ApprovalId
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.errors import NotFoundError
 from memory_store.store import Store, open_store
+from tests.governor.makers import question
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +27,10 @@ TAKEN_UNTIL_MS = 5_000
 
 
 def about(held: AdmissionRequest, *, arguments: str = "a") -> Approval:
-    return Approval(
-        approval_id=ApprovalId(f"apr_{held.call_id}"),
-        reservation_id=held.reservation_id,
-        call_id=held.call_id,
-        chain=held.chain,
-        turn=held.turn,
-        tool=ToolName(held.target.name),
-        arguments="{}",
+    return question(
+        held,
         arguments_hash=arguments,
-        backend="files",
-        rule="ask",
-        policy_version="1",
+        turn=held.turn,
         estimate=Amounts({COST: 5}),
         created_at_ms=held.now_ms,
         expires_at_ms=DUE_MS,

@@ -8,14 +8,15 @@ import pytest
 from contracts.builders import COST, TENANT, budget, record, request, used
 
 from governor.amounts import Amounts
-from governor.approval import Approval, ApprovalEvent
+from governor.approval import ApprovalEvent
 from governor.denial import DenialReason
 from governor.denial_tally import DenialsSeen
-from governor.ids import ApprovalId, CallId, PrincipalId, ToolName
+from governor.ids import ApprovalId, CallId, PrincipalId
 from governor.target import CallKind
 from memory_store.audit import Actor
 from memory_store.notices import SETTLED_MS, NoticeKind, NoticeView
 from memory_store.store import Store
+from tests.governor.makers import question
 
 pytestmark = pytest.mark.anyio
 
@@ -120,22 +121,7 @@ async def test_a_lease_is_one_owners_until_it_ends(store: Store) -> None:
 async def test_a_question_is_told_with_its_answer_and_without_its_arguments(store: Store) -> None:
     held = request({COST: 1})
     await store.ledger.admit(held)
-    approval = Approval(
-        approval_id=ApprovalId("apr_1"),
-        reservation_id=held.reservation_id,
-        call_id=held.call_id,
-        chain=held.chain,
-        turn=None,
-        tool=ToolName("files__delete"),
-        arguments='{"path": "hidden"}',
-        arguments_hash="hash",
-        backend="files",
-        rule="ask",
-        policy_version="1",
-        estimate=Amounts({COST: 1}),
-        created_at_ms=1_000,
-        expires_at_ms=60_000,
-    )
+    approval = question(held, arguments='{"path": "hidden"}', estimate=Amounts({COST: 1}))
     await store.approvals.open(approval, hold_expires_at_ms=60_000)
     await store.approvals.open(
         replace(approval, approval_id=ApprovalId("apr_2")), hold_expires_at_ms=60_000

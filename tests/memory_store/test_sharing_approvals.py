@@ -12,10 +12,10 @@ from governor.amounts import Amounts
 from governor.approval import Approval, ApprovalEvent, ApprovalState
 from governor.denial import Denied
 from governor.events import Reserved
-from governor.ids import ApprovalId, ToolName
 from memory_store.audit import Actor
 from memory_store.engine import Durability
 from memory_store.store import Store, open_store
+from tests.governor.makers import question
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -39,22 +39,7 @@ async def stores(tmp_path: Path, database: str) -> AsyncIterator[tuple[Store, St
 async def ask(store: Store, session: str) -> Approval:
     held = request({COST: 1}, of=chain(session=session), expires_at_ms=DUE_MS)
     await store.ledger.admit(held)
-    return Approval(
-        approval_id=ApprovalId(f"apr_{held.call_id}"),
-        reservation_id=held.reservation_id,
-        call_id=held.call_id,
-        chain=held.chain,
-        turn=None,
-        tool=ToolName("files__read"),
-        arguments="{}",
-        arguments_hash="hash",
-        backend="files",
-        rule="ask",
-        policy_version="1",
-        estimate=Amounts({COST: 1}),
-        created_at_ms=1_000,
-        expires_at_ms=DUE_MS,
-    )
+    return question(held, estimate=Amounts({COST: 1}), expires_at_ms=DUE_MS)
 
 
 @pytest.mark.requirement("approval.used-once")

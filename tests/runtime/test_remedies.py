@@ -9,11 +9,11 @@ import pytest
 from governor.account import Balance, Booking
 from governor.admission import admit
 from governor.amounts import Unit
-from governor.approval import Approval, ApprovalState, denial_of
+from governor.approval import ApprovalState, denial_of
 from governor.denial import DenialReason, Denied, RemedyAction, TooLarge
 from governor.flow.policy import Stopped, Then
 from governor.gate import GateTerms
-from governor.ids import ApprovalId, CallId, ReservationId, ToolName
+from governor.ids import CallId
 from governor.likeness import print_of_call
 from governor.loops import Entry, Loop, LoopKind, LoopMeasure
 from governor.rate import Rate
@@ -22,7 +22,7 @@ from governor.session import SessionState
 from governor.turn_control import TurnStanding, turn_limit_denied
 from governor.turn_policy import TurnTerms
 from runtime.model_gateway.job import Job, unpriced
-from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, request
+from tests.governor.makers import CHAIN, NOW_MS, amounts, balance, question, request
 from tests.tool_gateway.makers import FakeClock
 from tool_gateway.denials import (
     access_denied,
@@ -82,23 +82,7 @@ def of_an_unpriced_tier() -> Denied:
 
 
 def of_an_approval(state: ApprovalState) -> Denied:
-    approval = Approval(
-        approval_id=ApprovalId("apr_1"),
-        reservation_id=ReservationId("res_1"),
-        call_id=CallId("call_1"),
-        chain=CHAIN,
-        turn=None,
-        tool=ToolName("t"),
-        arguments="{}",
-        arguments_hash="h",
-        backend="b",
-        rule="ask",
-        policy_version="1",
-        estimate=amounts(tool_calls=1),
-        created_at_ms=0,
-        expires_at_ms=NOW_MS + 60_000,
-        state=state,
-    )
+    approval = question(created_at_ms=0, expires_at_ms=NOW_MS + 60_000, state=state)
     return denial_of(approval, now_ms=NOW_MS)
 
 

@@ -1,9 +1,10 @@
 """A store on each real database, and a namespace in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from governor.ids import NamespaceId
 from memory_store.engine import Durability
@@ -20,3 +21,20 @@ async def kept(begun_state: Path, store_url: str | None) -> AsyncIterator[Store]
 @pytest.fixture
 async def space(kept: Store) -> NamespaceId:
     return await space_of(kept)
+
+
+@pytest.fixture(scope="module")
+def portal() -> Iterator[BlockingPortal]:
+    """Return the loop that tests of properties, which do not wait themselves, call into."""
+    with start_blocking_portal() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def store(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return a store in files that all examples of a module share."""
+    folder = tmp_path_factory.mktemp("store")
+    with portal.wrap_async_context_manager(
+        open_store(folder, durability=Durability.PROCESS)
+    ) as opened:
+        yield opened

@@ -1,5 +1,9 @@
 """Drafts for the tests of the book of experiences, and what most of them do with it."""
 
+from collections.abc import AsyncIterator, Iterable
+
+import anyio
+
 from governor.experience.experience import Draft, Experience, Provenance
 from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.experience.quota import Exceeded
@@ -11,6 +15,8 @@ from governor.ids import (
     SessionId,
     TenantId,
 )
+from memory_store.experiences.lines import Carried
+from memory_store.experiences.transfer import Put
 from memory_store.experiences.values import Indexed, Written
 from memory_store.store import Store
 
@@ -104,3 +110,25 @@ async def standings(store: Store, *names: str) -> list[Standing]:
 
 def ids(*names: str) -> tuple[ExperienceId, ...]:
     return tuple(ExperienceId(f"exp_{name}") for name in names)
+
+
+async def problems(store: Store) -> list[tuple[str, str | None]]:
+    """Return what does not add up in a store, and with which experience."""
+    with anyio.fail_after(60):
+        looked = await store.upkeep.check.look(ACME)
+    return [(problem.what, problem.experience_id) for problem in looked.problems]
+
+
+async def each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield lines as a transfer reads them."""
+    for line in lines:
+        yield line
+
+
+def as_it_was(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - as it is called
+    """Put what is carried where it was; what this house did not sign is a stranger's."""
+    return Put(
+        lane=carried.indexed.draft.lane if is_signed else TrustLane.WEB,
+        standing=carried.indexed.draft.standing,
+        takes_effect=carried.indexed.takes_effect,
+    )

@@ -1,7 +1,6 @@
 """Experiences brought back from lines: without what is gone, as they stood, changed by nobody."""
 
 import json
-from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 from governor.experience.kinds import Standing, TrustLane
 from governor.ids import NamespaceId
 from memory_store.engine import Durability
-from memory_store.experiences.lines import Carried
-from memory_store.experiences.transfer import Put, Taken
+from memory_store.experiences.transfer import Taken
 from memory_store.experiences.values import KeepRule
 from memory_store.store import Store, open_store
 from tests.memory_store.experiences.makers import (
@@ -19,7 +17,9 @@ from tests.memory_store.experiences.makers import (
     BOB,
     BY,
     NOW,
+    as_it_was,
     draft,
+    each,
     ids,
     one,
     standings,
@@ -29,19 +29,6 @@ from tests.memory_store.experiences.makers import (
 pytestmark = pytest.mark.anyio
 
 ACTIVE, SUPERSEDED = Standing.ACTIVE, Standing.SUPERSEDED
-
-
-async def each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for line in lines:
-        yield line
-
-
-def as_it_was(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - as it is called
-    return Put(
-        lane=carried.indexed.draft.lane if is_signed else TrustLane.WEB,
-        standing=carried.indexed.draft.standing,
-        takes_effect=carried.indexed.takes_effect,
-    )
 
 
 async def carried_out(store: Store, **named: Any) -> list[bytes]:

@@ -22,6 +22,7 @@ from tests.memory_store.experiences.makers import (
     draft,
     ids,
     one,
+    problems,
     space_of,
     wrote,
 )
@@ -74,12 +75,6 @@ def put_a_folder_for_a_blob(state_dir: Path) -> None:
     (file,) = (path for path in state_dir.rglob("exb_*") if path.is_file())
     file.unlink()
     file.mkdir()
-
-
-async def problems(store: Store) -> list[tuple[str, str | None]]:
-    with anyio.fail_after(60):
-        looked = await store.upkeep.check.look(ACME)
-    return [(problem.what, problem.experience_id) for problem in looked.problems]
 
 
 def update(setting: str, name: str = "c") -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from contracts.builders import AGENT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,13 +24,12 @@ from governor.experience.namespace import Right
 from governor.experience.search import Filters, MemoryTier, Search
 from governor.ids import CallId, ExperienceId, NamespaceId, PrincipalId, SessionId, TenantId
 from governor.retrieval.analysis import index_terms
-from memory_store.engine import Durability
 from memory_store.errors import StoreError
 from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.experiences.values import Indexed, UseNote, WriteLimits, Written
 from memory_store.search.search import ExperienceSearch
-from memory_store.store import Store, open_store
+from memory_store.store import Store
 
 THEIR_AGENT = PrincipalId("bob")
 # No two examples share a tenant, so all of them can share a store.
@@ -289,21 +288,6 @@ def shape(value: object) -> object:
     if isinstance(value, (tuple, list)):
         return [shape(one) for one in value]
     return value
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def store(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    folder = tmp_path_factory.mktemp("tenants")
-    with portal.wrap_async_context_manager(
-        open_store(folder, durability=Durability.PROCESS)
-    ) as opened:
-        yield opened
 
 
 @pytest.mark.requirement("memory.tenants-apart")

@@ -1,12 +1,11 @@
 """What goes with a writer that is revoked, over any web of derivations; and a writer's quotas."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +15,8 @@ from governor.experience.quota import Exceeded, LaneLimit, LaneQuotas
 from governor.experience.search import Filters, Search
 from governor.ids import ExperienceId, NamespaceId, PrincipalId, TenantId
 from governor.retrieval.analysis import index_terms
-from memory_store.engine import Durability
 from memory_store.experiences.values import Indexed, WriteLimits, Written
-from memory_store.store import Store, open_store
+from memory_store.store import Store
 
 WRITERS = ("ada", "bob", "eve")
 EVE = PrincipalId("eve")
@@ -43,21 +41,6 @@ def webs(draw: st.DrawFn) -> list[Node]:
         )
         for at in range(size)
     ]
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def store(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    folder = tmp_path_factory.mktemp("writers")
-    with portal.wrap_async_context_manager(
-        open_store(folder, durability=Durability.PROCESS)
-    ) as opened:
-        yield opened
 
 
 def draft_of(tenant: TenantId, namespace: NamespaceId, index: str, node: Node) -> Draft:

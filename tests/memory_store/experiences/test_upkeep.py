@@ -1,7 +1,6 @@
 """Experiences on each database: kept for so long, looked through, carried to another store."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import anyio
@@ -12,13 +11,12 @@ from governor.experience.kinds import ExperienceKind, Standing, TrustLane
 from governor.ids import ExperienceId, NamespaceId
 from memory_store.engine import Durability
 from memory_store.errors import ExperienceCorruptError, ExperienceNotFoundError
-from memory_store.experiences.lines import Carried
 from memory_store.experiences.tables import (
     experience_blobs,
     experience_contents,
     experiences,
 )
-from memory_store.experiences.transfer import Fault, Put
+from memory_store.experiences.transfer import Fault
 from memory_store.experiences.values import KeepRule, UseNote
 from memory_store.retention import ORPHAN_GRACE_MS
 from memory_store.store import Store, open_store
@@ -28,9 +26,12 @@ from tests.memory_store.experiences.makers import (
     BY,
     GLOBEX,
     NOW,
+    as_it_was,
     draft,
+    each,
     ids,
     one,
+    problems,
     space_of,
     standings,
     wrote,
@@ -48,11 +49,6 @@ async def there(store: Store) -> set[str]:
         lambda connection: connection.scalars(select(experiences.c.experience_id)).all()
     )
     return {row.removeprefix("exp_") for row in rows}
-
-
-async def problems(store: Store) -> list[tuple[str, str | None]]:
-    looked = await store.upkeep.check.look(ACME)
-    return [(problem.what, problem.experience_id) for problem in looked.problems]
 
 
 async def change(store: Store, statement: str) -> None:
@@ -259,19 +255,6 @@ def damage(folder: Path) -> None:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-
-
-async def each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for line in lines:
-        yield line
-
-
-def as_it_was(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - as it is called
-    return Put(
-        lane=carried.indexed.draft.lane if is_signed else TrustLane.WEB,
-        standing=carried.indexed.draft.standing,
-        takes_effect=carried.indexed.takes_effect,
-    )
 
 
 @pytest.mark.requirement("memory.transfer")

@@ -2,9 +2,9 @@ import anyio
 import pytest
 
 from governor.amounts import Amounts, Unit
-from governor.approval import Approval
 from governor.events import Reserved
-from governor.ids import ApprovalId, ToolName
+from governor.ids import ApprovalId
+from tests.governor.makers import question
 from tests.runtime.admin.admin_world import ADMIN, AGENT, SESSION, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -16,18 +16,11 @@ async def ask(world: World, number: int = 1) -> str:
     """Hold a call and ask about it, as the gateway would."""
     held = await world.admit(f"call-{number}")
     assert isinstance(held, Reserved)
-    approval = Approval(
+    approval = question(
+        held.reservation,
         approval_id=ApprovalId(f"apr-{number}"),
-        reservation_id=held.reservation.reservation_id,
-        call_id=held.reservation.call_id,
-        chain=held.reservation.chain,
-        turn=None,
-        tool=ToolName("files__delete"),
         arguments='{"path": "[redacted]"}',
         arguments_hash=f"hash-{number}",
-        backend="files",
-        rule="ask",
-        policy_version="v1",
         estimate=Amounts({Unit.TOOL_CALLS: 1}),
         created_at_ms=world.clock.now_ms() + number,
         expires_at_ms=world.clock.now_ms() + MINUTE_MS,

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from governor.amounts import Amounts, Unit
-from governor.approval import Approval, ApprovalState
 from governor.call import CallRecord, CallStatus, Enforcement, Isolated
 from governor.curve import Curve, CurvePoint
 from governor.denial import DenialReason
 from governor.events import Reserved
-from governor.ids import ApprovalId, CallId, ReservationId, TierName, ToolName, TurnId
+from governor.ids import ApprovalId, CallId, TierName, ToolName, TurnId
 from governor.scope import ScopeChain
 from governor.target import CallKind
 from governor.usage import Usage
 from memory_store.router_log import RouterDecision
 from memory_store.sessions import session_id_for
+from tests.governor.makers import question
 from tests.runtime.admin.admin_world import AGENT, SESSION, TENANT, World
 
 pytestmark = pytest.mark.anyio
@@ -86,22 +86,14 @@ async def _question(world: World) -> None:
     assert isinstance(reserved, Reserved)
     now_ms = world.clock.now_ms()
     await world.parts.store.approvals.open(
-        Approval(
+        question(
+            reserved.reservation,
             approval_id=ApprovalId("apr-1"),
-            reservation_id=ReservationId("res-shell-3"),
-            call_id=CallId("shell-3"),
-            chain=CHAIN,
             turn=TurnId("turn-2"),
             tool=ToolName("shell_run"),
-            arguments="{}",
-            arguments_hash="0" * 64,
             backend="local",
-            rule="ask",
-            policy_version="v1",
-            estimate=Amounts({}),
             created_at_ms=now_ms,
             expires_at_ms=now_ms + 60_000,
-            state=ApprovalState.PENDING,
         ),
         hold_expires_at_ms=now_ms + 60_000,
     )
