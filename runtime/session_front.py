@@ -19,7 +19,7 @@ from memory_store.store import Store
 from runtime.adapters import balance_json
 from runtime.failures import problem_for
 from runtime.model_gateway.answers import denial_answer
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.problem_response import response_of
 from runtime.read_only import changing
 from runtime.request_faults import faulty_body
@@ -31,7 +31,7 @@ from tool_gateway.ports import Clock, PolicySource
 from tool_gateway.telemetry import count_outcome
 
 # What this front says of denials, clients of models read as well.
-_WIRE = OpenAiChat()
+_WIRE = OpenAIChat()
 
 
 def _printable(name: str) -> str:

@@ -28,7 +28,7 @@ from runtime.model_gateway.models import model_served, models_served
 from runtime.model_gateway.outlet import ClientOutlet
 from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
 from runtime.model_gateway.wires.anthropic_token_count import AnthropicTokenCount
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.model_gateway.wires.openai_embeddings import OpenAIEmbeddings
 from runtime.model_gateway.wires.openai_responses import OpenAIResponses
 from runtime.model_gateway.wires.wire import Wire
@@ -46,7 +46,7 @@ SessionOf = Callable[[Caller, CallContext], Awaitable[tuple[str, ScopeChain]]]
 
 PREFIX = "/v1"
 WIRES: tuple[Wire, ...] = (
-    OpenAiChat(),
+    OpenAIChat(),
     OpenAIResponses(),
     OpenAIEmbeddings(),
     AnthropicMessages(),

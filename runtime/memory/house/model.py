@@ -9,7 +9,7 @@ from governor.scope import ScopeChain
 from runtime.model_gateway.answering import Models
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.ports import Wishes
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.router.said import said_in
 from tool_gateway import telemetry
 from tool_gateway.identity import CallContext
@@ -29,7 +29,7 @@ class HouseModel:
         self._tier = tier
         self._output_tokens = output_tokens
         self._clock = clock
-        self._wire = OpenAiChat()
+        self._wire = OpenAIChat()
 
     async def ask(
         self, told: str, shown: str, *, chain: ScopeChain, session_name: str

@@ -17,13 +17,12 @@ from runtime.model_gateway.wires.extras import refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
-    encoded,
     fault,
     flag_in,
     model_in,
     tokens_in,
 )
-from runtime.model_gateway.wires.holding import input_held, output_held
+from runtime.model_gateway.wires.holding import output_held, payload_of
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served
 
@@ -94,20 +93,7 @@ class AnthropicMessages:
         _keep_thinking_below(cap, fields)
         if note is not None:
             fields["system"] = _with_note(fields.get("system"), note)
-        content = encoded(fields)
-        return Payload(
-            request=request,
-            model=tier.model,
-            content=content,
-            input_tokens_max=input_held(
-                request,
-                tier,
-                content,
-                messages=request.messages_count,
-                tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
-            ),
-            output_tokens_max=cap,
-        )
+        return payload_of(request, tier, fields, output_tokens=cap)
 
     def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:
         """Return the key, and what the client says of the version it speaks."""

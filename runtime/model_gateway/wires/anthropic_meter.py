@@ -18,42 +18,20 @@ class MessagesMeter:
     def __init__(self, *, model: str, keeps_text: bool) -> None:
         """Expect an answer of `model`."""
         self._model = model
-        self._produced = Produced(pieces={} if keeps_text else None)
+        self.produced = Produced(pieces={} if keeps_text else None)
         self._figures: dict[str, object] = {}
-        self._reported: Reported | None = None
+        # The first event names the whole input, and of the output only what had been begun.
+        self.reported: Reported | None = None
         self._has_begun = False
         self._has_reason = False
         self._open: set[int] = set()
-        self._is_finished = False
-        self._fault = ""
-
-    @property
-    def reported(self) -> Reported | None:
-        """Return the provider's usage, as far as it was said.
-
-        The first event names the whole input, and of the output only what had been begun.
-        """
-        return self._reported
-
-    @property
-    def produced(self) -> Produced:
-        """Return what was written so far."""
-        return self._produced
-
-    @property
-    def is_finished(self) -> bool:
-        """Tell whether the message was stopped."""
-        return self._is_finished
+        self.is_finished = False
+        self.fault = ""
 
     @property
     def is_whole(self) -> bool:
         """Tell whether the model has said why it stopped: what is missing then says nothing."""
-        return self._is_finished or self._has_reason
-
-    @property
-    def fault(self) -> str:
-        """Return what was wrong with the stream."""
-        return self._fault
+        return self.is_finished or self._has_reason
 
     def hear(self, event: bytes) -> bool:
         """Take a whole event; what cannot be read is not relayed, for a client would break."""
@@ -62,7 +40,7 @@ class MessagesMeter:
             return True
         value = object_of(data)
         if value is None:
-            self._fault = "the provider's stream holds an event that is no JSON object"
+            self.fault = "the provider's stream holds an event that is no JSON object"
             return False
         match value.get("type"):
             case "message_start":
@@ -76,9 +54,9 @@ class MessagesMeter:
             case "message_delta":
                 self._end(value)
             case "message_stop":
-                self._is_finished = True
+                self.is_finished = True
             case "error":
-                self._fault = "the provider's stream ended in an error"
+                self.fault = "the provider's stream ended in an error"
             case _:
                 # A ping, or something newer than this.
                 pass
@@ -95,7 +73,7 @@ class MessagesMeter:
             delta = {"stop_reason": "max_tokens", "stop_sequence": None}
             figures = {"output_tokens": 0 if usage is None else usage.output_tokens}
             events.append(event_of({"type": "message_delta", "delta": delta, "usage": figures}))
-        if not self._is_finished:
+        if not self.is_finished:
             events.append(event_of({"type": "message_stop"}))
         return b"".join(events)
 
@@ -110,21 +88,21 @@ class MessagesMeter:
 
     def _open_block(self, value: Mapping[str, object]) -> None:
         if len(self._open) >= _OPEN_BLOCKS_MAX:
-            self._fault = "the provider's stream opens more blocks than it closes"
+            self.fault = "the provider's stream opens more blocks than it closes"
             return
         index = _index(value)
         self._open.add(index)
         block = value.get("content_block")
         if not isinstance(block, Mapping):
             return
-        self._produced.hides |= block.get("type") in THINKING
+        self.produced.hides |= block.get("type") in THINKING
         # Usually empty here; what a block already holds was written too.
         for name in ("text", "thinking"):
             if isinstance(text := block.get(name), str) and text:
-                self._produced.note(f"{index}.{name}", text)
+                self.produced.note(f"{index}.{name}", text)
         if isinstance(tool := block.get("name"), str):
-            self._produced.calls += 1
-            self._produced.note(f"{index}.name", tool)
+            self.produced.calls += 1
+            self.produced.note(f"{index}.name", tool)
 
     def _write(self, value: Mapping[str, object]) -> None:
         delta, index = value.get("delta"), _index(value)
@@ -132,11 +110,11 @@ class MessagesMeter:
             return
         kind = delta.get("type")
         if kind == "text_delta" and isinstance(text := delta.get("text"), str) and text:
-            self._produced.note(f"{index}.text", text)
+            self.produced.note(f"{index}.text", text)
         elif kind == "input_json_delta" and isinstance(part := delta.get("partial_json"), str):
-            self._produced.note_arguments(f"{index}.tool", part)
+            self.produced.note_arguments(f"{index}.tool", part)
         elif kind == "thinking_delta" and isinstance(shown := delta.get("thinking"), str):
-            self._produced.note(f"{index}.thinking", shown)
+            self.produced.note(f"{index}.thinking", shown)
 
     def _end(self, value: Mapping[str, object]) -> None:
         delta = value.get("delta")
@@ -152,7 +130,7 @@ class MessagesMeter:
         self._figures |= {name: value for name, value in said.items() if value is not None}
         found = anthropic_usage(self._figures)
         if found is not None:
-            self._reported = replace(found, covered_bytes=self._produced.text_bytes)
+            self.reported = replace(found, covered_bytes=self.produced.text_bytes)
 
     def _own_start(self) -> bytes:
         message: dict[str, object] = {

@@ -1,9 +1,36 @@
 """What is held for a request before it is sent: the input as it leaves, the output at the most."""
 
+from collections.abc import Mapping
+
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.bounds import input_tokens_max
-from runtime.model_gateway.model_request import ModelRequest
-from runtime.model_gateway.wires.fields import fault
+from runtime.model_gateway.model_request import ModelRequest, Payload
+from runtime.model_gateway.wires.fields import encoded, fault
+
+
+def payload_of(
+    request: ModelRequest, tier: ModelTier, fields: Mapping[str, object], *, output_tokens: int
+) -> Payload:
+    """Return `fields` as they are sent, with what is held for them; tools stand in `tools`.
+
+    Raises:
+        InvalidRequestError: something cannot be counted, and the context is not known.
+    """
+    content = encoded(fields)
+    held = input_held(
+        request,
+        tier,
+        content,
+        messages=request.messages_count,
+        tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
+    )
+    return Payload(
+        request=request,
+        model=tier.model,
+        content=content,
+        input_tokens_max=held,
+        output_tokens_max=output_tokens,
+    )
 
 
 def input_held(

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import msgspec
 
 from governor.tiers import ModelTier
-from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.belief import is_believable
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
@@ -18,8 +17,8 @@ from runtime.model_gateway.wires.holding import input_held
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from runtime.model_gateway.wires.openai_chat_stream import ChatMeter
 from runtime.model_gateway.wires.openai_chat_written import written_in
-from runtime.model_gateway.wires.openai_errors import openai_error
 from runtime.model_gateway.wires.openai_usage import is_nothing, usage_in
+from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.output_caps import capped, without_caps
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
@@ -38,7 +37,7 @@ class _Completion(msgspec.Struct):
 _completion = msgspec.json.Decoder(_Completion).decode
 
 
-class OpenAiChat:
+class OpenAIChat(OpenAIWire):
     """The wire of chat completions."""
 
     name = WireName.OPENAI_CHAT
@@ -93,10 +92,6 @@ class OpenAiChat:
             output_caps=tuple(caps),
         )
 
-    def headers(self, api_key: str | None, request: ModelRequest) -> Mapping[str, str]:
-        """Return the credentials."""
-        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
-
     def served(self, content: bytes, payload: Payload, *, keeps_text: bool = False) -> Served:
         """Return what a whole answer means."""
         try:
@@ -117,19 +112,6 @@ class OpenAiChat:
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:
         """Return what hears the stream that answers `payload`."""
         return ChatMeter(payload, keeps_text=keeps_text)
-
-    def error(
-        self,
-        status: int,
-        message: str,
-        *,
-        kind: str,
-        code: str,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return an error in OpenAI's envelope."""
-        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
 
 
 def tools_json(fields: Mapping[str, object]) -> bytes:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from governor.tiers import ModelTier, PromptFacts
-from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.bounds import input_tokens_max
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
@@ -17,14 +16,14 @@ from runtime.model_gateway.wires.fields import (
     is_whole_number,
     model_in,
 )
-from runtime.model_gateway.wires.openai_errors import openai_error
+from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.sse import object_of
 from runtime.model_gateway.wires.wire import Served, StreamMeter
 
 INPUTS_MAX = 8_192
 
 
-class OpenAIEmbeddings:
+class OpenAIEmbeddings(OpenAIWire):
     """The wire of /v1/embeddings: an answer without a text, and never a stream."""
 
     name = WireName.OPENAI_EMBEDDINGS
@@ -90,14 +89,6 @@ class OpenAIEmbeddings:
             output_tokens_max=0,
         )
 
-    def headers(
-        self,
-        api_key: str | None,
-        request: ModelRequest,
-    ) -> Mapping[str, str]:
-        """Return the credentials."""
-        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
-
     def served(
         self,
         content: bytes,
@@ -117,19 +108,6 @@ class OpenAIEmbeddings:
         """Say that there is no stream to hear: a request for one is refused when it is read."""
         message = "embeddings are not streamed"
         raise NotImplementedError(message)
-
-    def error(
-        self,
-        status: int,
-        message: str,
-        *,
-        kind: str,
-        code: str,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return an error as OpenAI's clients read it."""
-        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
 
 
 def _inputs(fields: Object) -> Sequence[object]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from governor.tiers import ModelTier, PromptFacts
-from runtime.model_gateway.answer import Answer
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
@@ -12,14 +11,13 @@ from runtime.model_gateway.wires.extras import refuse_extras
 from runtime.model_gateway.wires.fields import (
     Object,
     body_in,
-    encoded,
     fault,
     flag_in,
     model_in,
     tokens_in,
 )
-from runtime.model_gateway.wires.holding import input_held, output_held
-from runtime.model_gateway.wires.openai_errors import openai_error
+from runtime.model_gateway.wires.holding import output_held, payload_of
+from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.responses_meter import REASONING, ResponsesMeter
 from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
 from runtime.model_gateway.wires.sse import object_of
@@ -30,7 +28,7 @@ _ENDED = (None, "completed", "incomplete")
 _ARGUMENTS = ("arguments", "input")
 
 
-class OpenAIResponses:
+class OpenAIResponses(OpenAIWire):
     """The wire of /v1/responses."""
 
     name = WireName.OPENAI_RESPONSES
@@ -91,28 +89,7 @@ class OpenAIResponses:
         if note is not None:
             told = fields.get("instructions")
             fields["instructions"] = f"{told}\n\n{note}" if told else note
-        content = encoded(fields)
-        return Payload(
-            request=request,
-            model=tier.model,
-            content=content,
-            input_tokens_max=input_held(
-                request,
-                tier,
-                content,
-                messages=request.messages_count,
-                tools_json=encoded({"tools": fields["tools"]}) if request.tools_count else b"",
-            ),
-            output_tokens_max=cap,
-        )
-
-    def headers(
-        self,
-        api_key: str | None,
-        request: ModelRequest,
-    ) -> Mapping[str, str]:
-        """Return the credentials."""
-        return {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        return payload_of(request, tier, fields, output_tokens=cap)
 
     def served(self, content: bytes, payload: Payload, *, keeps_text: bool = False) -> Served:
         """Return what a whole answer with status 200 means."""
@@ -131,19 +108,6 @@ class OpenAIResponses:
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> ResponsesMeter:
         """Return what hears the stream that answers `payload`."""
         return ResponsesMeter(model=payload.model, keeps_text=keeps_text)
-
-    def error(
-        self,
-        status: int,
-        message: str,
-        *,
-        kind: str,
-        code: str,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return an error as OpenAI's clients read it."""
-        return openai_error(status, message, kind=kind, code=code, param=param, headers=headers)
 
 
 def _opening(fields: Object) -> str:

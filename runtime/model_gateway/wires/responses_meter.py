@@ -22,38 +22,18 @@ class ResponsesMeter:
     def __init__(self, *, model: str, keeps_text: bool) -> None:
         """Expect an answer of `model`."""
         self._model = model
-        self._produced = Produced(pieces={} if keeps_text else None)
-        self._reported: Reported | None = None
+        self.produced = Produced(pieces={} if keeps_text else None)
+        self.reported: Reported | None = None
         self._response: dict[str, Any] | None = None
         self._items = OpenItems()
         self._sequence = -1
-        self._is_finished = False
-        self._fault = ""
-
-    @property
-    def reported(self) -> Reported | None:
-        """Return the provider's usage, which comes with the last event."""
-        return self._reported
-
-    @property
-    def produced(self) -> Produced:
-        """Return what was written so far."""
-        return self._produced
-
-    @property
-    def is_finished(self) -> bool:
-        """Tell whether the response ended, in whichever way."""
-        return self._is_finished
+        self.is_finished = False
+        self.fault = ""
 
     @property
     def is_whole(self) -> bool:
         """Tell whether nothing is missing."""
-        return self._is_finished
-
-    @property
-    def fault(self) -> str:
-        """Return what was wrong with the stream."""
-        return self._fault
+        return self.is_finished
 
     def hear(self, event: bytes) -> bool:
         """Take a whole event; what cannot be read is not relayed, for a client would break."""
@@ -62,7 +42,7 @@ class ResponsesMeter:
             return True
         value = object_of(data)
         if value is None:
-            self._fault = "the provider's stream holds an event that is no JSON object"
+            self.fault = "the provider's stream holds an event that is no JSON object"
             return False
         self._sequence = max(self._sequence, _number(value, "sequence_number"))
         kind = str(value.get("type"))
@@ -72,9 +52,9 @@ class ResponsesMeter:
             response = value.get("response")
             self._response = response if isinstance(response, dict) else None
         elif kind == "error" or value.get("error") is not None:
-            self._fault = "the provider ended the stream with an error"
+            self.fault = "the provider ended the stream with an error"
         elif not self._items.take(kind, value):
-            self._fault = "the provider's stream opens more items than are served"
+            self.fault = "the provider's stream opens more items than are served"
         elif kind.endswith(_DELTA):
             self._write(kind, value)
         elif kind == _OPENED:
@@ -83,7 +63,7 @@ class ResponsesMeter:
 
     def cut(self, usage: Measured | None) -> bytes:
         """Return the events that end the response for reaching its length."""
-        if self._is_finished:
+        if self.is_finished:
             return b""
         return b"".join(event_of(event) for event in self._numbered(self._ending(usage)))
 
@@ -97,10 +77,10 @@ class ResponsesMeter:
         item = value.get("item")
         if not isinstance(item, Mapping):
             return
-        self._produced.hides |= item.get("type") == REASONING
+        self.produced.hides |= item.get("type") == REASONING
         if isinstance(name := item.get("name"), str):
-            self._produced.calls += 1
-            self._produced.note(f"{_number(value, 'output_index')}.name", name)
+            self.produced.calls += 1
+            self.produced.note(f"{_number(value, 'output_index')}.name", name)
 
     def _write(self, kind: str, value: Mapping[str, object]) -> None:
         delta = value.get("delta")
@@ -109,18 +89,18 @@ class ResponsesMeter:
         index = _number(value, "output_index")
         name = kind.removesuffix(_DELTA).removeprefix("response.")
         if any(word in name for word in _ARGUMENTS):
-            self._produced.note_arguments(f"{index}.{name}", delta)
+            self.produced.note_arguments(f"{index}.{name}", delta)
         else:
             part = max(_number(value, "content_index"), _number(value, "summary_index"), 0)
-            self._produced.note(f"{index}.{part}.{name}", delta)
+            self.produced.note(f"{index}.{part}.{name}", delta)
 
     def _end(self, kind: str, response: object) -> None:
-        self._is_finished = True
+        self.is_finished = True
         usage = response.get("usage") if isinstance(response, Mapping) else None
         if usage is not None:
-            self._reported = openai_usage(usage)
+            self.reported = openai_usage(usage)
         if kind == "response.failed":
-            self._fault = "the provider says that the response failed"
+            self.fault = "the provider says that the response failed"
 
     def _ending(self, usage: Measured | None) -> Iterator[dict[str, Any]]:
         response = self._response

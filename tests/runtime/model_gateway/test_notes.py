@@ -5,7 +5,7 @@ import pytest
 from governor.amounts import Unit
 from governor.tracker import Tracker
 from runtime.model_gateway.notes import with_note
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from tests.runtime.model_gateway.bench import open_house, tier
 
@@ -47,7 +47,7 @@ def test_a_note_is_part_of_what_is_held(opening: str) -> None:
         f'{{"model":"low","messages":[{opening}{{"role":"user","content":"hi"}}]}}'.encode()
     )
 
-    plain, noted = (OpenAiChat().payload(request, tier(), note=note) for note in (None, "x" * 100))
+    plain, noted = (OpenAIChat().payload(request, tier(), note=note) for note in (None, "x" * 100))
 
     around = [each.input_tokens_max - len(each.content) for each in (plain, noted)]
     assert len(noted.content) > len(plain.content) + 100

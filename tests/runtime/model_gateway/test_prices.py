@@ -14,7 +14,7 @@ from governor.pricing import ListedPrice, ModelPrice, PriceList
 from runtime.model_gateway.counting.belief import believed
 from runtime.model_gateway.counting.reports import openai_usage
 from runtime.model_gateway.measured import Measured
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.model_gateway.wires.openai_chat_request import parse_chat
 from tests.runtime.model_gateway.bench import (
     House,
@@ -167,7 +167,7 @@ async def test_cached_input_without_a_price_of_its_own_costs_what_other_input_do
 )
 def test_never_more_is_cached_than_came_in(prompt: int, cached: object) -> None:
     request = parse_chat(b'{"model": "low", "messages": [{"role": "user", "content": "hi"}]}')
-    payload = replace(OpenAiChat().payload(request, tier()), input_tokens_max=100)
+    payload = replace(OpenAIChat().payload(request, tier()), input_tokens_max=100)
     details = {"cached_tokens": cached}
 
     usage = {"prompt_tokens": prompt, "completion_tokens": 1, "prompt_tokens_details": details}

@@ -13,7 +13,7 @@ from governor.ids import TierName
 from governor.tiers import Extra
 from runtime.model_gateway.errors import InvalidRequestError
 from runtime.model_gateway.metering import estimate_of
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.model_gateway.wires.openai_chat_request import (
     CHOICES_MAX,
     MESSAGES_MAX,
@@ -183,7 +183,7 @@ def test_an_estimate_that_no_budget_could_hold_is_still_a_number() -> None:
     dear = tier(priced=price(input_usd=1, output_usd=1_000_000), output_tokens_max=AMOUNT_MAX)
     request = parse_chat(json.dumps({"model": "low", "messages": [USER], "n": 128}).encode())
 
-    estimate = estimate_of(OpenAiChat().payload(request, dear), dear, timeout_ms=1)
+    estimate = estimate_of(OpenAIChat().payload(request, dear), dear, timeout_ms=1)
 
     assert estimate.of(Unit.COST_MICROUSD) == AMOUNT_MAX
 
@@ -199,7 +199,7 @@ JSON = st.recursive(
 def test_any_body_is_either_refused_or_bounded(fields: dict[str, Any]) -> None:
     body = {"model": "low", "messages": [USER], **fields}
     try:
-        payload = OpenAiChat().payload(parse_chat(json.dumps(body).encode()), tier())
+        payload = OpenAIChat().payload(parse_chat(json.dumps(body).encode()), tier())
     except InvalidRequestError:
         return
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.model_gateway.counting.output import tokens_bound
 from runtime.model_gateway.counting.texts import _NEVER_GROWS, _grown_bytes, growth
 from runtime.model_gateway.measured import Produced
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from tests.runtime.model_gateway.counting.tokenizer_files import (
     BYTE_LEVEL,
     BYTES_ALONE,
@@ -203,7 +203,7 @@ def test_what_is_never_looked_at_never_grows() -> None:
 
 
 def test_no_more_is_held_for_a_long_prompt_than_its_model_can_read() -> None:
-    wire = OpenAiChat()
+    wire = OpenAIChat()
     body = {"model": "low", "messages": [{"role": "user", "content": "x" * 2_000_000}]}
     request = wire.parse(compact(body), headers={})
 

@@ -9,7 +9,7 @@ from governor.pricing import ModelPrice
 from governor.tiers import Extra, ModelTier
 from runtime.model_gateway.model_request import ModelRequest, Payload
 from runtime.model_gateway.wires.anthropic_messages import AnthropicMessages
-from runtime.model_gateway.wires.openai_chat import OpenAiChat
+from runtime.model_gateway.wires.openai_chat import OpenAIChat
 from runtime.model_gateway.wires.openai_embeddings import OpenAIEmbeddings
 from runtime.model_gateway.wires.openai_responses import OpenAIResponses
 from runtime.model_gateway.wires.wire import Wire
@@ -21,7 +21,7 @@ from tests.model_upstream.responses_goldens import RESPONSES
 GOLDENS: tuple[Golden, ...] = (*CHAT, *MESSAGES, *RESPONSES)
 WIRES: dict[str, Wire] = {
     wire.name: wire
-    for wire in (OpenAiChat(), AnthropicMessages(), OpenAIResponses(), OpenAIEmbeddings())
+    for wire in (OpenAIChat(), AnthropicMessages(), OpenAIResponses(), OpenAIEmbeddings())
 }
 
 
