@@ -25,8 +25,9 @@ from runtime.adapters import StoreLedger
 from runtime.configuration.memory_learning import SleepTable, SleepTerms, sleep_terms_of
 from runtime.memory.house.allowance import HOUSE, Allowance, Spent
 from runtime.memory.lessons.playbooks import Place, PlaybookDesk
+from runtime.memory.quiet.night import Night
 from runtime.memory.quiet.prepared import PreparedSearching
-from runtime.memory.quiet.sleeping import Night, Sleeper
+from runtime.memory.quiet.sleeping import Sleeper
 from tests.runtime.memory.lesson_makers import (
     AGENT,
     CLASS,
