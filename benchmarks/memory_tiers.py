@@ -37,7 +37,7 @@ from governor.experience.stages import PLANS, Plan
 from governor.experience.tier_choice import (
     BELIEVED,
     SEARCHED,
-    Question,
+    SearchProfile,
     context_of,
     features_of,
     nothing_learned,
@@ -193,11 +193,11 @@ def _told(plan: Plan, one: Passage, parts: QueryParts, conversation: Conversatio
 
 def question_of(
     asked: Asked, conversation: Conversation, *, most: int, tokens_max: int
-) -> Question:
+) -> SearchProfile:
     """Return what a router is told of a question, by the words that it is found by alone."""
     parts = query_parts(asked.text)
     traits = traits_of(asked.text)
-    return Question(
+    return SearchProfile(
         words=tuple(asked.text.lower().replace("?", "").split()),
         has_number=bool(traits & Trait.NUMBER),
         has_time=bool(traits & Trait.ASKS_WHEN),

@@ -137,7 +137,7 @@ AXES = 11 + _PROBED_AXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SearchProfile:
     """What is known of a search before it is done.
 
     `words` are those of the question, `items` how many experiences may be found, `tokens` about
@@ -155,7 +155,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierChoice:
+class PlanChoice:
     """The plan that was chosen, how probable each was, and what each was expected to do."""
 
     plan: Plan
@@ -170,7 +170,7 @@ class TierChoice:
         return self.chances.get(self.plan.name, 1.0)
 
 
-def context_of(question: Question) -> Vector:
+def context_of(question: SearchProfile) -> Vector:
     """Return a question as numbers that its words cannot be told from; the first is constant."""
     words = frozenset(word.lower() for word in question.words)
     asks = [float(any(word in words for word in these)) for these in _ASKS]
@@ -251,7 +251,7 @@ def nothing_learned(*, keep: float = 1.0) -> Bandit:
 
 
 def chosen(
-    question: Question,
+    question: SearchProfile,
     *,
     asked: MemoryTier | None,
     remaining: Remaining,
@@ -261,7 +261,7 @@ def chosen(
     dice: float,
     normals: Vector,
     has_model: bool,
-) -> TierChoice:
+) -> PlanChoice:
     """Return the plan for a search.
 
     `learned` is None while nothing that was learned is in force. `dice` is a number from 0 to
@@ -284,7 +284,7 @@ def chosen(
     }
     if not fitting:
         plan = plan_of(MemoryTier.LOW)
-        return TierChoice(plan=plan, why=Why.SHORT, chances={plan.name: 1.0})
+        return PlanChoice(plan=plan, why=Why.SHORT, chances={plan.name: 1.0})
     options = _options(fitting, question, learned=learned, terms=terms)
     price = 1.0 / terms.worth_microusd
     best = _best(options, learned, terms, price=price)
@@ -297,7 +297,7 @@ def chosen(
     chances = propensities(options, best, Exploration(share=share, left_microusd=left), draws)
     at = drawn(chances, dice)
     named = {one.tier: float(chance) for one, chance in zip(options, chances, strict=True)}
-    return TierChoice(
+    return PlanChoice(
         plan=PLANS[options[at].tier],
         why=_why(at, best, options, learned, terms),
         chances={name: chance for name, chance in named.items() if chance > 0},
@@ -306,7 +306,7 @@ def chosen(
     )
 
 
-def _fits(price: Price, question: Question, remaining: Remaining) -> bool:
+def _fits(price: Price, question: SearchProfile, remaining: Remaining) -> bool:
     """Tell whether what is left is enough for a plan, with some room for what varies."""
     tokens = min(question.tokens * price.token_share, question.tokens_max)
     return (
@@ -322,12 +322,12 @@ def _within(needed: float, left: int | None) -> bool:
 
 def _forced(
     asked: MemoryTier,
-    question: Question,
+    question: SearchProfile,
     *,
     remaining: Remaining,
     prices: StagePrices,
     has_model: bool,
-) -> TierChoice:
+) -> PlanChoice:
     """Return what the caller named, or the best below it that what is left is enough for."""
     tiers = list(MemoryTier)
     for tier in reversed(tiers[: tiers.index(asked) + 1]):
@@ -335,15 +335,15 @@ def _forced(
         plan = plan if has_model else plan.without_model()
         if _fits(prices.of(plan), question, remaining):
             why = Why.ASKED if tier is asked else Why.SHORT
-            return TierChoice(plan=plan, why=why, chances={plan.name: 1.0})
+            return PlanChoice(plan=plan, why=why, chances={plan.name: 1.0})
     plan = plan_of(MemoryTier.LOW)
     why = Why.ASKED if asked is MemoryTier.LOW else Why.SHORT
-    return TierChoice(plan=plan, why=why, chances={plan.name: 1.0})
+    return PlanChoice(plan=plan, why=why, chances={plan.name: 1.0})
 
 
 def _options(
     plans: Mapping[Plan, Price],
-    question: Question,
+    question: SearchProfile,
     *,
     learned: Bandit | None,
     terms: TierTerms,

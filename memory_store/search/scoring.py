@@ -22,7 +22,7 @@ _NO_PLACES = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Wanted:
     """What is asked of namespaces: `most` are wanted, and up to `spare` to count behind them."""
 
     parts: QueryParts
@@ -44,7 +44,7 @@ class Best:
     """Namespaces of which no more was found than the database finds by itself."""
 
 
-def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker) -> Best:
+def best(shelves: Shelves, driver: Driver, question: Wanted, *, ranker: Ranker) -> Best:
     """Return the best by words and meaning, some spare ones behind them."""
     parts, most = question.parts, question.most + question.spare
     found: list[Candidates] = []
@@ -65,7 +65,7 @@ def best(shelves: Shelves, driver: Driver, question: Question, *, ranker: Ranker
     return Best(scored=scored, more=sum(one.more for one in found), unheld=tuple(unheld))
 
 
-def _with_something(shelves: Shelves, driver: Driver, question: Question) -> Sequence[Place]:
+def _with_something(shelves: Shelves, driver: Driver, question: Wanted) -> Sequence[Place]:
     """Return the namespaces that are not known to have nothing that may be found.
 
     Most often that leaves one, which is then in the order that its own shelf has already.
@@ -85,7 +85,7 @@ def _with_something(shelves: Shelves, driver: Driver, question: Question) -> Seq
     return found
 
 
-def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> Best:
+def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Wanted) -> Best:
     """Return the nearest by their vectors alone, some spare ones behind them."""
     found: Scored = []
     most, vector = question.most + question.spare, question.parts.vector
@@ -109,12 +109,12 @@ def nearest_in_meaning(shelves: Shelves, driver: Driver, question: Question) -> 
     return Best(scored=found[:most], unheld=tuple(unheld))
 
 
-def _unheld(place: Place, shelves: Shelves, question: Question) -> Unheld:
+def _unheld(place: Place, shelves: Shelves, question: Wanted) -> Unheld:
     return Unheld(place=place, axes=shelves.axes, filters=question.filters, now_ms=question.now_ms)
 
 
 def _candidates(
-    held: Held, driver: Driver, question: Question, *, allowed: Mask, ranker: Ranker
+    held: Held, driver: Driver, question: Wanted, *, allowed: Mask, ranker: Ranker
 ) -> Candidates:
     # All that are wanted may be in one namespace.
     most = max(_CANDIDATES[question.tier] // len(question.places), question.most)

@@ -22,7 +22,7 @@ from memory_store.search import nearness, rows, words
 from memory_store.search.held import SHELVED_MAX
 from memory_store.search.nearness_keeper import NearnessKeeper
 from memory_store.search.rows import Place
-from memory_store.search.scoring import Best, Question, best, nearest_in_meaning
+from memory_store.search.scoring import Best, Wanted, best, nearest_in_meaning
 from memory_store.search.shelves import AWAITED_MAX, Shelves
 from memory_store.search.vector_index import VectorIndex
 from memory_store.statement import Driver
@@ -196,11 +196,11 @@ class ExperienceSearch:
         return _Answer(found=_found(driver, search, found), unheld=found.unheld)
 
 
-def _question(search: Search, parts: QueryParts) -> Question:
+def _question(search: Search, parts: QueryParts) -> Wanted:
     places = dict.fromkeys(
         Place(tenant=search.tenant, namespace=namespace) for namespace in search.namespaces
     )
-    return Question(
+    return Wanted(
         parts=parts,
         places=tuple(places),
         filters=search.filters,

@@ -50,7 +50,7 @@ from runtime.admin.shapes.memory import (
     with_history,
 )
 from runtime.admin.shapes.memory_relations import RelationsOut, relations_out
-from runtime.memory.places import name_of
+from runtime.memory.namespaces.places import name_of
 
 # Every one names a tenant, which may not be there.
 ROUTES = governed_routes("/memory", tag="memory", responses=problems(404))

@@ -19,7 +19,7 @@ from memory_store.experiences.values import Changed, NamespaceUsage, ReceiptFind
 from runtime.admin.shapes.fields import EpochMs, Label, Out, Paging, Shape
 from runtime.memory.administration.experiences import SEARCHED_MAX, Promoted, Taught
 from runtime.memory.indexing import text_of
-from runtime.memory.places import GivenAnyway, name_of
+from runtime.memory.namespaces.places import GivenAnyway, name_of
 from runtime.token_files import TENANT
 
 _QUERY_CHARS_MAX = 20_000

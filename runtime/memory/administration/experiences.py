@@ -21,7 +21,7 @@ from memory_store.experiences.values import SLICE_BYTES_MAX, Changed, WriteLimit
 from runtime.configuration.memory import MemoryTerms
 from runtime.errors import MemoryStaysError
 from runtime.memory.indexing import indexed, text_of
-from runtime.memory.places import Places
+from runtime.memory.namespaces.places import Places
 from runtime.memory.ports import Searching
 
 SEARCHED_MAX = 50

@@ -23,7 +23,8 @@ from memory_store.paging import Page
 from runtime.configuration.memory import MemoryTerms
 from runtime.memory.desk.findings import Showing
 from runtime.memory.desk.writes import Writes
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
+from runtime.memory.namespaces.rooms import Room
 from runtime.memory.noting.uses import UseNotes
 from runtime.memory.ports import (
     CaseChoice,
@@ -36,7 +37,6 @@ from runtime.memory.ports import (
     TieredSearching,
     WorkingContext,
 )
-from runtime.memory.rooms import Room
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.memory.ports import AroundAsked, Kept, Portion, SearchAsked, WriteAsked

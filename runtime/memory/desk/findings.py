@@ -16,7 +16,7 @@ from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.drafts import address_of
 from memory_store.experiences.values import SLICE_BYTES_MAX
 from runtime.memory.indexing import text_of
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
 from runtime.memory.ports import SeenMarks
 from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.words import memory_words

@@ -18,7 +18,7 @@ from memory_store.experiences.values import Indexed, Written
 from runtime.configuration.memory import MemoryTerms
 from runtime.memory.indexing import indexed
 from runtime.memory.limits import limits_of
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
 from runtime.memory.ports import SeenMarks
 from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.words import memory_words

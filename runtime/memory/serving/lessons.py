@@ -34,7 +34,7 @@ from runtime.memory.indexing import indexed
 from runtime.memory.lessons.cases import CaseDesk
 from runtime.memory.lessons.playbooks import Place, PlaybookDesk
 from runtime.memory.limits import limits_of
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
 from runtime.memory.ports import Searching
 from runtime.memory.quiet.prepared import PreparedSearching
 from runtime.memory.quiet.sleeping import Sleeper

@@ -14,9 +14,9 @@ from runtime.memory.administration.experiences import MemoryAdministration
 from runtime.memory.desk.desk import Advisers, ExperienceDesk, Shelves
 from runtime.memory.desk.findings import Showing
 from runtime.memory.desk.recorder import Recorder
-from runtime.memory.elsewhere import switched_off
-from runtime.memory.front import MemoryFront
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.front.elsewhere import switched_off
+from runtime.memory.front.routes import MemoryFront
+from runtime.memory.namespaces.granted import Namespaces
 from runtime.memory.serving.choosing import MemoryLearning
 from runtime.memory.serving.lessons import Lessons
 from runtime.memory.sharing.quorum import QuorumPromotion

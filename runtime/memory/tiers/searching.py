@@ -36,9 +36,9 @@ from governor.experience.stages import (
 from governor.experience.tier_choice import (
     NOT_PROBED,
     PROBED_MAX,
-    Question,
+    PlanChoice,
     Remaining,
-    TierChoice,
+    SearchProfile,
     TierTerms,
     chosen,
     context_of,
@@ -204,12 +204,12 @@ class TieredSearch:
 
     def _chosen(
         self,
-        question: Question,
+        question: SearchProfile,
         learned: Bandit | None,
         *,
         asked: MemoryTier | None,
         remaining: Remaining,
-    ) -> TierChoice:
+    ) -> PlanChoice:
         return chosen(
             question,
             asked=asked,
@@ -336,8 +336,8 @@ class TieredSearch:
         self,
         call: ToolCall,
         search: Search,
-        question: Question,
-        choice: TierChoice,
+        question: SearchProfile,
+        choice: PlanChoice,
         *,
         latency_us: int,
     ) -> None:
@@ -377,13 +377,13 @@ def _sentences(question: str, text: str) -> str:
 
 def _question(
     search: Search, words: tuple[str, ...], probed: Sequence[Passage] | None, *, tokens_max: int
-) -> Question:
+) -> SearchProfile:
     traits = traits_of(search.text)
     tokens = tokens_max
     if probed:
         usual = sum(one.tokens for one in probed) / len(probed)
         tokens = round(min(usual * search.most, tokens_max))
-    return Question(
+    return SearchProfile(
         words=tuple(search.text.lower().replace("?", " ").split()),
         has_number=bool(traits & Trait.NUMBER),
         has_time=bool(traits & Trait.ASKS_WHEN),

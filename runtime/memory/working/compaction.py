@@ -12,7 +12,7 @@ from runtime.configuration.memory import terms_in_force
 from runtime.ground import Ground
 from runtime.memory.indexing import indexed
 from runtime.memory.limits import limits_of
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
 from runtime.memory.seen import has_seen_untrusted
 from runtime.memory.working.keeper import StoreKeeper
 from runtime.model_gateway.compaction.compacting import Compactor

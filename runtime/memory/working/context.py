@@ -15,7 +15,7 @@ from memory_store.experiences.book import ExperienceBook
 from memory_store.experiences.browsing import LISTED_MAX
 from runtime.memory.desk.findings import Showing
 from runtime.memory.indexing import text_of
-from runtime.memory.namespaces import SEARCHED, Namespaces
+from runtime.memory.namespaces.granted import SEARCHED, Namespaces
 from runtime.memory.ports import Searching
 from runtime.memory.words import memory_words
 from tool_gateway.ports import Clock

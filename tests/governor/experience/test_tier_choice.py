@@ -15,10 +15,10 @@ from governor.experience.tier_choice import (
     BELIEVED,
     SEARCHED,
     UNBOUNDED,
+    PlanChoice,
     Probe,
-    Question,
     Remaining,
-    TierChoice,
+    SearchProfile,
     TierTerms,
     Why,
     chosen,
@@ -29,20 +29,20 @@ from governor.experience.tier_choice import (
 )
 from governor.learning.bandit import Bandit, Lesson
 
-QUESTION = Question(words=("where", "is", "the", "key"), items=500)
+QUESTION = SearchProfile(words=("where", "is", "the", "key"), items=500)
 NOBODY = np.zeros((0, len(PLANS)))
 
 
 def choice(
     *,
-    question: Question = QUESTION,
+    question: SearchProfile = QUESTION,
     asked: MemoryTier | None = None,
     remaining: Remaining = UNBOUNDED,
     learned: Bandit | None = None,
     dice: float = 0.0,
     has_model: bool = False,
     explored: float = 0.0,
-) -> TierChoice:
+) -> PlanChoice:
     """Return what is chosen."""
     return chosen(
         question,
@@ -57,7 +57,7 @@ def choice(
     )
 
 
-def taught(plan: str, reward: float, *, when: Question, times: int = 200) -> Bandit:
+def taught(plan: str, reward: float, *, when: SearchProfile, times: int = 200) -> Bandit:
     """Return what is learned where a plan earned so much more than was believed."""
     bandit = nothing_learned()
     for _ in range(times):
@@ -66,7 +66,7 @@ def taught(plan: str, reward: float, *, when: Question, times: int = 200) -> Ban
     return bandit
 
 
-def lesson(plan: str, reward: float, *, when: Question) -> Lesson:
+def lesson(plan: str, reward: float, *, when: SearchProfile) -> Lesson:
     """Return that a plan earned so much more than was believed."""
     context = features_of(context_of(when), PLANS[plan])
     return Lesson(arm=SEARCHED, context=context, reward=reward, weight=1.0, period=0)
@@ -148,7 +148,7 @@ def test_what_was_learned_decides_by_the_question() -> None:
 def test_a_gain_that_costs_more_than_it_is_worth_is_left() -> None:
     """Tokens, time and money are held against what an answer is worth."""
     bandit = taught("again_many", 0.05, when=QUESTION)
-    long = Question(words=QUESTION.words, items=500, tokens=20_000, tokens_max=32_000)
+    long = SearchProfile(words=QUESTION.words, items=500, tokens=20_000, tokens_max=32_000)
 
     assert choice(question=long, learned=bandit).plan.name != "again_many"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from governor.experience.tier_choice import Question, context_of
+from governor.experience.tier_choice import SearchProfile, context_of
 from governor.ids import PrincipalId, SessionId, TenantId
 from memory_store.memory_choices import MemoryChoice, What
 from runtime.memory.noting.choices import numbers_bytes, options_text
@@ -44,7 +44,7 @@ async def spoken_of(world: World, count: int) -> None:
             propensity=0.5,
             explored=plan == "low",
             options=options_text({"mid": 0.5, "low": 0.5}, {"mid": 60.0, "low": 20.0}),
-            context=numbers_bytes(context_of(Question(words=("where",), items=10))),
+            context=numbers_bytes(context_of(SearchProfile(words=("where",), items=10))),
             price=0.0005,
         )
         await log.record((choice,))

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from governor.experience.kinds import TrustLane
-from runtime.memory.front import MemoryFront
+from runtime.memory.front.routes import MemoryFront
 from runtime.token_files import TENANT
 from runtime.wiring import Sidecar
 from tests.runtime.memory.house import House, a_sidecar, settled_in

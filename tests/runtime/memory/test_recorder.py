@@ -13,7 +13,7 @@ from memory_store.store import Store, open_store
 from runtime.configuration.memory import MemoryTable, MemoryTerms, Recorded, memory_terms_of
 from runtime.memory.desk.recorder import Recorder
 from runtime.memory.desk.writes import Writes
-from runtime.memory.namespaces import Namespaces
+from runtime.memory.namespaces.granted import Namespaces
 from tests.runtime.memory.learning_house import ACME, CLOCK, Marks, call_of
 from tool_gateway.catalog import ToolEntry
 from tool_gateway.results import text_result

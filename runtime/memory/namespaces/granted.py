@@ -9,8 +9,8 @@ from governor.ids import NamespaceId, PrincipalId, TenantId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import NamespaceBook
 from runtime.configuration.memory import MemoryTerms
-from runtime.memory.places import given_anyway
-from runtime.memory.rooms import Room, rooms_of
+from runtime.memory.namespaces.places import given_anyway
+from runtime.memory.namespaces.rooms import Room, rooms_of
 from runtime.memory.words import memory_words
 from tool_gateway.errors import ExperienceMissError, MemoryRefusedError
 from tool_gateway.ports import Clock

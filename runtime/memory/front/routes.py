@@ -23,8 +23,8 @@ from runtime.failures import (
     Problem,
     problem_for,
 )
-from runtime.memory.elsewhere import BASE, with_elsewhere
-from runtime.memory.rooms import Room, room_json
+from runtime.memory.front.elsewhere import BASE, with_elsewhere
+from runtime.memory.namespaces.rooms import Room, room_json
 from runtime.problem_response import response_of
 from tool_gateway.errors import GatewayError
 from tool_gateway.front.mcp_http import CALLER_KEY
