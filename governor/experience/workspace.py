@@ -13,6 +13,9 @@ from governor.experience.tokens import tokens_of
 from governor.ids import ExperienceId
 
 READ_TOOL = "memory_read"
+# A workspace of more than this part of what it stands for is hardly one. Smaller ones made more
+# searches necessary than they saved room: see the table of bounds in the benchmarks' results.
+PARTS = 6
 _QUESTION = re.compile(r"[^.!?\n]*[^.!?\s\n][^.!?\n]*\?")
 _QUESTIONS_MAX = 4
 _TASK_CHARS_MAX = 1_200

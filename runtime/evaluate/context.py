@@ -18,7 +18,7 @@ import msgspec
 from governor.experience.keepsake import Keepsake
 from governor.experience.piece import Piece, PieceKind
 from governor.experience.tokens import tokens_of
-from governor.experience.workspace import WorkspaceTerms, workspace_of
+from governor.experience.workspace import PARTS, WorkspaceTerms, workspace_of
 from governor.ids import ExperienceId, SessionId, TenantId
 from runtime.evaluate.conversations import Messages
 from runtime.model_gateway.compaction.chat import read_chat
@@ -48,7 +48,7 @@ class ContextTerms:
     """
 
     max_tokens: int = 380
-    parts: int = 6
+    parts: int = PARTS
     last_turns: int = 1
     search_tokens_max: int = 2_000
     search_most: int = 10

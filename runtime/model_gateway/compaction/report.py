@@ -7,6 +7,7 @@ from governor.experience.kinds import TrustLane
 from governor.experience.piece import Piece
 from governor.experience.rendering import Role, Shown, rendered
 from governor.experience.workspace import (
+    PARTS,
     READ_TOOL,
     Room,
     Workspace,
@@ -17,9 +18,6 @@ from governor.experience.workspace import (
 from governor.ids import ExperienceId
 from runtime.model_gateway.compaction.conversation import Result
 from runtime.model_gateway.compaction.terms import CompactionTerms
-
-# A report of more than this part of what it stands for is hardly one.
-_PARTS = 4
 
 
 def mark_of(result: Result, index: ExperienceId, terms: CompactionTerms) -> str:
@@ -45,7 +43,7 @@ def report_of(
     workspace = workspace_of(
         told,
         WorkspaceTerms(
-            max_tokens=min(terms.report_tokens_max, stands_for // _PARTS),
+            max_tokens=min(terms.report_tokens_max, stands_for // PARTS),
             last_turns=0,
             gist_chars_max=terms.summary_chars_max,
             quotes_results=False,
