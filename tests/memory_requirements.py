@@ -52,6 +52,10 @@ MEMORY: dict[str, str] = {
         "A session that asks for an archived result that is not there for it has seen nothing by "
         "it; one that reads what is there is marked before it does."
     ),
+    "memory.vouched-files": (
+        "An administrator who vouches for a file of another house has its lines stand where the "
+        "file says, never above the lane that is vouched for, and never where they would instruct."
+    ),
     "memory.lane-quotas": (
         "A writer that fills a lane is refused there, with the limit and when there is room "
         "again, and everybody else writes on."

@@ -89,7 +89,9 @@ class Attempt:
     that answered shows such. `sources` are the lanes of what it is derived from, None for one
     that its writer may not read or that is not there. `claimed` is the lane that a file says,
     `is_signed` whether this house has signed exactly that, and `stood` where it stood then:
-    what was withdrawn does not come back by being read in again.
+    what was withdrawn does not come back by being read in again. `vouched` is the lane up to
+    which an administrator vouches for a file that this house has not signed; nobody vouches for
+    what instructs.
     """
 
     way: Way
@@ -101,6 +103,11 @@ class Attempt:
     claimed: TrustLane | None = None
     is_signed: bool = False
     stood: Standing = Standing.ACTIVE
+    vouched: TrustLane | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody may vouch for by a file."""
+        assert self.vouched is None or not self.vouched.instructs, "a file instructs nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +187,9 @@ def _lane(attempt: Attempt) -> TrustLane:
         # The signature covers the lane that it got when it was first written, out of its sources.
         return attempt.claimed
     lanes = [_AT_BEST[attempt.way]]
+    if attempt.way is Way.RESTORED and attempt.vouched is not None:
+        # Never above what the file says: the house that it comes from knew the sources.
+        lanes = [attempt.vouched, attempt.claimed or TrustLane.WEB]
     lanes += [TrustLane.WEB if lane is None else lane for lane in attempt.sources]
     if attempt.way is Way.IMPORTED and attempt.claimed is not None:
         lanes.append(attempt.claimed)

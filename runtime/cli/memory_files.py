@@ -23,6 +23,8 @@ _SECONDS_MAX = 600.0
 _SHOWN_BYTES_MAX = 16 * 1024
 _COUNTS = ("new", "known", "renamed", "refused", "demoted", "quarantined")
 _FAULTS_SHOWN = 20
+# Nobody vouches by a file for what instructs: experiences are promoted one by one.
+_VOUCHED = ("agent", "tool")
 
 
 def add_arguments(deeds: Any) -> None:
@@ -32,6 +34,12 @@ def add_arguments(deeds: Any) -> None:
     out.add_argument("--namespace", action="append", default=[], metavar="NAMESPACE")
     taken = deeds.add_parser("import", help="take in what was exported")
     taken.add_argument("file", type=Path)
+    taken.add_argument(
+        "--as-lane",
+        choices=_VOUCHED,
+        help="vouch for a file of another house: its lines stand where they say, at best there; "
+        "without it they are taken for strangers' (web)",
+    )
     looked = deeds.add_parser("fsck", help="look through the log, the rows and the contents")
     looked.add_argument(
         "--rebuild", action="store_true", help="first make the indexes anew, out of what is kept"
@@ -112,6 +120,9 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
         RuntimeFaultError: the file cannot be read, or nobody takes its lines.
     """
     total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), "faults": []}
+    params = {"tenant": arguments.tenant}
+    if arguments.as_lane is not None:
+        params["as_lane"] = arguments.as_lane
     try:
         size = arguments.file.stat().st_size
         with (
@@ -123,7 +134,7 @@ def imported(client: httpx.Client, arguments: argparse.Namespace) -> tuple[dict[
                     client,
                     "POST",
                     f"{_PATH}/import",
-                    params={"tenant": arguments.tenant},
+                    params=params,
                     content=part,
                     headers={"Content-Type": "application/x-ndjson"},
                     timeout=_SECONDS_MAX,
@@ -203,8 +214,9 @@ def _taken_text(total: dict[str, Any]) -> str:
     if total["demoted"] or total["quarantined"]:
         told += (
             f"{total['demoted']} stand in a lane that is trusted less than the file says, because "
-            f"this house did not sign them; {total['quarantined']} wait in quarantine "
-            "(flyball memory ls --standing quarantined).\n"
+            "this house did not sign them (where you know the file, `--as-lane agent` vouches for "
+            f"it); {total['quarantined']} wait in quarantine (flyball memory ls --standing "
+            "quarantined).\n"
         )
     lines = [f"line {one['line']}: {one['why']}\n" for one in total["faults"][:_FAULTS_SHOWN]]
     return told + "".join(lines)

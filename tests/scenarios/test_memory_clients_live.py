@@ -224,6 +224,8 @@ def test_an_administrator_carries_the_memory_out_and_in_and_looks_through_it(
         assert "no tenant 'elsewhere'" in desk.refused("import", str(file), "--tenant", "elsewhere")
         made_tenant(shared_sidecar, "elsewhere")
         elsewhere = desk.asked("import", str(file), "--tenant", "elsewhere")
+        made_tenant(shared_sidecar, "vouching")
+        vouched = desk.asked("import", str(file), "--tenant", "vouching", "--as-lane", "agent")
         assert file.stat().st_mode & 0o777 == 0o600
         desk.told("forget", kept.index, "--why", "privacy")
         with pytest.raises(RefusedError):
@@ -236,6 +238,10 @@ def test_an_administrator_carries_the_memory_out_and_in_and_looks_through_it(
     assert (elsewhere["new"], elsewhere["renamed"], elsewhere["refused"]) == (len(lines), 0, 0)
     shown = desk.asked("show", kept.index, "--tenant", "elsewhere")
     assert shown["address"] == hashlib.sha256(BYTES).hexdigest()
+    # Without somebody's word a file of another house is a stranger's; with it, what it says.
+    known = desk.asked("show", kept.index, "--tenant", "vouching")
+    assert (shown["lane"], known["lane"]) == ("web", "agent")
+    assert vouched["demoted"] < elsewhere["demoted"]
     # What was erased does not come back with an old file.
     assert (undone["known"], undone["refused"]) == (len(lines) - 1, 1)
     assert (refused["known"], refused["refused"]) == (1, 1)

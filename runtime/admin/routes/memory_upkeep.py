@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
+from governor.experience.kinds import TrustLane
 from runtime.admin.auth import By
 from runtime.admin.context import Parts
 from runtime.admin.memory_tenant import tenant_of
@@ -14,6 +15,7 @@ from runtime.admin.shapes.memory import OfTenant
 from runtime.admin.shapes.memory_upkeep import (
     ExportFilters,
     LookedOut,
+    TakenFor,
     TakenOut,
     looked_out,
     taken_out,
@@ -50,15 +52,21 @@ async def export(
 
 @ROUTES.post("/import", summary="Import experiences", responses=WITH_BODY)
 async def take_in(
-    parts: Parts, by: By, request: Request, of: Annotated[OfTenant, Query()]
+    parts: Parts, by: By, request: Request, of: Annotated[TakenFor, Query()]
 ) -> TakenOut:
     """Take lines of an export; those that cannot be taken are told of, the others are kept.
 
-    What this house signed gets back its lane, anything else is taken for a stranger's.
+    What this house signed gets back its lane, anything else is taken for a stranger's. With
+    `as_lane` whoever asks vouches for the file: its lines stand where they say, at best in that
+    lane, which instructs nobody.
     """
     now_ms, tenant = parts.clock.now_ms(), await tenant_of(parts, of)
     taken = await taken_from(
-        parts.store.upkeep.transfer, await request.body(), tenant=tenant, now_ms=now_ms
+        parts.store.upkeep.transfer,
+        await request.body(),
+        tenant=tenant,
+        now_ms=now_ms,
+        vouched=None if of.as_lane is None else TrustLane(of.as_lane),
     )
     told = taken_out(taken)
     await parts.store.audit.note(
@@ -67,7 +75,7 @@ async def take_in(
         action="memory.imported",
         target=tenant,
         before={},
-        after=told.model_dump(mode="json", exclude={"faults"}),
+        after={**told.model_dump(mode="json", exclude={"faults"}), "as_lane": of.as_lane},
     )
     return told
 

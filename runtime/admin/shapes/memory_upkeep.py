@@ -1,6 +1,6 @@
 """How the memory as a whole is written in the admin interface."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,12 @@ class ExportFilters(OfTenant):
     """What is carried out; without namespaces everything."""
 
     namespace: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
+
+
+class TakenFor(OfTenant):
+    """Whose lines are taken, and up to which lane whoever sends them vouches for them."""
+
+    as_lane: Literal["agent", "tool"] | None = None
 
 
 class LineFaultOut(Out):

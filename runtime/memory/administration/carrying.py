@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from governor.experience.kinds import Standing
+from governor.experience.kinds import Standing, TrustLane
 from governor.experience.trust import Attempt, Way, decide, is_as_trusted
 from governor.ids import TenantId
 from memory_store.experiences.lines import Carried
@@ -26,11 +26,17 @@ class CarriedIn:
 
 
 async def taken_from(
-    transfer: Transfer, body: bytes, *, tenant: TenantId, now_ms: int
+    transfer: Transfer,
+    body: bytes,
+    *,
+    tenant: TenantId,
+    now_ms: int,
+    vouched: TrustLane | None = None,
 ) -> CarriedIn:
     """Return what became of the lines of `body`: each is placed anew by who vouches for it.
 
-    What this house has signed gets back the lane that it had; anything else is a stranger's.
+    What this house has signed gets back the lane that it had; anything else is a stranger's, or
+    where an administrator vouches for the file stands where that says, at best where it `vouched`.
 
     Raises:
         StoreError: the store does not take them; send them again.
@@ -39,7 +45,7 @@ async def taken_from(
 
     def place(carried: Carried, is_signed: bool) -> Put:  # noqa: FBT001 - the store's own port
         nonlocal demoted, quarantined
-        put, draft = _placed(carried, is_signed=is_signed), carried.indexed.draft
+        put, draft = _placed(carried, vouched, is_signed=is_signed), carried.indexed.draft
         demoted += not is_as_trusted(put.lane, draft.lane)
         quarantined += put.standing is Standing.QUARANTINED and draft.standing is not put.standing
         return put
@@ -54,7 +60,7 @@ async def _lines(body: bytes) -> AsyncIterator[bytes]:
             yield line
 
 
-def _placed(carried: Carried, *, is_signed: bool) -> Put:
+def _placed(carried: Carried, vouched: TrustLane | None, *, is_signed: bool) -> Put:
     draft = carried.indexed.draft
     placed = decide(
         Attempt(
@@ -65,6 +71,7 @@ def _placed(carried: Carried, *, is_signed: bool) -> Put:
             claimed=draft.lane,
             is_signed=is_signed,
             stood=draft.standing,
+            vouched=vouched,
         )
     )
     return Put(

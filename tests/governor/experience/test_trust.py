@@ -107,6 +107,28 @@ def test_what_a_write_claims_never_makes_it_more_trusted(
     assert is_as_trusted(without.lane, placed.lane)
 
 
+@pytest.mark.requirement("memory.vouched-files")
+@given(attempt=ATTEMPTS, vouched=st.sampled_from((TrustLane.AGENT, TrustLane.TOOL)))
+def test_who_vouches_for_a_file_gives_no_line_more_than_it_says_and_nothing_instructs(
+    attempt: Attempt, vouched: TrustLane
+) -> None:
+    file = replace(attempt, way=Way.RESTORED, is_signed=False, vouched=vouched)
+
+    placed = decide(file)
+
+    for lane in (
+        vouched,
+        file.claimed or TrustLane.WEB,
+        *(one or TrustLane.WEB for one in file.sources),
+    ):
+        assert is_as_trusted(lane, placed.lane)
+    assert not placed.lane.instructs
+    if file.stood is not Standing.ACTIVE:
+        assert placed.standing is file.stood
+    if file.claimed is not None and file.claimed.instructs:
+        assert placed.standing is not Standing.ACTIVE
+
+
 @pytest.mark.requirement("memory.quarantine")
 def test_a_file_that_says_of_itself_that_it_instructs_waits_for_an_operator() -> None:
     placed = decide(replace(NOTE, way=Way.IMPORTED, claimed=TrustLane.OPERATOR, is_signed=True))

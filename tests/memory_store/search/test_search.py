@@ -213,6 +213,22 @@ async def test_several_namespaces_are_put_in_one_order(store: Store) -> None:
     assert TEXTS[1] not in await summaries(store, asked("dog", spaces[0], spaces[2]))
 
 
+async def test_a_namespace_of_which_nothing_may_be_found_changes_no_order(store: Store) -> None:
+    one, empty, hidden = [await space(store, name) for name in ("one", "empty", "hidden")]
+    await keep(store, [indexed(text, namespace=one, session=SessionId("s")) for text in TEXTS])
+    await keep(store, [indexed(TEXTS[0], namespace=hidden, lane=TrustLane.WEB)])
+    lanes = (TrustLane.AGENT,)
+
+    search = store.experience_search.search
+    alone = await search(asked("was the invoice of the dog paid", one, lanes=lanes))
+    beside = await search(asked("was the invoice of the dog paid", one, empty, hidden, lanes=lanes))
+    nowhere = await search(asked("was the invoice paid", empty, hidden, lanes=lanes))
+
+    assert alone.hits
+    assert beside == alone
+    assert nowhere.hits == ()
+
+
 async def test_too_many_namespaces_are_refused_with_how_many_may_be(store: Store) -> None:
     names = [(await space(store, f"n{number}")) for number in range(NAMESPACES_MAX + 1)]
 

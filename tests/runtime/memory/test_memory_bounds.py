@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from governor.experience.tokens import tokens_of
 from governor.flow.labels import Label
@@ -193,3 +194,38 @@ async def test_a_session_finds_what_it_kept_itself_in_every_lane(house: House) -
     assert [hit["index"] for hit in own["hits"]] == [kept["index"]]
     assert (other["hits"], other["lanes_not_searched"]) == ([], ["web"])
     assert '"web"' in other["rendered"]
+
+
+@pytest.mark.requirement("memory.full-disk")
+async def test_a_full_disk_is_told_to_whoever_writes_and_nothing_half_is_kept(
+    house: House,
+) -> None:
+    first = await house.kept("before the disk was full")
+    pages = await _pragma(house, "page_count")
+    await _pragma(house, f"max_page_count = {pages}")
+    try:
+        answers = [
+            await house.post("experiences", {"content": f"{number} " + "x" * 4_000})
+            for number in range(12)
+        ]
+    finally:
+        await _pragma(house, "max_page_count = 1073741823")
+    after = await house.kept("after it was full")
+    listed = (await house.get("experiences", limit=50)).json()["items"]
+
+    stored = [answer.json()["index"] for answer in answers if answer.status_code == 201]
+    assert len(stored) < len(answers)
+    for answer in answers:
+        problem = answer.json()
+        denial = problem.get("flyball", {}).get("denial", {})
+        # Where not even a hold can be kept, nothing is begun.
+        is_denied = answer.status_code == 429 and denial["reason"] == "ledger_unavailable"
+        assert is_denied or answer.status_code in {201, 503}, problem
+        assert answer.status_code == 201 or "try again" in problem["detail"].lower()
+    assert {one["index"] for one in listed} == {first["index"], after["index"], *stored}
+
+
+async def _pragma(house: House, words: str) -> int:
+    statement = text(f"PRAGMA {words}")
+    run = house.sidecar.store.writer.run
+    return await run(lambda connection: connection.scalar(statement) or 0)
