@@ -20,6 +20,8 @@ from runtime.http_protocol import BoundedHttp
 from tool_gateway.running import RunningCalls
 
 DRAIN_SECONDS = 10.0
+# Those that were not over by then are told to end, and settled within this.
+STOPPED_SECONDS_MAX = 5.0
 # After the calls: time for their answers to leave before connections are cut.
 LINGER_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 75
@@ -209,7 +211,7 @@ class Listeners:
             self._patience.deadline = anyio.current_time() + DRAIN_SECONDS
             await running.all_ended()
         if running.stop_all(why="the sidecar is shutting down"):
-            with anyio.move_on_after(DRAIN_SECONDS):
+            with anyio.move_on_after(STOPPED_SECONDS_MAX):
                 await running.all_ended()
         await anyio.sleep(LINGER_SECONDS)
         for server, _ in self._servers:

@@ -71,6 +71,7 @@ ROUTER_PAGES: dict[str, str] = {
 }
 
 COMMANDS: dict[str, str] = {
+    "stop.bounded": "a sidecar that is told to stop ends in bounded time, whatever a plug-in does",
     "commands.start-light": "what only asks loads nothing that serves",
     "commands.what-next": "an error of the command line says what to do next",
     "commands.json": "every command answers in JSON, errors too",

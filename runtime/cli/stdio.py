@@ -9,7 +9,7 @@ from runtime.configuration.load import load_config
 from runtime.configuration.store_url import store_url_of
 from runtime.logs import start_log
 from runtime.settings import Settings
-from runtime.stopping import StopSignals, stop_signals
+from runtime.stopping import StopSignals, run_to_its_end
 from runtime.wiring import Sidecar, open_sidecar
 
 LOOK_SECONDS = 0.5
@@ -22,18 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(_: argparse.Namespace, settings: Settings) -> int:
     """Serve until the client is gone; return 0, or 128 and the number of a signal."""
     start_log(settings)
-    return anyio.run(_serve, settings)
+    return run_to_its_end(_serve, settings)
 
 
-async def _serve(settings: Settings) -> int:
-    async with stop_signals() as signals:
-        with anyio.CancelScope() as serving:
-            signals.do(serving.cancel)
-            config = load_config(settings.config)
-            url = store_url_of(config, settings.store_url)
-            async with open_sidecar(config, state_dir=settings.state, store_url=url) as sidecar:
-                await _until_gone(signals, sidecar)
-        return signals.status
+async def _serve(signals: StopSignals, settings: Settings) -> int:
+    with anyio.CancelScope() as serving:
+        signals.do(serving.cancel)
+        config = load_config(settings.config)
+        url = store_url_of(config, settings.store_url)
+        async with open_sidecar(config, state_dir=settings.state, store_url=url) as sidecar:
+            await _until_gone(signals, sidecar)
+    return signals.status
 
 
 async def _until_gone(signals: StopSignals, sidecar: Sidecar) -> None:

@@ -25,11 +25,15 @@ from runtime.machine import executor_of
 from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
 from runtime.standing_budgets import names_in
-from runtime.stopping import StopSignals, stop_signals
+from runtime.stopping import StopSignals, run_to_its_end
 from runtime.token_files import TENANT, token_files
 from runtime.wiring import Sidecar
 from runtime.workers.child import EXIT_FAULT
-from runtime.workers.supervisor import Supervisor
+from runtime.workers.supervisor import (
+    KEEPER_STOP_SECONDS_MAX,
+    WORKERS_STOP_SECONDS_MAX,
+    Supervisor,
+)
 from tool_gateway.upstreams.standing import UpstreamState
 
 _STARTING = UpstreamState.STARTING.value
@@ -49,40 +53,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Serve; return 0 after an orderly stop, 128 and the signal's number before it served."""
     start_log(settings)
-    return anyio.run(_serve, settings, arguments)
+    return run_to_its_end(_serve, settings, arguments)
 
 
-async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with stop_signals() as signals:
-        with anyio.CancelScope() as starting:
-            signals.do(starting.cancel)
-            config = load_config(settings.config)
-            workers: int = arguments.workers or config.listen.workers
-            if workers > 1:
-                return await _serve_workers(signals, config, settings, arguments, workers)
-            url = store_url_of(config, settings.store_url)
-            async with serving(
-                config,
-                state_dir=settings.state,
-                store_url=url,
-                reread=lambda: load_config(settings.config),
-            ) as (sidecar, listeners):
-                signals.do(None)
-                spare_what_lasts()
-                async with reloading_on_hangup(sidecar), anyio.create_task_group() as tasks:
-                    if signals.first is None:
-                        await _warn(sidecar, config, settings)
-                        upstreams = upstreams_shown(sidecar)
-                        tools = sum(one["tools"] for one in upstreams)
-                        urls = listeners.agents_url, listeners.admin_url
-                        shown = _shown(*urls, tools, config, settings)
-                        _announce(shown, upstreams, config, arguments)
-                        if not arguments.json:
-                            late = [one["name"] for one in upstreams if one["state"] == _STARTING]
-                            tasks.start_soon(_tell_late, sidecar, late, name="late upstreams")
-                    await _until_stopped(signals, sidecar, listeners)
-                    tasks.cancel_scope.cancel()
-        return signals.status if starting.cancelled_caught else 0
+async def _serve(signals: StopSignals, settings: Settings, arguments: argparse.Namespace) -> int:
+    with anyio.CancelScope() as starting:
+        signals.do(starting.cancel)
+        config = load_config(settings.config)
+        workers: int = arguments.workers or config.listen.workers
+        if workers > 1:
+            return await _serve_workers(signals, config, settings, arguments, workers)
+        url = store_url_of(config, settings.store_url)
+        async with serving(
+            config,
+            state_dir=settings.state,
+            store_url=url,
+            reread=lambda: load_config(settings.config),
+        ) as (sidecar, listeners):
+            signals.do(None)
+            spare_what_lasts()
+            async with reloading_on_hangup(sidecar), anyio.create_task_group() as tasks:
+                if signals.first is None:
+                    await _warn(sidecar, config, settings)
+                    upstreams = upstreams_shown(sidecar)
+                    tools = sum(one["tools"] for one in upstreams)
+                    urls = listeners.agents_url, listeners.admin_url
+                    shown = _shown(*urls, tools, config, settings)
+                    _announce(shown, upstreams, config, arguments)
+                    if not arguments.json:
+                        late = [one["name"] for one in upstreams if one["state"] == _STARTING]
+                        tasks.start_soon(_tell_late, sidecar, late, name="late upstreams")
+                await _until_stopped(signals, sidecar, listeners)
+                tasks.cancel_scope.cancel()
+    return signals.status if starting.cancelled_caught else 0
 
 
 async def _tell_late(sidecar: Sidecar, late: Sequence[str]) -> None:
@@ -148,6 +151,8 @@ async def _serve_workers(
             _announce({**shown, "workers": workers}, said["upstreams"], config, arguments)
             await _until_asked(signals, supervisor)
             signals.do(supervisor.hurry)
+            # Longer than by itself: it waits for others, each of which is watched.
+            signals.end_within(WORKERS_STOP_SECONDS_MAX + KEEPER_STOP_SECONDS_MAX)
     return 0
 
 

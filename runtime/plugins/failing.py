@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import anyio
 
+from runtime.strangers import NotEndingError, apart
 from tool_gateway import telemetry
 from tool_gateway.ports import Clock
 from tool_gateway.redaction import redact_text
@@ -48,8 +49,8 @@ class Contained:
             PluginError: it fails, or takes too long.
         """
         try:
-            with faults_contained(), anyio.move_on_after(self._timeout_ms / 1000):
-                answer = await asked()
+            with anyio.move_on_after(self._timeout_ms / 1000):
+                answer = await contained(self.name, asked)
                 self._failures = 0
                 return answer
         except PluginError as error:
@@ -68,6 +69,23 @@ class Contained:
         if self._failures >= FAILURES_MAX:
             self._rests_until_ms = self._clock.elapsed_ms() + REST_MS
             self._failures = 0
+
+
+async def contained(name: str, asked: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Return what a plug-in answers, in a task that nobody waits for beyond its end.
+
+    Raises:
+        PluginError: whatever it raised; or too many of its calls do not end.
+    """
+
+    async def answered() -> Answer:
+        with faults_contained():
+            return await asked()
+
+    try:
+        return await apart(f"plug-in {name}", answered)
+    except NotEndingError as error:
+        raise PluginError(str(error)) from error
 
 
 @contextmanager

@@ -1,21 +1,24 @@
 """Upstreams of the kinds that plug-ins bring, opened when they are connected to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from runtime.plugins.failing import PluginError, faults_contained
+import anyio
+
+from runtime.plugins.failing import PluginError, contained, faults_contained
 from runtime.plugins.loading import Group, entry_point_of
 from runtime.plugins.protocols import ToolServer
+from runtime.strangers import NotEndingError, begun, ended, resting
 from tool_gateway import telemetry
 from tool_gateway.server_ports import Opening, PluggedServer
 
 # Whoever takes longer to begin or to end is taken for one that never does.
 OPEN_SECONDS_MAX = 60.0
-CLOSE_SECONDS_MAX = 10.0
+CLOSE_SECONDS_MAX = 5.0
 
 
 def opening_of(
@@ -44,23 +47,64 @@ async def _opened(
         PluginError: it cannot be opened.
     """
     point = entry_point_of(Group.UPSTREAM_KIND, kind)
+    life = _Life(lambda: point.load()(name, dict(settings)))
     try:
-        with faults_contained():
-            opening: AbstractAsyncContextManager[ToolServer] = point.load()(name, dict(settings))
-            # No scope of ours: one that the plug-in opens here and closes later would cross it.
-            async with asyncio.timeout(OPEN_SECONDS_MAX):
-                server = await opening.__aenter__()
-    except PluginError as error:
-        raise _failed(kind, error) from error
+        task = begun(f"plug-in {kind} (upstream {name})", life.lived)
+    except NotEndingError as error:
+        raise _failed(kind, str(error)) from error
     try:
-        yield _Server(server)
+        with anyio.move_on_after(OPEN_SECONDS_MAX):
+            await life.is_settled.wait()
+        if life.server is None:
+            raise _failed(kind, life.fault or f"no answer within {OPEN_SECONDS_MAX:.0f} s")
+        yield _Server(life.server, kind)
     finally:
+        if life.server is None:
+            await ended(task)
+        elif fault := await _closed(life, task, seconds_max=close_seconds_max):
+            raise _failed(kind, fault)
+
+
+class _Life:
+    """What a plug-in's upstream does in its one task: what it opens there it closes there."""
+
+    def __init__(self, made: Callable[[], AbstractAsyncContextManager[ToolServer]]) -> None:
+        """Take what makes it; nothing is made yet."""
+        self._made = made
+        self.server: ToolServer | None = None
+        self.fault = ""
+        self.is_settled = asyncio.Event()
+        self.is_over = asyncio.Event()
+
+    async def lived(self) -> None:
+        """Open it, wait until it is over, and close it."""
         try:
             with faults_contained():
-                async with asyncio.timeout(close_seconds_max):
-                    await opening.__aexit__(None, None, None)
+                opening = self._made()
+                self.server = await opening.__aenter__()
         except PluginError as error:
-            raise _failed(kind, error) from error
+            self.fault = str(error)
+            return
+        finally:
+            self.is_settled.set()
+        with resting():
+            await self.is_over.wait()
+        try:
+            with faults_contained():
+                await opening.__aexit__(None, None, None)
+        except PluginError as error:
+            self.fault = str(error)
+
+
+async def _closed(life: _Life, task: "asyncio.Task[None]", *, seconds_max: float) -> str:
+    """Let it close, undisturbed for a while, and return why it did not as it should."""
+    life.is_over.set()
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait([task], timeout=seconds_max)
+    if not task.done():
+        await ended(task)
+        return f"it was not closed after {seconds_max:g} s"
+    return life.fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +112,7 @@ class _Server:
     """A plug-in's server, whose failures are answers."""
 
     server: ToolServer
+    kind: str
 
     async def tools(self) -> Sequence[Mapping[str, object]]:
         """Return the definitions of its tools.
@@ -76,8 +121,7 @@ class _Server:
             PluginError: it does not say.
         """
         try:
-            with faults_contained():
-                return await self.server.tools()
+            return await contained(self.kind, self.server.tools)
         except PluginError:
             telemetry.count_failure("plugin")
             raise
@@ -85,8 +129,7 @@ class _Server:
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """Return the result of a call, which says so where it failed."""
         try:
-            with faults_contained():
-                answer = await self.server.call(tool, arguments)
+            answer = await contained(self.kind, partial(self.server.call, tool, arguments))
         except PluginError as error:
             telemetry.count_failure("plugin")
             return {**_text(str(error)), "isError": True}
@@ -97,6 +140,6 @@ def _text(text: str) -> dict[str, object]:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def _failed(kind: str, error: PluginError) -> PluginError:
+def _failed(kind: str, why: str) -> PluginError:
     telemetry.count_failure("plugin")
-    return PluginError(f"the kind {kind!r} failed: {error}")
+    return PluginError(f"the kind {kind!r} failed: {why}")

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 
@@ -15,14 +16,16 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from runtime.telemetry.deliveries import telling_of_what_is_taken
 from runtime.telemetry.metrics import collect_metrics, resource_of
 from runtime.telemetry.terms import ExportTerms
 from tool_gateway import telemetry
 
 logger = logging.getLogger(__name__)
 
-# What is left to be sent at the end has this long; a collector that is away holds nobody up.
+# What is left to be sent at the end has this long, and only while the collector takes some of it.
 FLUSH_SECONDS_MAX = 5.0
+QUIET_SECONDS_MAX = 1.0
 # A name that a client chose is an attribute at most.
 _LIMITS = SpanLimits(
     max_span_attributes=64,
@@ -60,33 +63,48 @@ async def flushed(
     reader: MetricReader | None,
     *,
     seconds_max: float = FLUSH_SECONDS_MAX,
+    quiet_seconds_max: float = QUIET_SECONDS_MAX,
 ) -> None:
     """Send what is left, in threads: a collector that is away holds nobody up for long."""
-    with anyio.move_on_after(seconds_max, shield=True) as flushing:
-        async with anyio.create_task_group() as tasks:
-            if tracers is not None:
-                tasks.start_soon(_in_thread, tracers.shutdown)
-            if reader is not None:
-                tasks.start_soon(_in_thread, reader.shutdown)
-    if flushing.cancelled_caught:
+    works = [one.shutdown for one in (tracers, reader) if one is not None]
+    if not works:
+        return
+    loop, progress = asyncio.get_running_loop(), asyncio.Queue[bool]()
+
+    def said(*, is_end: bool) -> None:
+        # Where nobody waits any more, the loop may be gone.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(progress.put_nowait, is_end)
+
+    with telling_of_what_is_taken(partial(said, is_end=False)):
+        for work in works:
+            # Threads that the process does not wait for, unlike those of a pool.
+            doing = partial(_done, work, partial(said, is_end=True))
+            threading.Thread(target=doing, name="flyball-flush", daemon=True).start()
+        is_sent = await _are_done(progress, len(works), seconds_max, quiet_seconds_max)
+    if not is_sent:
         telemetry.count_failure("otlp_flush")
         logger.warning("the collector did not take what was left to send; it is lost")
 
 
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Do a work in a thread that the process does not wait for, unlike those of a pool."""
-    loop, is_done = asyncio.get_running_loop(), asyncio.Event()
+async def _are_done(
+    progress: asyncio.Queue[bool], works: int, seconds_max: float, quiet_seconds_max: float
+) -> bool:
+    """Tell whether so many works have ended; nobody waits on while nothing is taken."""
+    with anyio.move_on_after(seconds_max, shield=True):
+        while works:
+            with anyio.move_on_after(quiet_seconds_max) as quiet:
+                works -= await progress.get()
+            if quiet.cancelled_caught:
+                return False
+    return not works
 
-    def worked() -> None:
-        try:
-            work()
-        finally:
-            # Where nobody waits any more, the loop may be gone.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(is_done.set)
 
-    threading.Thread(target=worked, name="flyball-flush", daemon=True).start()
-    await is_done.wait()
+def _done(work: Callable[[], None], said: Callable[[], None]) -> None:
+    try:
+        work()
+    finally:
+        said()
 
 
 def _traced(terms: ExportTerms, version: str, process: str) -> TracerProvider | None:

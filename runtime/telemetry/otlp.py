@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from runtime.telemetry.deliveries import note_taken
 from runtime.telemetry.scrubbing import scrubbed
 from runtime.telemetry.terms import ExportTerms
 from tool_gateway import tallies, telemetry
@@ -81,7 +82,9 @@ class _Spans(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send ended spans."""
         result = self._exporter.export([scrubbed(span) for span in spans])
-        if result is not SpanExportResult.SUCCESS:
+        if result is SpanExportResult.SUCCESS:
+            note_taken()
+        else:
             telemetry.count_failure("otlp_traces")
         return result
 
@@ -120,7 +123,9 @@ class _Metrics(MetricExporter):
             ]
         )
         result = self._exporter.export(whole, timeout_millis, **kwargs)
-        if result is not MetricExportResult.SUCCESS:
+        if result is MetricExportResult.SUCCESS:
+            note_taken()
+        else:
             telemetry.count_failure("otlp_metrics")
         return result
 

@@ -8,13 +8,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import anyio
-
 from ebpf.errors import EbpfError
 from memory_store.errors import StoreError
 from runtime.errors import RuntimeFaultError, leaves_of
 from runtime.logs import remark, start_log
 from runtime.settings import Settings
+from runtime.stopping import StopSignals, run_to_its_end
 from runtime.workers.keeper import keep
 from runtime.workers.worker import WorkerTerms, work
 
@@ -37,14 +36,13 @@ def main(words: Sequence[str]) -> int:
     start_log(settings)
     threading.Thread(target=_watch_parent, name="flyball-parent", daemon=True).start()
     try:
-        anyio.run(_run, settings, parsed)
+        return run_to_its_end(_run, settings, parsed)
     except Exception as error:
         told = words_of(error)
         if told is None:
             raise
         remark(told)
         return EXIT_FAULT
-    return 0
 
 
 def words_of(error: Exception) -> str | None:
@@ -58,17 +56,19 @@ def words_of(error: Exception) -> str | None:
     return "\n".join(dict.fromkeys(map(str, leaves)))
 
 
-async def _run(settings: Settings, parsed: argparse.Namespace) -> None:
+async def _run(signals: StopSignals, settings: Settings, parsed: argparse.Namespace) -> int:
     if parsed.role == KEEPER:
         await keep(
+            signals,
             settings,
             workers=parsed.workers,
             listening=parsed.listening,
             is_first=parsed.is_first,
         )
-        return
+        return 0
     terms = WorkerTerms(worker=parsed.worker, workers=parsed.workers, listening=parsed.listening)
-    await work(settings, terms)
+    await work(signals, settings, terms)
+    return 0
 
 
 def _watch_parent() -> None:

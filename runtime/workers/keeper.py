@@ -24,7 +24,8 @@ from runtime.listeners import Bound, Listeners, SharedSocket
 from runtime.seat import KeeperPart, Seat
 from runtime.serving import upstreams_shown
 from runtime.settings import Settings
-from runtime.stopping import stop_signals
+from runtime.stop_watch import STOP_SECONDS_MAX
+from runtime.stopping import StopSignals
 from runtime.telemetry import exposition
 from runtime.wiring import Sidecar, open_sidecar
 from runtime.workers.expositions import merged
@@ -33,37 +34,42 @@ from tool_gateway.guards.gate import ReasoningGate
 from tool_gateway.telemetry import collects_spans
 
 # After the workers were told to stop: they settle what they run before the ledger goes.
-WORKERS_GO_SECONDS_MAX = 25.0
+WORKERS_GO_SECONDS_MAX = STOP_SECONDS_MAX
+# After them: what is the keeper's own to close.
+CLOSE_SECONDS_MAX = 10.0
 
 
-async def keep(settings: Settings, *, workers: int, listening: int, is_first: bool) -> None:
+async def keep(
+    signals: StopSignals, settings: Settings, *, workers: int, listening: int, is_first: bool
+) -> None:
     """Serve administrators on the socket `listening`, and the workers, until told to stop."""
-    async with stop_signals() as signals:
-        with anyio.CancelScope() as starting:
-            signals.do(starting.cancel)
-            config = load_config(settings.config)
-            keeper = _Keeper(config, settings, workers=workers)
-            seat = Seat(workers=workers, keeper=keeper.part, is_first=is_first)
-            url = store_url_of(config, settings.store_url)
-            async with open_sidecar(
-                config,
-                state_dir=settings.state,
-                store_url=url,
-                reread=lambda: load_config(settings.config),
-                seat=seat,
-            ) as sidecar:
-                bound = Bound(listening=SharedSocket(fileno=listening), url="")
-                listeners = Listeners(admin=(bound, sidecar.admin), listen=config.listen)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(listeners.serve, sidecar.running, name="listeners")
-                    signals.do(None)
-                    spare_what_lasts()
-                    _say_ready(sidecar)
-                    async with reloading_on_hangup(sidecar):
-                        await signals.asked()
-                    sidecar.readiness.drain()
-                    await keeper.workers_gone()
-                    listeners.stop()
+    with anyio.CancelScope() as starting:
+        signals.do(starting.cancel)
+        config = load_config(settings.config)
+        keeper = _Keeper(config, settings, workers=workers)
+        seat = Seat(workers=workers, keeper=keeper.part, is_first=is_first)
+        url = store_url_of(config, settings.store_url)
+        async with open_sidecar(
+            config,
+            state_dir=settings.state,
+            store_url=url,
+            reread=lambda: load_config(settings.config),
+            seat=seat,
+        ) as sidecar:
+            bound = Bound(listening=SharedSocket(fileno=listening), url="")
+            listeners = Listeners(admin=(bound, sidecar.admin), listen=config.listen)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listeners.serve, sidecar.running, name="listeners")
+                signals.do(None)
+                spare_what_lasts()
+                _say_ready(sidecar)
+                async with reloading_on_hangup(sidecar):
+                    await signals.asked()
+                sidecar.readiness.drain()
+                signals.end_within(WORKERS_GO_SECONDS_MAX + CLOSE_SECONDS_MAX)
+                await keeper.workers_gone()
+                signals.end_within(CLOSE_SECONDS_MAX)
+                listeners.stop()
 
 
 class _Keeper:

@@ -19,7 +19,9 @@ from anyio.abc import Process, TaskGroup
 
 from runtime.clock import SystemClock
 from runtime.settings import Settings
+from runtime.stop_watch import STOP_SECONDS_MAX, TAIL_SECONDS_MAX
 from runtime.workers.child import KEEPER, WORKER
+from runtime.workers.keeper import CLOSE_SECONDS_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +31,8 @@ BACKOFF_SECONDS_MAX = 10.0
 SOUND_AFTER_MS = 30_000
 START_SECONDS_MAX = 60.0
 # More than a process takes by its own limits to let calls end and to close.
-STOP_SECONDS_MAX = 60.0
+WORKERS_STOP_SECONDS_MAX = STOP_SECONDS_MAX + TAIL_SECONDS_MAX + 2.0
+KEEPER_STOP_SECONDS_MAX = CLOSE_SECONDS_MAX + TAIL_SECONDS_MAX + 2.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,24 +168,28 @@ class Supervisor:
 
     async def _stop(self) -> None:
         self._is_stopping = True
-        await _ended(self.workers)
-        await _ended((self.keeper,))
+        await _ended(self.workers, seconds_max=WORKERS_STOP_SECONDS_MAX)
+        await _ended((self.keeper,), seconds_max=KEEPER_STOP_SECONDS_MAX)
 
 
-async def _ended(children: tuple[Child, ...]) -> None:
+async def _ended(children: tuple[Child, ...], *, seconds_max: float) -> None:
     """Ask processes to stop, and kill those that do not within their time."""
     for child in children:
         _send(child, signal.SIGTERM)
     processes = [child.process for child in children if child.process is not None]
-    with anyio.move_on_after(STOP_SECONDS_MAX):
+    with anyio.move_on_after(seconds_max):
         for process in processes:
             await process.wait()
     for child in children:
-        _send(child, signal.SIGKILL)
+        if _send(child, signal.SIGKILL):
+            logger.error("the %s did not end within %.0f s and is killed", child.name, seconds_max)
     for process in processes:
         await process.wait()
 
 
-def _send(child: Child, number: signal.Signals) -> None:
-    if child.process is not None and child.process.returncode is None:
-        child.process.send_signal(number)
+def _send(child: Child, number: signal.Signals) -> bool:
+    """Send a signal, and tell whether there is anybody to take it."""
+    if child.process is None or child.process.returncode is not None:
+        return False
+    child.process.send_signal(number)
+    return True

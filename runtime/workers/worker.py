@@ -23,7 +23,7 @@ from runtime.link.sessions import SharedSessions
 from runtime.listeners import Bound, Listeners, SharedSocket
 from runtime.seat import Seat, WorkerPart
 from runtime.settings import Settings
-from runtime.stopping import StopSignals, stop_signals
+from runtime.stopping import StopSignals
 from runtime.telemetry import exposition
 from runtime.wiring import Sidecar, open_sidecar
 from runtime.workers.handing import Handing, Ways
@@ -46,31 +46,30 @@ class WorkerTerms:
     listening: int
 
 
-async def work(settings: Settings, terms: WorkerTerms) -> None:
+async def work(signals: StopSignals, settings: Settings, terms: WorkerTerms) -> None:
     """Serve agents until told to stop.
 
     Raises:
         StoreError: nobody answers for the ledger.
     """
-    async with stop_signals() as signals:
-        with anyio.CancelScope() as starting:
-            signals.do(starting.cancel)
-            async with AsyncExitStack() as stack:
-                config = load_config(settings.config)
-                house, part = await _part(stack, config, settings, terms)
-                sidecar = await stack.enter_async_context(
-                    open_sidecar(
-                        config,
-                        state_dir=worker_folder(settings.state, terms.worker),
-                        store_url=store_url_of(config, settings.store_url),
-                        reread=lambda: load_config(settings.config),
-                        seat=Seat(workers=terms.workers, worker=part),
-                    )
+    with anyio.CancelScope() as starting:
+        signals.do(starting.cancel)
+        async with AsyncExitStack() as stack:
+            config = load_config(settings.config)
+            house, part = await _part(stack, config, settings, terms)
+            sidecar = await stack.enter_async_context(
+                open_sidecar(
+                    config,
+                    state_dir=worker_folder(settings.state, terms.worker),
+                    store_url=store_url_of(config, settings.store_url),
+                    reread=lambda: load_config(settings.config),
+                    seat=Seat(workers=terms.workers, worker=part),
                 )
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_report_for_ever, house, terms.worker, name="report")
-                    await _serve(signals, sidecar, config, settings, terms)
-                    tasks.cancel_scope.cancel()
+            )
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_report_for_ever, house, terms.worker, name="report")
+                await _serve(signals, sidecar, config, settings, terms)
+                tasks.cancel_scope.cancel()
 
 
 async def _part(

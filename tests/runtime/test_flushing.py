@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from runtime.telemetry.deliveries import note_taken
 from runtime.telemetry.exporting import flushed
 
 pytestmark = pytest.mark.anyio
@@ -44,10 +45,27 @@ async def test_a_process_does_not_stay_for_a_collector_that_never_answers(
 
     try:
         with anyio.fail_after(60):
-            await flushed(None, sender, seconds_max=0.05)
+            await flushed(None, sender, quiet_seconds_max=0.05)
 
         assert sender.thread.daemon
         assert "it is lost" in caplog.text
     finally:
         answers.set()
+    assert sender.is_over.wait(60)
+
+
+async def test_a_collector_that_still_takes_something_is_given_more_time_but_not_for_ever() -> None:
+    is_over = threading.Event()
+
+    def send() -> None:
+        while not is_over.wait(0.01):
+            note_taken()
+
+    sender: Any = Sender(send)
+    try:
+        with anyio.fail_after(60):
+            await flushed(None, sender, seconds_max=0.5, quiet_seconds_max=3_600)
+    finally:
+        is_over.set()
+
     assert sender.is_over.wait(60)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from runtime.plugins import upstream_kinds
@@ -22,6 +23,7 @@ class Kind:
     def __init__(self) -> None:
         self.raises: BaseException = RuntimeError("nothing")
         self.hangs = False
+        self.was_closed = False
 
     def __call__(self, name: str, settings: Mapping[str, Any]) -> Self:
         return self
@@ -36,6 +38,8 @@ class Kind:
         await self.tasks.__aexit__(None, None, None)
         if self.hangs:
             await anyio.sleep_forever()
+        await anyio.lowlevel.checkpoint()
+        self.was_closed = True
 
     async def tools(self) -> list[dict[str, Any]]:
         raise self.raises
@@ -77,3 +81,23 @@ async def test_a_server_that_does_not_end_is_not_waited_for_and_is_told(kind: Ki
     with anyio.fail_after(SECONDS_MAX), pytest.raises(PluginError, match="'odd' failed"):
         async with opened():
             pass
+
+
+@pytest.mark.requirement("stop.bounded")
+async def test_a_server_closes_undisturbed_although_whoever_had_it_open_is_cancelled(
+    kind: Kind,
+) -> None:
+    is_open = anyio.Event()
+
+    async def used() -> None:
+        async with opening_of("odd", name="up", settings={})():
+            is_open.set()
+            await anyio.sleep_forever()
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(used)
+            await is_open.wait()
+            tasks.cancel_scope.cancel()
+
+    assert kind.was_closed

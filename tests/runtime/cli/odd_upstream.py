@@ -1,0 +1,36 @@
+"""A kind of upstreams that ends as it should, or not, by its settings."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+
+class Nothing:
+    """A server without tools."""
+
+    async def tools(self) -> Sequence[Mapping[str, Any]]:
+        return []
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        return f"{tool} {arguments}"
+
+
+@asynccontextmanager
+async def opened(name: str, settings: Mapping[str, Any]) -> AsyncIterator[Nothing]:
+    try:
+        yield Nothing()
+    finally:
+        if settings["how"] == "blocks":
+            Path("blocks").touch()
+            time.sleep(3_600)
+        while settings["how"] == "swallows":
+            with suppress(BaseException):
+                await anyio.sleep_forever()
+        # A wait of its own, which nobody disturbs.
+        await anyio.lowlevel.checkpoint()
+        Path(settings["told"]).write_text(f"{name} is closed\n", encoding="utf-8")
