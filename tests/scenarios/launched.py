@@ -1,8 +1,6 @@
 """`flyball run` beside a sidecar, as a process that tests can talk to."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from commands import Command, run_command
 from scenarios.process import SidecarProcess
 
 SECONDS_MAX = 90
@@ -33,14 +32,18 @@ def visited(sidecar: SidecarProcess, folder: Path) -> Visited:
     return Visited(folder=folder, urls=sidecar.urls, home=sidecar.state)
 
 
-def command(sidecar: SidecarProcess, *words: str, python: str = sys.executable) -> list[str]:
-    """Return the command line of `flyball run` against a sidecar with ports of its own."""
+def words_of(sidecar: SidecarProcess, *words: str) -> list[str]:
+    """Return the words of `flyball run` against a sidecar with ports of its own."""
     config = sidecar.folder / "launcher.toml"
     agents, admin = (urlsplit(sidecar.urls[name]).netloc for name in ("agents", "admin"))
     config.write_text(f'[listen]\nagents = "{agents}"\nadmin = "{admin}"\n', encoding="utf-8")
     config.chmod(0o644)
-    places = ("--config", str(config), "--state", str(sidecar.state))
-    return [python, "-m", "runtime", "run", *places, *words]
+    return ["run", "--config", str(config), "--state", str(sidecar.state), *words]
+
+
+def command(sidecar: SidecarProcess, *words: str) -> list[str]:
+    """Return the command line of `flyball run`, for an interpreter of its own."""
+    return [sys.executable, "-m", "runtime", *words_of(sidecar, *words)]
 
 
 @dataclass
@@ -64,18 +67,10 @@ def workplace(sidecar: SidecarProcess) -> Path:
     return place
 
 
-def launched(sidecar: SidecarProcess, *words: str, **more: Any) -> Launched:
+def launched(sidecar: SidecarProcess, *words: str) -> Launched:
     """Return how an agent went, whose launcher was given these words."""
-    done = subprocess.run(
-        command(sidecar, *words),
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=SECONDS_MAX,
-        cwd=workplace(sidecar),
-        stdin=subprocess.DEVNULL,
-        **more,
-    )
+    place = workplace(sidecar)
+    done = run_command(words_of(sidecar, *words), cwd=place, timeout=SECONDS_MAX)
     return Launched(status=done.returncode, out=done.stdout, told=done.stderr)
 
 
@@ -87,23 +82,15 @@ def program(sidecar: SidecarProcess, name: str, source: str) -> str:
 
 
 @contextmanager
-def launching(sidecar: SidecarProcess, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def launching(sidecar: SidecarProcess, *words: str) -> Iterator[Command]:
     """Yield a launcher that runs, and end it at the end if it has not."""
+    place, words = workplace(sidecar), tuple(words_of(sidecar, *words))
     with (sidecar.folder / "launcher.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            command(sidecar, *words),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=workplace(sidecar),
-            stdin=subprocess.DEVNULL,
-            env=dict(os.environ),
-        )
+        process = Command(words, cwd=place, stdout=log, stderr=log)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
         process.wait(SECONDS_MAX)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import httpx
 import httpx2
+from commands import Command
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -30,7 +31,7 @@ class SidecarProcess:
     extra: str = ""
     workers: int = 1
     urls: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[str] | None = None
+    process: Command | subprocess.Popen[str] | None = None
     python: tuple[str, ...] = (sys.executable,)
     user: int | None = None
     env: Mapping[str, str] | None = None
@@ -56,13 +57,23 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
 """,
             encoding="utf-8",
         )
+        words = ("up", "--json", "--config", str(config), "--state", str(self.state))
+        self.process = self._started(*words, "--workers", str(self.workers))
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            self._kill()
+        assert line, f"the sidecar did not start: {self.log()}"
+        self.urls = json.loads(line)
+
+    def _started(self, *words: str) -> "Command | subprocess.Popen[str]":
+        is_ours = self.python == (sys.executable,) and self.user is None
         with (self.folder / "stderr.log").open("a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(*self.python, "-m", "runtime", "up", "--json"),
-                    *("--config", str(config), "--state", str(self.state)),
-                    *("--workers", str(self.workers)),
-                ],
+            if is_ours:
+                return Command(words, cwd=self.folder, stderr=log, env=self.env)
+            return subprocess.Popen(
+                [*self.python, "-m", "runtime", *words],
                 env=self.env,
                 user=self.user,
                 group=self.user,
@@ -72,13 +83,6 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
                 text=True,
                 cwd=self.folder,
             )
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
-        line = self.process.stdout.readline() if ready else ""
-        if not line:
-            self._kill()
-        assert line, f"the sidecar did not start: {self.log()}"
-        self.urls = json.loads(line)
 
     def log(self) -> str:
         return (self.folder / "stderr.log").read_text(encoding="utf-8")

@@ -1,11 +1,10 @@
 """A sidecar is backed up while it serves; another one, from the backup, goes on where it was."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from scenarios.process import SidecarProcess, text_of
 
 from memory_store.backups.taking import PLACES
@@ -31,14 +30,7 @@ _OTHERWISE = {
 
 
 def _flyball(folder: Path, *words: str) -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, "-m", "runtime", *words, "--json"],
-        check=False,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = run_command([*words, "--json"], cwd=folder, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
     return answer

@@ -45,21 +45,21 @@ gate = {{ hops = 2 }}
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
-    """A sidecar of several workers, for tests that leave it whole."""
+    """A sidecar of several workers, for tests that leave it whole or see it whole again."""
     with _started(tmp_path_factory.mktemp("crew"), CONFIG) as process:
         yield process
 
 
 @pytest.fixture
 def own_crew(tmp_path: Path) -> Iterator[SidecarProcess]:
-    """A sidecar of several workers, for a test that breaks it."""
-    with _started(tmp_path, CONFIG) as process:
+    """A sidecar of no more workers than make several, for a test that ends it."""
+    with _started(tmp_path, CONFIG, workers=2) as process:
         yield process
 
 
 class _started:  # noqa: N801 - a context manager
-    def __init__(self, folder: Path, extra: str) -> None:
-        self.process = SidecarProcess(folder=folder, extra=extra, workers=WORKERS)
+    def __init__(self, folder: Path, extra: str, workers: int = WORKERS) -> None:
+        self.process = SidecarProcess(folder=folder, extra=extra, workers=workers)
 
     def __enter__(self) -> SidecarProcess:
         self.process.start()
@@ -303,30 +303,41 @@ async def test_a_changed_file_is_taken_over_by_every_worker_at_the_word_of_the_a
 
 @pytest.mark.requirement("workers.deny-without-ledger")
 async def test_calls_are_denied_while_the_ledger_is_away_and_run_when_it_is_back(
-    own_crew: SidecarProcess,
+    crew: SidecarProcess,
 ) -> None:
-    async with at(own_crew, 1) as client:
-        before = await call(client, session="s")
-        [keeper] = processes_of(own_crew, "keeper")
+    async with at(crew, 1) as client:
+        before = await call(client, session="bereft")
+        [keeper] = processes_of(crew, "keeper")
         # Who would start it again stands still until a call has met that it is away.
-        own_crew.signal(signal.SIGSTOP)
-        os.kill(keeper, signal.SIGKILL)
-        told = [await _why_not(client)]
-        own_crew.signal(signal.SIGCONT)
+        crew.signal(signal.SIGSTOP)
+        try:
+            os.kill(keeper, signal.SIGKILL)
+            told = [await _why_not(client, "bereft")]
+        finally:
+            crew.signal(signal.SIGCONT)
         with anyio.fail_after(60):
-            while reason := await _why_not(client):
+            while reason := await _why_not(client, "bereft"):
                 told.append(reason)
                 await anyio.sleep(0.02)
-    balances = {one["unit"]: one for one in await own_crew.balances()}
+    async with crew.admin() as admin:
+        found = (await admin.get("sessions")).json()["items"]
+    [session] = [one["id"] for one in found if one["name"] == "bereft"]
+    held = [one["reserved"] for one in await crew.balances() if session in json.dumps(one)]
+    # The others hear of it in their own time, and whoever comes next finds them whole.
+    with anyio.fail_after(60):
+        for worker in range(1, WORKERS + 1):
+            async with at(crew, worker) as client:
+                while await _why_not(client, f"bereft {worker}"):
+                    await anyio.sleep(0.05)
 
     assert reason_of(before) == ""
     assert set(told) <= {"ledger_unavailable", "urn:flyball:problem:store-unavailable"}
-    assert balances["tool_calls"]["reserved"] == 0
+    assert held == [0]
 
 
-async def _why_not(client: httpx.AsyncClient) -> str:
+async def _why_not(client: httpx.AsyncClient, session: str) -> str:
     """Return why a call did not run; who calls is known without the store for a second only."""
-    answer = await posted(client, session="s")
+    answer = await posted(client, session=session)
     if answer.status_code == 503:
         return str(answer.json()["type"])
     return reason_of(result_of(answer))
@@ -334,27 +345,27 @@ async def _why_not(client: httpx.AsyncClient) -> str:
 
 @pytest.mark.requirement("workers.restart")
 async def test_a_worker_that_is_killed_is_started_again_and_others_serve_meanwhile(
-    own_crew: SidecarProcess,
+    crew: SidecarProcess,
 ) -> None:
-    before = processes_of(own_crew, "worker")
-    async with at(own_crew, 1) as client:
-        opened = await call(client, session="s")
-    [keeper] = processes_of(own_crew, "keeper")
+    before = processes_of(crew, "worker")
+    async with at(crew, 1) as client:
+        opened = await call(client, session="survived")
+    [keeper] = processes_of(crew, "keeper")
     os.kill(before[0], signal.SIGKILL)
     meanwhile = []
     for _ in range(ROOM - 1):
-        async with at(own_crew) as client:
-            meanwhile.append(reason_of(await call(client, session="s")))
+        async with at(crew) as client:
+            meanwhile.append(reason_of(await call(client, session="survived")))
     with anyio.fail_after(60):
-        while len(after := processes_of(own_crew, "worker")) < WORKERS or before[0] in after:
+        while len(after := processes_of(crew, "worker")) < WORKERS or before[0] in after:
             await anyio.sleep(0.05)
         for worker in range(1, WORKERS + 1):
-            while not await _answers(own_crew, worker):
+            while not await _answers(crew, worker):
                 await anyio.sleep(0.05)
 
     assert reason_of(opened) == ""
     assert meanwhile == [""] * (ROOM - 1)
-    assert processes_of(own_crew, "keeper") == [keeper]
+    assert processes_of(crew, "keeper") == [keeper]
 
 
 async def _answers(crew: SidecarProcess, worker: int) -> bool:
@@ -376,7 +387,7 @@ async def test_nothing_is_left_when_the_parent_is_killed(own_crew: SidecarProces
         while left := [pid for pid in below if is_alive(pid)]:
             await anyio.sleep(0.05)
 
-    assert len(below) > 1 + WORKERS
+    assert len(below) > 1 + own_crew.workers
     assert left == []
 
 
@@ -423,7 +434,7 @@ async def test_sigterm_lets_a_call_end_at_its_worker_and_leaves_no_process(
     below, started, answers = descendants(own_crew.process.pid), tmp_path / "started", []
 
     async def sleeper() -> None:
-        async with at(own_crew, 3) as client:
+        async with at(own_crew, 2) as client:
             more = {"seconds": 1.5, "started": str(started)}
             answers.append(await call(client, "worker__sleep", session="s", **more))
 
