@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import packages_distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -332,13 +332,22 @@ def _installation() -> list[Finding]:
         if len(parents) == 1
         else _bad("packages", f"found in {homes}: another package shadows ours")
     )
-    owners = packages_distributions()
-    # An editable install is not in that map: missing is unknown, two owners is a clash.
-    others = {
-        owner for package in PACKAGES for owner in owners.get(package, []) if owner != "flyball"
-    }
+    # An editable install ships no file: missing is unknown, another owner is a clash.
+    others = {one.name for one in distributions() if _ships_ours(one)} - {"flyball"}
     told = f"{', '.join(sorted(others))} ships a package of the same name; uninstall it"
     return [one_home, _bad("owners", told) if others else _ok("owners", "no other owner")]
+
+
+def _ships_ours(distribution: Distribution) -> bool:
+    """Tell whether it has a package of the name of one of ours.
+
+    Its list of files is looked through as it is: taking each path apart, as importlib's own map
+    of packages does, takes a second.
+    """
+    if declared := distribution.read_text("top_level.txt"):
+        return not set(PACKAGES).isdisjoint(declared.split())
+    files = "\n" + (distribution.read_text("RECORD") or "")
+    return any(f"\n{name}/" in files or f"\n{name}.py," in files for name in PACKAGES)
 
 
 def _doubtful(doubt: Doubt) -> Finding:

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -236,12 +235,11 @@ def axe_source() -> str:
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-def pictures_folder() -> Path:
-    """Return where pictures of pages are kept: `FLYBALL_PICTURES`, else a temporary folder."""
-    named = os.environ.get("FLYBALL_PICTURES")
-    folder = Path(named) if named else Path(tempfile.gettempdir()) / "flyball-pictures"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def picture(page: Page, name: str, *, whole: bool = True) -> None:
+    """Keep a picture of a page in the folder that `FLYBALL_PICTURES` names, if it names one."""
+    folder = os.environ.get("FLYBALL_PICTURES")
+    if folder is not None:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)
 
 
 def barriers(page: Page) -> list[str]:
@@ -263,7 +261,7 @@ def look_at(
     *,
     as_stranger: bool = False,
 ) -> list[str]:
-    """Take pictures of a page, light, dark and as a phone shows it; return its barriers.
+    """Look at a page light, dark and as a phone shows it; return its barriers.
 
     A page that is wider than a phone is a barrier, too, and so is what the browser complains of.
     A stranger has not signed in.
@@ -282,7 +280,7 @@ def look_at(
         for view, (width, height), scheme in views:
             page.set_viewport_size({"width": width, "height": height})
             page.emulate_media(color_scheme=scheme)
-            page.screenshot(path=pictures_folder() / f"{name}-{view}.png", full_page=True)
+            picture(page, f"{name}-{view}")
             faults += [f"{view}: {fault}" for fault in barriers(page)]
             faults += _too_wide(page, view, width)
         page.set_viewport_size({"width": TABLET[0], "height": TABLET[1]})

@@ -9,7 +9,7 @@ from tests.browser.browsing import (
     PHONE,
     Console,
     look_at,
-    pictures_folder,
+    picture,
     sign_in,
     signed_in,
     window,
@@ -80,7 +80,7 @@ def test_on_a_phone_the_menu_opens_and_says_so(console: Console, browser: Browse
 
         menu.focus()
         page.keyboard.press("Enter")
-        page.screenshot(path=pictures_folder() / "menu-phone.png")
+        picture(page, "menu-phone", whole=False)
 
         expect(menu).to_have_attribute("aria-expanded", "true")
         page.get_by_role("link", name="Audit log").click()

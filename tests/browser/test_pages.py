@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browsing import Console, comes_true, look_at, pictures_folder, signed_in
+from tests.browser.browsing import Console, comes_true, look_at, picture, signed_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -89,5 +89,5 @@ def test_a_tool_that_changed_is_shown_with_its_difference_and_approved(
     expect(page.get_by_role("cell", name="upstream.approve").first).to_be_visible()
     page.locator("summary").first.click()
     expect(page.locator("ins").first).to_be_visible()
-    page.screenshot(path=pictures_folder() / "audit-opened.png", full_page=True)
+    picture(page, "audit-opened")
     assert not faults, "\n".join(faults)

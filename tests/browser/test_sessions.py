@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browsing import Console, look_at, pictures_folder, signed_in, window
+from tests.browser.browsing import Console, look_at, picture, signed_in, window
 from tests.browser.storied import HOSTILE, MIB, SESSION, session_id, storied, story_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -90,7 +90,7 @@ def test_a_session_is_found_read_with_the_curve_of_a_command_frozen_and_resumed(
     expect(curve.locator("figure.chart canvas")).to_be_visible()
     curve.get_by_text("Show as a table").click()
     expect(curve.locator("tbody tr").first).to_be_visible()
-    inside.screenshot(path=pictures_folder() / "session-curve.png", full_page=True)
+    picture(inside, "session-curve")
 
     inside.get_by_role("button", name="Freeze").click()
     expect(inside.locator(".actions .badge")).to_have_text("frozen")
@@ -130,7 +130,7 @@ def test_a_budget_is_previewed_made_changed_and_retired(console: Console, inside
     expect(preview.get_by_text("Would have been denied", exact=True)).to_be_visible()
     expect(preview.get_by_role("heading", name="What this cannot know")).to_be_visible()
     expect(preview.locator(".figure").first).to_contain_text(re.compile(r"[1-9]\d*\s*of"))
-    inside.screenshot(path=pictures_folder() / "budget-preview.png", full_page=True)
+    picture(inside, "budget-preview")
 
     inside.get_by_role("button", name="Make it").click()
     inside.get_by_role("link", name=NAME, exact=True).click()

@@ -248,11 +248,23 @@ def test_a_package_that_shadows_one_of_ours_is_a_fault_with_both_places(
     assert "/elsewhere" in finding.told
 
 
+@pytest.mark.parametrize(
+    ("file", "listed"),
+    [
+        ("RECORD", "numbers/x.py,,\ngovernor/__init__.py,,\n"),
+        ("RECORD", "governor.py,,\n"),
+        ("top_level.txt", "numbers\ngovernor\n"),
+    ],
+)
 def test_another_distribution_of_our_names_is_a_fault_that_names_it(
-    examined: Examined, monkeypatch: pytest.MonkeyPatch
+    examined: Examined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, listed: str
 ) -> None:
-    owners = {"governor": ["flyball", "some-governor"], "runtime": ["flyball"]}
-    monkeypatch.setattr(examination, "packages_distributions", lambda: owners)
+    for name, text in {"some-governor": listed, "innocent": listed.replace("gov", "/gov")}.items():
+        installed = tmp_path / "site" / f"{name}-1.0.dist-info"
+        installed.mkdir(parents=True)
+        (installed / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (installed / file).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
     finding = examined("")["owners"]
 

@@ -32,23 +32,36 @@ def played(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_step_holds_and_nothing_is_left_outside_the_state_directory(tmp_path: Path) -> None:
-    ended = played(tmp_path, "--json")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for one tour after the other."""
+    return tmp_path_factory.mktemp("tour")
 
-    said: dict[str, Any] = json.loads(ended.stdout)
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The first tour in the folder."""
+    return played(folder, "--json")
+
+
+def test_every_step_holds_and_nothing_is_left_outside_the_state_directory(
+    first: subprocess.CompletedProcess[str], folder: Path
+) -> None:
+    said: dict[str, Any] = json.loads(first.stdout)
     endings = {step["title"]: step["ending"] for step in said["steps"]}
     # Only root is sure to find a machine that enforces everything.
     allowed = {"ok"} if os.geteuid() == 0 else {"ok", "not enforceable here"}
     assert {title: ending for title, ending in endings.items() if ending not in allowed} == {}
     assert len(endings) == len(STEPS)
-    assert (ended.returncode, said["ok"]) == (0, True)
-    assert [path.name for path in tmp_path.iterdir()] == [".flyball"]
-    assert "Traceback" not in ended.stderr
+    assert (first.returncode, said["ok"]) == (0, True)
+    assert [path.name for path in folder.iterdir()] == [".flyball"]
+    assert "Traceback" not in first.stderr
 
 
-def test_a_tour_on_a_state_directory_that_was_used_before_holds_too(tmp_path: Path) -> None:
-    first = played(tmp_path)
-    second = played(tmp_path)
+def test_a_tour_on_a_state_directory_that_was_used_before_holds_too(
+    first: subprocess.CompletedProcess[str], folder: Path
+) -> None:
+    second = played(folder)
 
     assert (first.returncode, second.returncode) == (0, 0), second.stdout + second.stderr
     lines = second.stdout.splitlines()
