@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def open_office(tmp_path: Path) -> Opened:
-    return opener(tmp_path / "state")
+def open_office(begun_state: Path) -> Opened:
+    return opener(begun_state)
 
 
 @pytest.fixture

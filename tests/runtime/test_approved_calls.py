@@ -26,8 +26,8 @@ ONE_AT_A_TIME = Contention(gate=GateBounds(concurrency=Concurrency(start=1, lowe
 
 
 @pytest.fixture
-def open_office(tmp_path: Path) -> Opened:
-    return opener(tmp_path / "state")
+def open_office(begun_state: Path) -> Opened:
+    return opener(begun_state)
 
 
 @asynccontextmanager

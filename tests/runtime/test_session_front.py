@@ -30,8 +30,8 @@ SPAWN = {"parent": "run", "name": "child", "limits": {"tool_calls": 1}}
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as opened:
+async def store(begun_state: Path) -> AsyncIterator[Store]:
+    async with open_store(begun_state, durability=Durability.PROCESS) as opened:
         await opened.tenants.create(TENANT, name="acme", by=BY, now_ms=1)
         await opened.principals.create(
             ADA, tenant=TENANT, name="ada", role=Role.AGENT, by=BY, now_ms=1

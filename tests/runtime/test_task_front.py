@@ -80,8 +80,8 @@ class Front:
 
 
 @pytest.fixture
-async def front(tmp_path: Path) -> AsyncIterator[Front]:
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+async def front(begun_state: Path) -> AsyncIterator[Front]:
+    async with open_store(begun_state, durability=Durability.PROCESS) as store:
         for tenant, agents in (("acme", ("ada", "launcher")), ("globex", ("eve",))):
             await store.tenants.create(TenantId(tenant), name=tenant, by=BY, now_ms=1)
             for agent in agents:

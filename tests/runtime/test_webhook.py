@@ -103,8 +103,8 @@ async def delivering(
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as opened:
+async def store(begun_state: Path) -> AsyncIterator[Store]:
+    async with open_store(begun_state, durability=Durability.PROCESS) as opened:
         await opened.tenants.create(TENANT, name="Acme", by=Actor(name="root"), now_ms=0)
         yield opened
 

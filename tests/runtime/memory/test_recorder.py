@@ -32,8 +32,8 @@ def terms() -> MemoryTerms:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, store_url: str | None) -> AsyncIterator[Store]:
-    async with open_store(tmp_path, url=store_url, durability=Durability.PROCESS) as opened:
+async def store(begun_state: Path, store_url: str | None) -> AsyncIterator[Store]:
+    async with open_store(begun_state, url=store_url, durability=Durability.PROCESS) as opened:
         yield opened
 
 

@@ -84,8 +84,8 @@ async def world_of(folder: Path, **more: Any) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_of(tmp_path / "state") as made:
+async def world(begun_state: Path) -> AsyncIterator[World]:
+    async with world_of(begun_state) as made:
         yield made
 
 

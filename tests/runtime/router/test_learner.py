@@ -80,8 +80,8 @@ def learning(store: Store, *, terms: OnlineTerms = TERMS.online) -> Learning:
 
 
 @pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Learning]:
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+async def made(begun_state: Path) -> AsyncIterator[Learning]:
+    async with open_store(begun_state, durability=Durability.PROCESS) as store:
         yield learning(store)
 
 

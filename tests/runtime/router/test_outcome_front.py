@@ -40,9 +40,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Store]:
+async def kept(begun_state: Path) -> AsyncIterator[Store]:
     """A store with a model call and a tool call of Ada's, and a choice of which."""
-    async with open_store(tmp_path / "state", durability=Durability.PROCESS) as store:
+    async with open_store(begun_state, durability=Durability.PROCESS) as store:
         for name, kind in (("call_m", CallKind.MODEL), ("call_t", CallKind.TOOL)):
             ended = record(request({}, of=chain(session=SESSION)))
             await store.calls.record(replace(ended, call_id=CallId(name), kind=kind))
