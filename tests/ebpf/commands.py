@@ -78,7 +78,8 @@ def holder(mib: int, pipe: "Pipe") -> Command:
 
 async def until_held(executor: LocalExecutor, name: str, *, mib_s: int) -> None:
     """Return when the samples of a command that runs add up to so much memory over time."""
-    while (executor._running[name].measure().memory_mib_s or 0) < mib_s:
+    # What lies between the last sample and now may yet turn out to be less.
+    while executor._running[name]._memory_time._byte_seconds < mib_s * MIB:
         await anyio.sleep(0.02)
 
 
