@@ -102,7 +102,8 @@ class StopWatch:
 
 def place_of_main_thread() -> str:
     """Return where the program is, for whoever looks for what is in its way."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - as documented
+    main = threading.main_thread().ident or 0
+    frame = sys._current_frames().get(main)  # noqa: SLF001 - documented as for this
     if frame is None:
         return "its end"
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -26,11 +26,19 @@ async def opened(name: str, settings: Mapping[str, Any]) -> AsyncIterator[Nothin
         yield Nothing()
     finally:
         if settings["how"] == "blocks":
-            Path("blocks").touch()
-            time.sleep(3_600)
+            block()
         while settings["how"] == "swallows":
             with suppress(BaseException):
                 await anyio.sleep_forever()
         # A wait of its own, which nobody disturbs.
         await anyio.lowlevel.checkpoint()
-        Path(settings["told"]).write_text(f"{name} is closed\n", encoding="utf-8")
+        tell(Path(settings["told"]), f"{name} is closed\n")
+
+
+def block() -> None:
+    Path("blocks").touch()
+    time.sleep(3_600)
+
+
+def tell(where: Path, what: str) -> None:
+    where.write_text(what, encoding="utf-8")
