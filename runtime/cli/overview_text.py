@@ -1,5 +1,7 @@
 """The overview as a terminal shows it: budgets, what runs, what was denied."""
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,6 +39,9 @@ _AROUND = 3
 _ROWS_MIN = 3
 # A lower screen has its lines for budgets.
 _LINES_SHORT = 20
+# What stands around the columns of calls a minute; lines that nobody folds are so long.
+_AROUND_SPARKS = len("calls a minute  (at most 99999)")
+_CHARS_OF_LINES = 1_000
 _BAR_CHARS = 10
 _MANY = 10_000
 _SPARKS = " ▁▂▃▄▅▆▇█"
@@ -51,7 +56,9 @@ Part = tuple[str, tuple[Column, ...], list[Row]]
 def overview_text(answer: Mapping[str, Any]) -> str:
     """Return the overview, all of it."""
     parts = (_part(*part, answer) for part in _parts(answer))
-    return "\n".join((_head(answer), *parts))
+    is_terminal = sys.stdout.isatty()
+    chars_max = shutil.get_terminal_size().columns if is_terminal else _CHARS_OF_LINES
+    return "\n".join((_head(answer, chars_max=chars_max), *parts))
 
 
 def overview_screen(
@@ -62,7 +69,7 @@ def overview_screen(
     `trouble` says why it is not the latest. What there is no room for is left out: columns, then
     rows, then whole parts from the last on; the head stays.
     """
-    head = _head(answer, is_short=lines_max < _LINES_SHORT) + (
+    head = _head(answer, chars_max=chars_max, is_short=lines_max < _LINES_SHORT) + (
         note(trouble, tone=Tone.BAD) if trouble else ""
     )
     room = lines_max - head.count("\n") - 2
@@ -108,16 +115,19 @@ def _fitted(parts: Sequence[Part], room: int) -> list[Part]:
     return fitted
 
 
-def _head(answer: Mapping[str, Any], *, is_short: bool = False) -> str:
-    calls = sum(answer["calls"].values())
+def _head(answer: Mapping[str, Any], *, chars_max: int, is_short: bool = False) -> str:
+    calls = counted(sum(answer["calls"].values()), "call")
+    sessions = counted(answer["sessions_open"], "session")
     waiting = answer["approvals_waiting"]
     told = note(
         f"{date_of(answer['at_ms'])}  {answer['running_total']} running, "
-        f"{answer['sessions_open']} sessions open  {_span(answer)}: {calls} calls, "
+        f"{sessions} open  {_span(answer)}: {calls}, "
         f"{dollars(answer['cost_microusd'])}",
         tone=Tone.STRONG,
     )
-    pace = sparks([minute["calls"] for minute in answer["minutes"]])
+    # The latest of them, on one line.
+    shown = max(1, chars_max - _AROUND_SPARKS)
+    pace = sparks([minute["calls"] for minute in answer["minutes"]][-shown:])
     if pace and not is_short:
         told += note(f"calls a minute {pace}", tone=Tone.FAINT)
     if waiting:
@@ -232,3 +242,8 @@ def lasting(span_ms: int) -> str:
     if span_ms < _DAY_MS:
         return f"{span_ms // _HOUR_MS} h {span_ms % _HOUR_MS // _MINUTE_MS} min"
     return f"{span_ms // _DAY_MS} d {span_ms % _DAY_MS // _HOUR_MS} h"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return how many there are of something, in words."""
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

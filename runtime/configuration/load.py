@@ -118,7 +118,8 @@ def _text_of(path: Path, *, remedy: str) -> str:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file. {remedy}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read: {why}") from error
 
 
 def parse_config(text: str, *, source: str) -> Config:
