@@ -422,38 +422,6 @@ def _server_engine(url: URL, durability: Durability) -> Iterator[Engine]:
         writing.dispose()
 
 
-def glance_at_store(state_dir: Path, names: Names, *, url: str | None) -> Found | None:
-    """Return what a store holds that may be in use; None where there is none yet.
-
-    Raises:
-        StoreUnavailableError: it cannot be read; an older schema may be why.
-    """
-    database = state_dir / DATABASE_NAME
-    if url is None and not database.exists():
-        return None
-    engine = (
-        sqlite_engine.reading_engine(database)
-        if url is None
-        else postgresql_engine.reading_engine(server_url(url))
-    )
-    try:
-        with translated(), engine.begin() as connection:
-            return look_up(connection, names)
-    finally:
-        engine.dispose()
-
-
-def place_of_store(state_dir: Path, *, url: str | None) -> str:
-    """Return where a store is, in words that name no password.
-
-    Raises:
-        StoreUnavailableError: the URL cannot be read.
-    """
-    if url is None:
-        return f"the SQLite file {state_dir / DATABASE_NAME}"
-    return postgresql_engine.place_of(server_url(url))
-
-
 def make_private(state_dir: Path) -> None:
     """Make the state directory, or close an existing one to everybody else.
 

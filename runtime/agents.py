@@ -5,6 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,7 +18,7 @@ from runtime.http_guard import BodyLimit, HostGuard, agent_token
 from runtime.naming import OUTCOMES
 from runtime.oauth.door import OAuthDoor
 from runtime.oauth.resource import document_of, document_paths, unauthenticated
-from runtime.problem_response import response_of
+from runtime.problem_response import on_http, response_of
 from runtime.traced_requests import TracedRequests
 from tool_gateway.errors import LedgerUnavailableError
 from tool_gateway.front.mcp_http import CALLER_KEY, SSE_MESSAGES_PATH, SSE_PATH
@@ -172,6 +173,11 @@ class ByPath:
         await app(scope, receive, send)
 
 
+def _routed(routes: list[BaseRoute]) -> Starlette:
+    """Return what serves the other paths, and says of all others that nothing is there."""
+    return Starlette(routes=routes, exception_handlers={HTTPException: on_http})
+
+
 def agents_app(
     *,
     front: ModernFront,
@@ -206,7 +212,7 @@ def agents_app(
     ]
     # A router costs a governed call more than its admission; the route still stands there for
     # whoever writes "/mcp/".
-    app: ASGIApp = ByPath(mcp=front, models=models, others=Starlette(routes=routes))
+    app: ASGIApp = ByPath(mcp=front, models=models, others=_routed(routes))
     if handing is not None:
         app = handing(app)
     # A stranger's body is not read: whoever sends it must be known first.

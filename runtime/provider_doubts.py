@@ -46,9 +46,13 @@ def told_of(provider: Provider) -> str:
 
 
 def doubts_about_providers(config: Config, specs: Sequence[ProviderSpec]) -> Iterator[Doubt]:
-    """Yield what of the providers and of fallbacks would not do what the file says."""
-    for provider, spec in zip(config.provider, specs, strict=True):
-        yield from _keys(provider, spec)
+    """Yield what of the providers and of fallbacks would not do what the file says.
+
+    `specs` are those whose keys are there.
+    """
+    tables = {provider.name: provider for provider in config.provider}
+    for spec in specs:
+        yield from _keys(tables[spec.name], spec)
     yield from _fallbacks(config)
     yield from _cache_prices(config)
 

@@ -5,22 +5,10 @@ from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
 from runtime.configuration.model import Config
-from runtime.configuration.telemetry import export_terms_of
-from runtime.configuration.webhooks import webhooks_of
 from runtime.doubts import Doubt
 
 CONNECT_SECONDS_MAX = 2.0
 _PORTS = {"http": 80, "https": 443}
-
-
-def check_told(config: Config) -> None:
-    """Return if the secrets for collector and webhooks are there.
-
-    Raises:
-        ConfigError: one is not.
-    """
-    export_terms_of(config.telemetry)
-    webhooks_of(config.webhook)
 
 
 def told_elsewhere(config: Config) -> Iterator[tuple[str, str]]:

@@ -71,6 +71,7 @@ ROUTER_PAGES: dict[str, str] = {
 }
 
 COMMANDS: dict[str, str] = {
+    "doctor.every-fault": "doctor tells every fault that it can find, each with what to do next",
     "stop.bounded": "a sidecar that is told to stop ends in bounded time, whatever a plug-in does",
     "commands.start-light": "what only asks loads nothing that serves",
     "commands.what-next": "an error of the command line says what to do next",

@@ -15,7 +15,6 @@ from governor.errors import GovernorError
 from memory_store.errors import StoreError
 from runtime.errors import RuntimeFaultError
 from runtime.failures import (
-    INTERNAL_ERROR,
     INVALID_REQUEST,
     Fault,
     Problem,
@@ -23,22 +22,18 @@ from runtime.failures import (
     problem_for,
 )
 from runtime.fault_words import tables_in
-from runtime.problem_response import response_of
+from runtime.problem_response import on_http, response_of
 from runtime.request_faults import FAULTS_MAX, fault_of
 from tool_gateway.errors import GatewayError
 
 _OURS = (StoreError, GatewayError, GovernorError, RuntimeFaultError)
-_WORDS = {
-    HTTPStatus.NOT_FOUND: "There is nothing at this path.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "The path does not take this method; Allow names those it does.",
-}
 
 
 def answer_with_problems(app: FastAPI) -> None:
     """Make `app` answer each error with a problem document."""
     for kind in _OURS:
         app.add_exception_handler(kind, _on_error)
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     # Starlette raises the error again after this answer, so that the server logs it.
     app.add_exception_handler(Exception, _on_error)
@@ -46,20 +41,6 @@ def answer_with_problems(app: FastAPI) -> None:
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:
     return response_of(problem_for(error), path=request.scope["path"])
-
-
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
-    problem = Problem(
-        status=status,
-        code=INVALID_REQUEST if is_theirs else INTERNAL_ERROR,
-        title=status.phrase.capitalize(),
-        detail=_WORDS.get(status, error.detail),
-        headers=error.headers or {},
-    )
-    return response_of(problem, path=request.scope["path"])
 
 
 async def _on_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -27,6 +27,18 @@ class RefusedError(RuntimeFaultError):
         self.status = status
 
 
+# By the part of a path that an id stands behind.
+_LISTED = {
+    "calls": "flyball calls",
+    "sessions": "flyball sessions",
+    "budgets": "flyball budgets",
+    "approvals": "flyball approve",
+    "experiences": "flyball memory ls",
+    "namespaces": "flyball memory namespaces",
+    "models": "flyball router list",
+}
+
+
 class SidecarClient(httpx.Client):
     """A client of the admin API, which knows where its token is from."""
 
@@ -176,7 +188,16 @@ def refused(client: httpx.Client, answer: httpx.Response) -> RefusedError:
             "--state DIR or FLYBALL_STATE has to name the state directory that it was started "
             "with; where the token was revoked, `flyball up` writes a new one when it starts again"
         )
+    if answer.status_code == HTTPStatus.NOT_FOUND:
+        told = _with_where_to_look(told, answer.request.url.path)
     return RefusedError(told, status=answer.status_code)
+
+
+def _with_where_to_look(told: str, path: str) -> str:
+    """Return what is not there, with what lists those that are."""
+    command = next((_LISTED[part] for part in path.split("/")[:-1] if part in _LISTED), None)
+    said = f"{told[:1].lower()}{told[1:]}".rstrip(".")
+    return said if command is None else f"{said}; `{command}` lists what there is"
 
 
 def date_of(epoch_ms: int) -> str:

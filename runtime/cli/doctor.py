@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from ebpf.abilities import CapabilityState
 from ebpf.capability import Capability
 from runtime.cli.showing import Cell, Tone, folding, heading, note, stages, table, words
-from runtime.examination import Examination, Mark, examine
+from runtime.examination import Examination, examine
+from runtime.findings import Mark
 from runtime.settings import Settings
 
 # The further lines of a finding stand under the beginning of its first.
@@ -25,7 +26,11 @@ _MARKS = {Mark.OK: Tone.GOOD, Mark.WARNING: Tone.WARN, Mark.BAD: Tone.BAD}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing of its own."""
+    """Add what its statuses mean."""
+    parser.epilog = (
+        "Nothing is changed, and a sidecar may run meanwhile. Status 0: everything works, 1: "
+        "something is marked BAD."
+    )
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -8,6 +8,8 @@ from importlib.resources import files
 from runtime.errors import ConfigError
 from runtime.settings import Settings
 
+_OVERWRITES = "exists already; --force overwrites it"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this command has."""
@@ -26,7 +28,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         with path.open("w" if arguments.force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigError(f"{path}: exists already; --force overwrites it") from None
+        remedy = "is a directory; name a file" if path.is_dir() else _OVERWRITES
+        raise ConfigError(f"{path}: {remedy}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
     if arguments.json:

@@ -103,7 +103,8 @@ def _add(arguments: argparse.Namespace, shelf: Shelf) -> int:
     try:
         source = arguments.file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProbeError(f"{arguments.file} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ProbeError(f"{arguments.file} cannot be read: {why}") from error
     if "flyball_count" not in source:
         raise ProbeError(
             f"{arguments.file} counts nothing: call flyball_count(AMOUNT), or "

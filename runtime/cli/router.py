@@ -3,6 +3,7 @@
 import argparse
 import base64
 import json
+import re
 import sys
 from math import isfinite
 from pathlib import Path
@@ -22,6 +23,9 @@ _DECISIONS_MAX = 20_000
 _UPLOAD_SECONDS_MAX = 120.0
 
 
+_VERSION = re.compile(r"[0-9a-f]{12}")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add one command for each thing that can be done."""
     deeds = parser.add_subparsers(title="what to do", metavar="DEED", dest="deed", required=True)
@@ -37,9 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--promote", action="store_true", help="promote it at once, if it is better")
     deeds.add_parser("list", help="list the models, the latest first")
     show = deeds.add_parser("show", help="show how the router stands, or one model")
-    show.add_argument("version", nargs="?", help="the model; default: what is in force")
+    show.add_argument(
+        "version", nargs="?", type=_version, help="the model; default: what is in force"
+    )
     promote = deeds.add_parser("promote", help="put a model in force, if it is better")
-    promote.add_argument("version", help="the model")
+    promote.add_argument("version", type=_version, help="the model")
     deeds.add_parser("rollback", help="put in force again what was before")
     add_options(deeds.choices.values())
 
@@ -222,3 +228,11 @@ def _standing(answer: dict[str, Any]) -> str:
     ]
     head = (*words("tier"), *figures("chosen", "rated", "explored", "evidence", "drifts"))
     return "\n".join(lines) + "\n\n" + table(head, rows, none="There is no tier yet.")
+
+
+def _version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no version of a model: `flyball router list` shows them"
+        )
+    return text

@@ -1,6 +1,7 @@
 """One session as a terminal shows it: its bill, its turns, and what happened in them."""
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -101,6 +102,8 @@ def done(client: httpx.Client, session: str, deed: str) -> tuple[dict[str, Any],
     try:
         answer = asked(client, "POST", path)
     except RefusedError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise
         told = f"{error}; `flyball sessions {session}` shows how it stands"
         raise RefusedError(told, status=error.status) from error
     words_of, counted = _DONE[deed]

@@ -43,11 +43,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: figures stand at its right, long words may be folded."""
+    """A column: figures stand at its right, long words may be folded.
+
+    Where a table chooses its columns by the width of the terminal, the highest ranks go first.
+    """
 
     name: str
     is_figure: bool = False
     folds: bool = False
+    rank: int = 0
 
 
 Row = Sequence[str | Cell]

@@ -3,17 +3,18 @@
 import argparse
 import json
 import sys
-import threading
 from typing import Any
 
 import httpx
 
 from runtime.cli.admin_api import RefusedError, asked, client_of
-from runtime.cli.overview_text import overview_text
+from runtime.cli.overview_text import overview_screen, overview_text
+from runtime.cli.pressed_keys import pressed_keys
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/overview"
+_ENDING = frozenset("qQ\x04")
 _EVERY_S = 2.0
 _EVERY_S_MIN, _EVERY_S_MAX = 0.2, 3600.0
 
@@ -27,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every", type=_seconds, default=_EVERY_S, metavar="S", help="seconds; default: 2"
     )
     parser.epilog = (
-        "Budgets are listed by how much of them is used. A burn rate is what the last hour took, "
-        "and `empty in` when the budget is used up if that goes on; Ctrl-C ends it. What is no "
-        "terminal, and --json, get it once."
+        "Budgets are listed by how much of them is used. `last hour` is what was charged in it, "
+        "and `empty in` how long the rest lasts at the pace of the last hour (of at least five "
+        "minutes); `-` where a window begins anew before. Keys: q ends it, as Ctrl-C does, any "
+        "other looks at once. What is no terminal, and --json, get it once."
     )
 
 
@@ -65,23 +67,31 @@ def _watch(
     if console.is_dumb_terminal:
         sys.stdout.write(overview_text(answer))
         return
-    never = threading.Event()
-    trouble = ""
+    below, trouble = f"every {every_s:g} s; q or Ctrl-C ends it", ""
 
     def screen() -> Text:
         # The screen's last line stays free, or it would scroll.
-        told = overview_text(answer, trouble=trouble, lines_max=console.height - 1)
-        return Text.from_ansi(told)
+        told = overview_screen(
+            answer,
+            trouble=trouble,
+            below=below,
+            lines_max=console.height - 1,
+            chars_max=console.width,
+        )
+        return Text.from_ansi(told, no_wrap=True, overflow="crop")
 
     try:
-        with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
-            while not never.wait(every_s):
+        with (
+            pressed_keys() as key_within,
+            Live(screen(), console=console, screen=True, auto_refresh=False) as live,
+        ):
+            while key_within(every_s) not in _ENDING:
                 try:
                     answer, trouble = asked(client, "GET", _PATH, params=params), ""
                 except RefusedError:
                     raise
                 except RuntimeFaultError as error:
-                    trouble = str(error)
+                    trouble = f"{error}; trying again"
                 live.update(screen(), refresh=True)
     except KeyboardInterrupt:
         return

@@ -16,7 +16,8 @@ from runtime.configuration.load import load_config
 from runtime.configuration.model import Config
 from runtime.configuration.store_url import store_url_of
 from runtime.configuration.translate import budgets_of
-from runtime.examination import Mark, budget_findings, local_command_findings
+from runtime.examination import local_command_findings
+from runtime.findings import Mark
 from runtime.hangup import reloading_on_hangup
 from runtime.http_guard import LOOPBACK, bare_host
 from runtime.listeners import DRAIN_SECONDS, Listeners, bind
@@ -26,6 +27,7 @@ from runtime.serving import serving, upstreams_shown
 from runtime.settings import Settings
 from runtime.standing_budgets import names_in
 from runtime.stopping import StopSignals, run_to_its_end
+from runtime.store_findings import budget_findings
 from runtime.token_files import TENANT, token_files
 from runtime.wiring import Sidecar
 from runtime.workers.child import EXIT_FAULT

@@ -4,6 +4,7 @@ import argparse
 import shutil
 import textwrap
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, NoReturn
 
 from runtime.cli.commands import COMMANDS, listed, meant_by
@@ -54,6 +55,30 @@ class WordParser(argparse.ArgumentParser):
 
         deeds.add_parser = add_parser  # type: ignore[method-assign]  # no class of it is public
         return deeds
+
+    def add_argument(self, *names: str, **more: Any) -> argparse.Action:
+        """Return an argument; one without a dash is shown in capitals: it is to be filled in."""
+        if not names[0].startswith("-") and "choices" not in more:
+            more.setdefault("metavar", names[0].upper())
+        return super().add_argument(*names, **more)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what was read; a word too many is told by the deed that it stands behind."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"there is no place for {' '.join(map(repr, rest))}")
+        return parsed, rest
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if action.type is int:
+                message = f"{arg_string!r} is no whole number"
+                raise argparse.ArgumentError(action, message) from error
+            if isinstance(action.type, type) and issubclass(action.type, Enum):
+                self._check_value(action, arg_string)
+            raise
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong, with the usage.
@@ -106,9 +131,9 @@ class TopParser(WordParser):
         if value in COMMANDS:
             return
         near = meant_by(str(value))
-        hint = f", did you mean `{self.prog} {near}`?" if near else ";"
+        hint = f"did you mean `{self.prog} {near}`? There" if near else "there"
         raise argparse.ArgumentError(
-            None, f"there is no command {value!r}{hint} There are {', '.join(COMMANDS)}"
+            None, f"no command is called {value!r}; {hint} are {', '.join(COMMANDS)}"
         )
 
 

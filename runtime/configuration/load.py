@@ -32,6 +32,9 @@ _NO_CONFIG = "`flyball init` writes one, --config names another."
 _NO_PRICES = "pricing.file names it; write it, or remove the key."
 # A password may have any sign in it, unescaped ones too.
 _USER = re.compile(r"//\S*@")
+# Of a file with faults: how often what depends on a dropped table is dropped in turn.
+_ROUNDS_MAX = 4
+_NAMING_OTHERS = ("tier", "tier_rule", "turn_rule", "commons", "contention", "router", "strategy")
 # What pydantic adds to a path that nobody wrote into the file.
 _NO_KEYS = (
     "[key]",
@@ -46,7 +49,45 @@ def load_config(path: Path) -> Config:
     Raises:
         ConfigError: the file cannot be read or is not usable; every fault is listed.
     """
-    config = parse_config(_text_of(path, remedy=_NO_CONFIG), source=str(path))
+    return _placed(parse_config(_text_of(path, remedy=_NO_CONFIG), source=str(path)), path)
+
+
+def load_sound_part(path: Path) -> tuple[Config | None, str]:
+    """Return the configuration without the tables that have faults, and the faults in words.
+
+    It is None where nothing of the file can be made sense of.
+    """
+    try:
+        return load_config(path), ""
+    except ConfigError as error:
+        faults = str(error)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None, faults
+    for _ in range(_ROUNDS_MAX):
+        try:
+            return _placed(Config.model_validate(raw), path), faults
+        except ValidationError as error:
+            _drop_faulty(raw, [fault["loc"] for fault in error.errors()])
+    return None, faults
+
+
+def _drop_faulty(raw: dict[str, Any], places: Sequence[tuple[int | str, ...]]) -> None:
+    """Take the tables that have faults out of a file, of lists of tables only those."""
+    for place in sorted(set(places), key=str, reverse=True):
+        match place:
+            case (str(table), int(at), *_) if isinstance(raw.get(table), list):
+                raw[table] = [one for number, one in enumerate(raw[table]) if number != at]
+            case (str(table), *_):
+                raw.pop(table, None)
+            case _:
+                # The tables contradict one another: those go that name others.
+                for table in _NAMING_OTHERS:
+                    raw.pop(table, None)
+
+
+def _placed(config: Config, path: Path) -> Config:
     # A path in the file is meant from where the file is, not from where somebody stands.
     tiers = tuple(
         tier
@@ -77,7 +118,8 @@ def _text_of(path: Path, *, remedy: str) -> str:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file. {remedy}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read: {why}") from error
 
 
 def parse_config(text: str, *, source: str) -> Config:

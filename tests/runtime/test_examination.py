@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,11 +14,12 @@ from pydantic import SecretStr
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from memory_store.lock import exclusive
-from runtime import examination
+from runtime import examination, sound_parts
 from runtime.configuration.listen import Listen
 from runtime.configuration.load import config_version, load_config
 from runtime.errors import ConfigError
-from runtime.examination import Examination, Finding, Mark, examine
+from runtime.examination import Examination, examine
+from runtime.findings import Finding, Mark
 from runtime.listeners import bind
 from runtime.settings import Settings
 
@@ -63,8 +65,10 @@ def test_a_sound_installation_has_no_fault_and_names_its_version(
         "listen.agents",
         "listen.admin",
         "store",
+        "console",
         "contention.shed",
         "state",
+        "disk",
         "packages",
         "owners",
     }
@@ -288,8 +292,8 @@ def test_the_public_json_has_the_agreed_shape(*, is_ok: bool) -> None:
             {"name": "memory", "state": "absent", "by": "nothing", "why": "no control groups"}
         ],
         "config": {
-            "state": {"ok": is_ok, "told": "yours alone"},
-            "rule a": {"ok": True, "told": "mind"},
+            "state": {"ok": is_ok, "mark": "ok" if is_ok else "BAD", "told": "yours alone"},
+            "rule a": {"ok": True, "mark": "warn", "told": "mind"},
         },
     }
 
@@ -362,19 +366,26 @@ def test_a_budget_that_contradicts_itself_is_a_fault(
     def contradiction(*_: object, **__: object) -> None:
         raise ConfigError("budget a: window: too long")
 
-    monkeypatch.setattr(examination, "budgets_of", contradiction)
+    monkeypatch.setattr(sound_parts, "budgets_of", contradiction)
 
-    assert "budget a" in examined("")[str(settings.config)].told
+    table = '[[budget]]\nid = "a"\nscope = "tenant"\nlimits = { tool_calls = 1 }\n'
+    assert "budget a" in examined(table)[str(settings.config)].told
 
 
 def test_the_store_in_use_is_named(examined: Examined, settings: Settings) -> None:
     assert str(settings.state) in examined("")["store"].told
 
-    shared = '[store]\nurl = "postgresql://flyball@db.example:6543/books"\ndurability = "process"\n'
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+    shared = (
+        f'[store]\nurl = "postgresql://flyball@127.0.0.1:{port}/books"\ndurability = "process"\n'
+    )
     found = examined(shared)["store"]
 
-    assert found.is_ok
-    assert found.told == ("the PostgreSQL database books at db.example:6543, durability process")
+    place = f"the PostgreSQL database books at 127.0.0.1:{port}, durability process"
+    assert found.mark is Mark.BAD
+    assert found.told.startswith(f"{place}: it cannot be read (")
+    assert "start the server, or mend the URL" in found.told
 
 
 @pytest.mark.requirement("shared.password-unseen")

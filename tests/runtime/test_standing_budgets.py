@@ -13,7 +13,8 @@ from governor.scope import ScopeKind
 from governor.window import Fixed, Lifetime
 from memory_store.audit import Actor
 from memory_store.engine import Durability
-from memory_store.store import Store, glance_at_store, open_store
+from memory_store.glancing import glance_at_store
+from memory_store.store import Store, open_store
 from runtime.first_start import prepare
 from runtime.standing_budgets import doubts_about, names_in
 from runtime.token_files import AGENT, TENANT

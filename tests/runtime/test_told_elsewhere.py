@@ -6,8 +6,9 @@ import pytest
 
 from runtime.configuration.load import parse_config
 from runtime.configuration.model import Config
+from runtime.configuration.webhooks import webhooks_of
 from runtime.errors import ConfigError
-from runtime.told_elsewhere import check_told, doubts_about_collector, told_elsewhere
+from runtime.told_elsewhere import doubts_about_collector, told_elsewhere
 
 HOOK = """
 [[webhook]]
@@ -30,7 +31,7 @@ def test_a_webhook_without_its_secret_is_a_fault(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("HOOK_SECRET", raising=False)
 
     with pytest.raises(ConfigError, match=r"webhook\.secret_from: .* HOOK_SECRET is not set"):
-        check_told(configured(HOOK))
+        webhooks_of(configured(HOOK).webhook)
 
 
 def test_of_an_address_only_the_host_is_shown() -> None:

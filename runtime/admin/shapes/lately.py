@@ -27,8 +27,13 @@ class LatelyFilters(Shape):
 class BurningOut(BalanceOut):
     """How one unit of a budget stands, and how fast it is used."""
 
+    last_hour: int | None = Field(
+        description="how much of the unit was charged since `charges_since_ms`; null for rates "
+        "and slots"
+    )
     per_hour: int | None = Field(
-        description="how much of the unit an hour takes at the pace of the last hour; null for "
+        description="how much of the unit an hour takes at the pace since its first charge "
+        "in the last hour, told over at least five minutes; null for "
         "rates and slots, which come back by themselves"
     )
     empties_at_ms: int | None = Field(
@@ -77,6 +82,7 @@ class LatelyOut(Out):
 
     at_ms: int
     since_ms: int
+    charges_since_ms: int = Field(description="since when it is known what budgets were charged")
     budgets: list[BurningOut] = Field(description="how budgets stand, the fullest first")
     denials: list[DeniedForOut]
     running: list[UnderWayOut] = Field(description="the longest first, at most 50")
@@ -95,6 +101,7 @@ def lately_out(
     return LatelyOut(
         at_ms=now_ms,
         since_ms=lately.since_ms,
+        charges_since_ms=lately.charges_since_ms,
         budgets=[
             _burning(lately, view, balance_out(view, tenant, sessions=sessions), now_ms)
             for tenant, view in lately.views
@@ -126,11 +133,12 @@ def lately_out(
 
 
 def _burning(lately: Lately, view: BalanceView, shown: BalanceOut, now_ms: int) -> BurningOut:
-    per_hour = empties = None
+    last_hour = per_hour = empties = None
     if view.kind is BudgetKind.ALLOWANCE:
         charged = lately.charged.get((view.budget_id, view.subject, view.unit))
-        per_hour = 0
+        last_hour = per_hour = 0
         if charged is not None:
+            last_hour = charged.amount
             per_hour = pace_per_hour(
                 charged.amount,
                 first_at_ms=charged.first_at_ms,
@@ -145,4 +153,6 @@ def _burning(lately: Lately, view: BalanceView, shown: BalanceOut, now_ms: int) 
             returns_within_ms=view.window.length_ms if isinstance(view.window, Sliding) else None,
             limit=view.limit,
         )
-    return BurningOut(**shown.model_dump(), per_hour=per_hour, empties_at_ms=empties)
+    return BurningOut(
+        **shown.model_dump(), last_hour=last_hour, per_hour=per_hour, empties_at_ms=empties
+    )

@@ -96,7 +96,7 @@ def test_a_file_that_is_not_there_is_named(flyball: Flyball) -> None:
         ("router", "list"),
         ("router", "train"),
         ("router", "rollback"),
-        ("router", "promote", "abc"),
+        ("router", "promote", "0123456789ab"),
         ("tiers", "list"),
         ("eval", "router", "--log"),
     ],

@@ -1,21 +1,23 @@
 """`flyball top`: what the overview tells, and how it lives at a terminal."""
 
 import http.server
+import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.cli.overview_text import bar, lasting, overview_text, shown_amount
+from runtime.cli.overview_text import bar, lasting, overview_screen, overview_text, shown_amount
 from tests.runtime.cli.conftest import Flyball
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +42,7 @@ def budget(budget_id: str, **more: Any) -> dict[str, Any]:
         "mode": "enforce",
         "is_quota": False,
         "resets_at_ms": None,
+        "last_hour": 300_000,
         "per_hour": 1_200_000,
         "empties_at_ms": NOW_MS + 303_000,
         **more,
@@ -61,6 +64,7 @@ def overview(budgets: int = 1, running: int = 1) -> dict[str, Any]:
     return {
         "at_ms": NOW_MS,
         "since_ms": NOW_MS - 3_600_000,
+        "charges_since_ms": NOW_MS - 3_600_000,
         "minutes": [{"at_ms": 0, "calls": n, "denied": 0, "cost_microusd": 0} for n in (0, 1, 8)],
         "budgets": [budget(f"budget-{number}") for number in range(budgets)],
         "denials": [{"reason": "budget_exhausted", "count": 4, "last_at_ms": NOW_MS}],
@@ -77,26 +81,83 @@ def overview(budgets: int = 1, running: int = 1) -> dict[str, Any]:
 def test_the_overview_tells_what_burns_what_runs_and_what_was_denied() -> None:
     told = overview_text(overview())
 
-    assert "6 running, 3 sessions open   last hour: 14 calls, $1.2346" in told
+    assert "6 running, 3 sessions open  last hour: 14 calls, $1.2346" in told
     assert "calls a minute  ▁█ (at most 8)" in told
     assert "1 call waits for a person: `flyball approve` shows them" in told
-    assert "$2.0000  $0.1000  $1.2000  5 min 3 s" in told
+    assert "$2.0000  $0.1000    $0.3000  5 min 3 s" in told
+    assert "left  last hour   empty in" in told
     assert "Running (1 of 6)" in told
     assert "12.3 s  model  gpt-4o  coder/refactor  call_1" in told
     assert "budget_exhausted      4" in told
 
 
-@pytest.mark.parametrize("lines", [1, 5, 12, 24, 60])
-@pytest.mark.requirement("commands.top")
-def test_the_overview_is_never_longer_than_the_terminal(lines: int) -> None:
-    told = overview_text(
-        overview(budgets=50, running=50), trouble="no sidecar answers", lines_max=lines
-    )
+Terminal = Callable[[int], None]
 
-    assert told.count("\n") <= lines
-    if lines >= 24:
-        for part in ("Budgets", "Running", "Denied", "no sidecar answers", "budget_exhausted"):
-            assert part in told
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard output is a terminal of so many columns."""
+
+    def wide(columns: int) -> None:
+        monkeypatch.setattr(sys, "stdout", TerminalOut())
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return wide
+
+
+class TerminalOut(io.StringIO):
+    """What says of itself that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(lines: int, chars: int, **more: Any) -> list[str]:
+    told = overview_screen(
+        overview(budgets=50, running=50) | more,
+        trouble="no sidecar answers; trying again",
+        below="q ends it",
+        lines_max=lines,
+        chars_max=chars,
+    )
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in told.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("lines", "chars"), [(1, 80), (5, 40), (14, 60), (23, 80), (60, 200), (23, 40), (14, 200)]
+)
+@pytest.mark.requirement("commands.top")
+def test_the_screen_is_never_larger_than_the_terminal(
+    lines: int, chars: int, terminal: Terminal
+) -> None:
+    terminal(chars)
+
+    told = screen(lines, chars)
+
+    assert len(told) <= lines
+    assert max(map(len, told)) <= chars
+    assert told[-1] == "q ends it"
+    if lines >= 14:
+        text = "\n".join(told)
+        assert told[0].startswith("2027-01-15T08:00:00Z  55 running")
+        for part in ("no sidecar answers", "Budgets (", "budget-0"):
+            assert part in text
+    if lines >= 23:
+        for part in ("Running (", "gpt-4o", "Denied", "budget_exhausted"):
+            assert part in text
+
+
+@pytest.mark.requirement("commands.top")
+def test_a_narrow_screen_keeps_what_is_left_of_a_budget_longest(terminal: Terminal) -> None:
+    def heads(chars: int) -> str:
+        terminal(chars)
+        told = screen(23, chars)
+        return " ".join(next(line for line in told if line.startswith("budget")).split())
+
+    assert heads(110) == "budget whom unit used of left last hour empty in"
+    assert heads(80) == "budget unit used left last hour empty in"
+    assert heads(60) == "budget unit used left"
 
 
 def test_nothing_at_all_is_told_as_such() -> None:

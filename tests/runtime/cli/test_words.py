@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
+from runtime.cli.admin_api import refused
 from runtime.cli.commands import COMMANDS
 from tests.runtime.cli.conftest import Flyball
 
@@ -91,3 +93,40 @@ def test_json_that_another_program_is_asked_for_is_none_of_ours(flyball: Flyball
 
     assert ended.status == 2
     assert ended.err != ""
+
+
+@pytest.mark.requirement("commands.what-next")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("memory", "playbook", "fix", "builds", "more"),
+            "`flyball memory playbook --help` shows",
+        ),
+        (("sessions", "one", "two"), "there is no place for 'two'; `flyball sessions --help`"),
+        (("eval", "turns", "--seed", "x"), "'x' is no whole number"),
+        (("export", "--focus", "--by", "nope"), "'nope' is none of "),
+        (("router", "show", "nope"), "`flyball router list` shows them"),
+        (("nope",), "no command is called 'nope'; there are init, "),
+    ],
+)
+def test_a_word_that_cannot_be_read_is_told_with_where_to_read_on(
+    flyball: Flyball, words: tuple[str, ...], told: str
+) -> None:
+    ended = flyball(*words)
+
+    assert ended.status == 2
+    assert told in ended.err
+
+
+@pytest.mark.requirement("commands.what-next")
+def test_what_is_not_there_is_told_with_what_lists_the_others() -> None:
+    def said(path: str) -> str:
+        request = httpx.Request("GET", f"http://a.test/admin/v1/{path}")
+        answer = httpx.Response(404, json={"detail": "There is no such one."}, request=request)
+        with httpx.Client() as client:
+            return str(refused(client, answer))
+
+    assert said("calls/nope") == "there is no such one; `flyball calls` lists what there is"
+    assert said("memory/experiences/nope").endswith("`flyball memory ls` lists what there is")
+    assert said("overview") == "there is no such one"

@@ -1,0 +1,38 @@
+"""Single keys of a terminal, waited for; where there is none, nobody presses any."""
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def pressed_keys() -> Iterator[Callable[[float], str]]:
+    """Yield what waits so many seconds for a key, and returns it, or nothing."""
+    if not sys.stdin.isatty():
+        never = threading.Event()
+
+        def waited(seconds: float) -> str:
+            never.wait(seconds)
+            return ""
+
+        yield waited
+        return
+    # Not everywhere; only for a terminal.
+    import termios  # noqa: PLC0415
+    import tty  # noqa: PLC0415
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+
+    def key_within(seconds: float) -> str:
+        ready, _, _ = select.select([terminal], [], [], seconds)
+        return os.read(terminal, 1).decode(errors="replace") if ready else ""
+
+    try:
+        yield key_within
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
