@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from typing import IO, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 CRADLE = Path(__file__).parent / "cradle.py"
+# Names it to processes of tests that start commands of their own.
+CRADLE_VARIABLE = "TESTS_CRADLE"
 BORN_SECONDS_MAX = 120
 END_SECONDS_MAX = 30
 TOLD_BYTES_MAX = 64
@@ -51,9 +54,9 @@ class Command:
             error = sys.__stderr__ if stderr is None else stderr
             assert error is not None
             files = (nothing.fileno(), writing, error.fileno(), report.fileno())
-            with _OPENING:
-                orders = _orders()
-            socket.send_fds(orders, [order], files)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as orders:
+                orders.connect(cradle())
+                socket.send_fds(orders, [order], files)
         if reading is not None:
             os.close(writing)
             self.stdout = os.fdopen(reading, encoding="utf-8")
@@ -126,25 +129,36 @@ def run_command(
     return subprocess.CompletedProcess(list(command.words), code, *said)
 
 
+def cradle() -> str:
+    """Return where commands are ordered: of whoever started this process, else begun here."""
+    with _OPENING:
+        return os.environ.get(CRADLE_VARIABLE) or _begun()
+
+
 @cache
-def _orders() -> socket.socket:
-    """Return where commands are ordered, having begun the process that they are clones of."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        number = theirs.fileno()
-        cradle = subprocess.Popen(
-            [sys.executable, str(CRADLE), str(number)],
+def _begun() -> str:
+    folder = tempfile.mkdtemp(prefix="cradle-")
+    place = f"{folder}/orders"
+    lifeline, ours = os.pipe()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as orders:
+        orders.bind(place)
+        orders.listen()
+        files = (orders.fileno(), lifeline)
+        process = subprocess.Popen(
+            [sys.executable, str(CRADLE), *map(str, files)],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=[number],
+            pass_fds=files,
             # A process with one thread alone can be cloned.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
+    os.close(lifeline)
 
     def end() -> None:
-        ours.close()
-        cradle.wait(END_SECONDS_MAX)
+        os.close(ours)
+        process.wait(END_SECONDS_MAX)
+        shutil.rmtree(folder)
 
     atexit.register(end)
-    return ours
+    return place

@@ -30,28 +30,31 @@ WOKEN_BYTES_MAX = 512
 FILES = 4
 
 
-def await_birth(orders: socket.socket) -> list[str]:
-    """Return, in each clone alone, the words of the command that it is; end when nobody orders."""
+def await_birth(orders: socket.socket, lifeline: int) -> list[str]:
+    """Return, in each clone alone, the words of the command that it is; end with the lifeline."""
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     reports: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([orders, woken], [], [])
+        ready, _, _ = select.select([orders, lifeline, woken], [], [])
+        if lifeline in ready:
+            sys.exit()
         if woken in ready:
             os.read(woken, WOKEN_BYTES_MAX)
             _report_ends(reports)
         if orders not in ready:
             continue
-        order, files, _, _ = socket.recv_fds(orders, ORDER_BYTES_MAX, FILES)
+        with orders.accept()[0] as connection:
+            order, files, _, _ = socket.recv_fds(connection, ORDER_BYTES_MAX, FILES)
         if not files:
-            sys.exit()
+            continue  # who ordered is gone
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             orders.close()
-            for file in (woken, wake, *reports.values()):
+            for file in (lifeline, woken, wake, *reports.values()):
                 os.close(file)
             return _become(json.loads(order), files)
         *standard, reports[pid] = files
@@ -102,4 +105,5 @@ if __name__ == "__main__":
     with loading():
         for module in MODULES:
             importlib.import_module(module)
-    main(await_birth(socket.socket(fileno=int(sys.argv[1]))))
+    listening, held = map(int, sys.argv[1:])
+    main(await_birth(socket.socket(fileno=listening), held))

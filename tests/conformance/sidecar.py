@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from commands import Command
+
 START_SECONDS_MAX = 150
 STOP_SECONDS_MAX = 60
 
@@ -50,15 +52,9 @@ limits = {{ tool_calls = 100000, wall_ms = 1000000000 }}
 """,
         encoding="utf-8",
     )
-    argv = [sys.executable, "-m", "runtime", "up", "--json", "--config", str(config)]
+    words = ("up", "--json", "--config", str(config), "--state", str(folder / "state"))
     with (folder / "stderr.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [*argv, "--state", str(folder / "state")],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=folder,
-        )
+        process = Command(words, cwd=folder, stderr=log)
     assert process.stdout is not None
     try:
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS_MAX)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import CRADLE_VARIABLE, cradle
 from ports import a_port
 
 from tests.conformance.driver import SCENARIOS
@@ -49,7 +50,7 @@ def run_suite(*arguments: str) -> str:
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = subprocess.run(
         [str(NODE), str(suite()), *arguments],
-        env={**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"},
+        env={**os.environ, "PYTHONPATH": path, "NO_COLOR": "1", CRADLE_VARIABLE: cradle()},
         capture_output=True,
         text=True,
         timeout=SUITE_SECONDS_MAX,

@@ -10,10 +10,8 @@ from proof.scale import SCALE_VARIABLE
 from proof.seeded_bugs import SeededBug
 
 ROOT = Path(__file__).parents[2]
-# What was compiled is copied too: it is as good as what it was made of, but for what is edited.
-IGNORED = shutil.ignore_patterns("node_modules", ".mypy_cache")
 # What was compiled is copied too: it holds for every file but those that are edited.
-IGNORED = shutil.ignore_patterns("node_modules")
+IGNORED = shutil.ignore_patterns("node_modules", ".mypy_cache")
 COPIED = ("governor", "memory_store", "tool_gateway", "ebpf", "runtime", "migrations", "tests")
 CONTROL_SCALE = 0.1
 # What pytest's exit codes mean: the difference between finding a bug and not running at all.
