@@ -46,10 +46,12 @@ LOOK_SECONDS = 0.05
 # is in none of these folders is the last share. Each has servers, ports, directories and
 # control groups of its own; none looks at processes that are not of its own making.
 SHARES: tuple[tuple[str, ...], ...] = (
-    ("tests/scenarios",),
-    ("tests/proof", "tests/contracts"),
     ("tests/runtime",),
-    # What would else make the first share the longest by far.
+    ("tests/proof", "tests/contracts"),
+    ("tests/scenarios",),
+    ("tests/browser", "tests/clients", "tests/docs", "tests/deploy", "tests/upgrade"),
+    ("tests/memory_store", "tests/governor"),
+    # What would else make the share of the scenarios the longest by far.
     (
         "tests/scenarios/test_workers.py",
         "tests/scenarios/test_router_workers.py",
@@ -58,9 +60,7 @@ SHARES: tuple[tuple[str, ...], ...] = (
         "tests/scenarios/test_many_sessions.py",
         "tests/scenarios/test_memory_live.py",
     ),
-    ("tests/browser", "tests/clients", "tests/docs", "tests/deploy", "tests/upgrade"),
     ("tests/tool_gateway",),
-    ("tests/memory_store", "tests/governor"),
     ("tests/kernel", "tests/ebpf"),
 )
 
