@@ -1,16 +1,16 @@
 """What every suite shares: the async backend, a database server, how hypothesis reports."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import one_thread  # noqa: F401  # before whatever loads numpy
 import pytest
+from begun import begin
 from drawn import SEED, VARIABLE
 from hypothesis import HealthCheck, settings
 from postgresql_server import PostgresqlServer, running_server
 
-from memory_store.store import DATABASE_NAME, make_private, migrate_store
+from memory_store.store import DATABASE_NAME, migrate_store
 
 # A deadline per example would measure the machine; pytest-timeout bounds the whole test.
 settings.register_profile(
@@ -55,8 +55,7 @@ def sqlite_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begun_state(tmp_path: Path, sqlite_model: Path) -> Path:
     """Return the state directory `tmp_path / "state"`, its database of the present schema."""
     state_dir = tmp_path / "state"
-    make_private(state_dir)
-    shutil.copy(sqlite_model, state_dir / DATABASE_NAME)
+    begin(state_dir, sqlite_model)
     return state_dir
 
 

@@ -1,6 +1,5 @@
 """What every ledger promises of the kinds of budget, their windows and their modes."""
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
+from begun import begun_for_one
 from contracts.builders import COST, budget, record, request, used
 from contracts.conftest import MemoryStage, SqlStage, Stage, balance_of
 from hypothesis import given, settings
@@ -359,11 +359,11 @@ LIMIT, WINDOW_MS, BURST = 10, 600, 4
 @settings(max_examples=25)
 @given(HISTORY)
 def test_a_sliding_window_never_admits_more_than_its_limit_within_its_length(
-    kind: str, history: list[tuple[int, int]]
+    sqlite_model: Path, kind: str, history: list[tuple[int, int]]
 ) -> None:
     sliding = budget({COST: LIMIT}, window=Sliding(length_ms=WINDOW_MS, buckets=6))
 
-    ran = anyio.run(played, kind, sliding, history)
+    ran = anyio.run(played, sqlite_model if kind == "sql" else None, sliding, history)
 
     for at, (began_ms, _) in enumerate(ran):
         within = [cost for now_ms, cost in ran[at:] if now_ms - began_ms < WINDOW_MS]
@@ -374,11 +374,11 @@ def test_a_sliding_window_never_admits_more_than_its_limit_within_its_length(
 @settings(max_examples=25)
 @given(HISTORY)
 def test_a_rate_never_lets_more_through_than_its_burst_and_what_refills(
-    kind: str, history: list[tuple[int, int]]
+    sqlite_model: Path, kind: str, history: list[tuple[int, int]]
 ) -> None:
     rate = budget({COST: LIMIT}, kind=BudgetKind.RATE, window=Fixed(WINDOW_MS), burst=BURST)
 
-    ran = anyio.run(played, kind, rate, history)
+    ran = anyio.run(played, sqlite_model if kind == "sql" else None, rate, history)
 
     for first, (began_ms, _) in enumerate(ran):
         passed = 0
@@ -388,11 +388,11 @@ def test_a_rate_never_lets_more_through_than_its_burst_and_what_refills(
 
 
 async def played(
-    kind: str, governing: Budget, history: list[tuple[int, int]]
+    model: Path | None, governing: Budget, history: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Return when what was spent."""
     ran, now_ms = [], 10_000
-    async with a_stage(kind) as stage:
+    async with a_stage(model) as stage:
         await stage.put_budget(governing)
         for wait_ms, cost in history:
             now_ms += wait_ms
@@ -402,10 +402,10 @@ async def played(
 
 
 @asynccontextmanager
-async def a_stage(kind: str) -> AsyncIterator[Stage]:
-    if kind == "memory":
+async def a_stage(model: Path | None) -> AsyncIterator[Stage]:
+    if model is None:
         yield MemoryStage(MemoryLedger())
         return
-    with tempfile.TemporaryDirectory() as folder:
-        async with open_store(Path(folder) / "state", durability=Durability.PROCESS) as store:
+    with begun_for_one(model) as state_dir:
+        async with open_store(state_dir, durability=Durability.PROCESS) as store:
             yield SqlStage(store)

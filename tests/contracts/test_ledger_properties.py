@@ -1,12 +1,12 @@
 """Random histories: the ledger and its double agree, and the invariants hold at every step."""
 
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from begun import begun_for_one
 from contracts.builders import COST, TENANT, budget, chain, record, request, used
 from contracts.conftest import SqlStage
 from hypothesis import example, given, settings
@@ -189,13 +189,13 @@ CHANGED_MEANWHILE: list[Op] = [
 @settings(max_examples=60, deadline=None)
 @given(OPS)
 @example(CHANGED_MEANWHILE)
-def test_random_histories_keep_the_invariants(ops: list[Op]) -> None:
-    anyio.run(_play, ops)
+def test_random_histories_keep_the_invariants(sqlite_model: Path, ops: list[Op]) -> None:
+    anyio.run(_play, sqlite_model, ops)
 
 
-async def _play(ops: list[Op]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with open_store(Path(folder) / "state", durability=Durability.PROCESS) as store:
+async def _play(model: Path, ops: list[Op]) -> None:
+    with begun_for_one(model) as state_dir:
+        async with open_store(state_dir, durability=Durability.PROCESS) as store:
             history = History(SqlStage(store))
             await history.put(budget({COST: 40}, budget_id="tenant"))
             await history.put(

@@ -1,12 +1,12 @@
 """Random families of sub-sessions: the books add up after every step."""
 
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 import pytest
+from begun import begun_for_one
 from contracts.builders import AGENT, COST, TENANT, budget, record, request, used
 from contracts.conftest import ADMIN, SqlStage
 from hypothesis import given, settings
@@ -133,13 +133,13 @@ class Family:
 @pytest.mark.requirement("sub-session.within-parent")
 @settings(max_examples=40)
 @given(OPS)
-def test_families_of_sessions_keep_the_books_in_order(ops: list[Op]) -> None:
-    anyio.run(_play, ops)
+def test_families_of_sessions_keep_the_books_in_order(sqlite_model: Path, ops: list[Op]) -> None:
+    anyio.run(_play, sqlite_model, ops)
 
 
-async def _play(ops: list[Op]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with open_store(Path(folder) / "state", durability=Durability.PROCESS) as store:
+async def _play(model: Path, ops: list[Op]) -> None:
+    with begun_for_one(model) as state_dir:
+        async with open_store(state_dir, durability=Durability.PROCESS) as store:
             family = Family(SqlStage(store))
             await family.stage.put_budget(budget({COST: 60}, budget_id="tenant"))
             await family.stage.put_budget(

@@ -1,7 +1,6 @@
 """What a tenant may keep: the newest that fits, and nothing at anybody else's expense."""
 
 import asyncio
-import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from functools import partial
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from begun import begun_for_one
 from contracts.builders import AGENT, SESSION, TENANT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -211,15 +211,14 @@ async def test_an_entry_that_is_removed_while_it_is_read_was_not_found(
     st.lists(st.tuples(st.sampled_from([TENANT, GLOBEX]), st.integers(0, BYTES_MAX)), max_size=25)
 )
 def test_what_is_kept_is_each_tenants_longest_run_of_newest_that_fits(
-    puts: list[tuple[TenantId, int]],
+    sqlite_model: Path, puts: list[tuple[TenantId, int]]
 ) -> None:
-    anyio.run(_keeps_the_newest_that_fit, puts)
+    anyio.run(_keeps_the_newest_that_fit, sqlite_model, puts)
 
 
-async def _keeps_the_newest_that_fit(puts: list[tuple[TenantId, int]]) -> None:
+async def _keeps_the_newest_that_fit(database: Path, puts: list[tuple[TenantId, int]]) -> None:
     model: dict[TenantId, list[tuple[ArchiveId, int]]] = defaultdict(list)
-    with tempfile.TemporaryDirectory() as folder:
-        state_dir = Path(folder) / "state"
+    with begun_for_one(database) as state_dir:
         async with open_store(
             state_dir, durability=Durability.PROCESS, archive_bytes_max_per_tenant=BYTES_MAX
         ) as store:

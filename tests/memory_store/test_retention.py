@@ -1,7 +1,6 @@
 """What is old goes, a little at a time; what is live, and what balances rest on, stays."""
 
 import itertools
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from begun import begun_for_one
 from contracts.builders import (
     AGENT,
     COST,
@@ -359,13 +359,14 @@ OPS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(OPS)
-def test_random_histories_with_purges_keep_the_books(ops: list[tuple[str, object]]) -> None:
-    anyio.run(_play, ops)
+def test_random_histories_with_purges_keep_the_books(
+    sqlite_model: Path, ops: list[tuple[str, object]]
+) -> None:
+    anyio.run(_play, sqlite_model, ops)
 
 
-async def _play(ops: list[tuple[str, object]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        state_dir = Path(folder) / "state"
+async def _play(model: Path, ops: list[tuple[str, object]]) -> None:
+    with begun_for_one(model) as state_dir:
         async with open_store(state_dir, durability=Durability.PROCESS) as store:
             await store.tenants.create(TENANT, name="Acme", by=ADMIN, now_ms=1)
             await store.budgets.create(budget({COST: 10**6, Unit.TURNS: 99}), by=ADMIN, now_ms=1)
