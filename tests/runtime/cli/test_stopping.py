@@ -122,8 +122,6 @@ def test_a_plug_in_that_swallows_its_end_and_a_collector_that_hangs_keep_no_proc
     assert sidecar.returncode == 0, err
     assert "plug-in odd (upstream swallows) does not end when told to; it is left behind" in err
     assert "the collector did not take what was left to send" in err
-    # It ended by itself, not because somebody watched how long it took.
-    assert "everything is closed" not in err
     assert "Traceback" not in err
     assert told.read_text(encoding="utf-8") == "closes is closed\n"
 
