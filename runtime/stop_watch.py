@@ -16,7 +16,9 @@ logger = logging.getLogger(__name__)
 # More than an orderly stop takes by its own limits.
 STOP_SECONDS_MAX = 25.0
 # From the last thing closed to the end of the process; threads of strangers can hold it up.
-TAIL_SECONDS_MAX = 3.0
+TAIL_SECONDS_MAX = 10.0
+# And so much of that may come after the time for the whole stop.
+LATE_SECONDS_MAX = 3.0
 _TELL_SECONDS_MAX = 1.0
 _EXIT_FAULT = 2
 
@@ -71,9 +73,12 @@ class StopWatch:
                     deadline_ms = self._clock.elapsed_ms() + round(figure * 1000)
                 case "over" if deadline_ms is None:
                     return
-                case "over" if not is_closed:
+                case "over" if deadline_ms is not None and not is_closed:
                     status, is_closed = int(figure), True
-                    deadline_ms = self._clock.elapsed_ms() + round(TAIL_SECONDS_MAX * 1000)
+                    deadline_ms = min(
+                        self._clock.elapsed_ms() + round(TAIL_SECONDS_MAX * 1000),
+                        deadline_ms + round(LATE_SECONDS_MAX * 1000),
+                    )
         # Apart, as whoever is in the way may hold what is needed to tell of it.
         telling = threading.Thread(target=self._tell, args=[is_closed], daemon=True)
         telling.start()

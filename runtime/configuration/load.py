@@ -75,16 +75,20 @@ def load_sound_part(path: Path) -> tuple[Config | None, str]:
 
 def _drop_faulty(raw: dict[str, Any], places: Sequence[tuple[int | str, ...]]) -> None:
     """Take the tables that have faults out of a file, of lists of tables only those."""
-    for place in sorted(set(places), key=str, reverse=True):
+    of_lists: dict[str, set[int]] = {}
+    for place in places:
         match place:
             case (str(table), int(at), *_) if isinstance(raw.get(table), list):
-                raw[table] = [one for number, one in enumerate(raw[table]) if number != at]
+                of_lists.setdefault(table, set()).add(at)
             case (str(table), *_):
                 raw.pop(table, None)
             case _:
                 # The tables contradict one another: those go that name others.
                 for table in _NAMING_OTHERS:
                     raw.pop(table, None)
+    for table, faulty in of_lists.items():
+        listed = raw.get(table, ())
+        raw[table] = [one for at, one in enumerate(listed) if at not in faulty]
 
 
 def _placed(config: Config, path: Path) -> Config:

@@ -19,7 +19,7 @@ from anyio.abc import Process, TaskGroup
 
 from runtime.clock import SystemClock
 from runtime.settings import Settings
-from runtime.stop_watch import STOP_SECONDS_MAX, TAIL_SECONDS_MAX
+from runtime.stop_watch import LATE_SECONDS_MAX, STOP_SECONDS_MAX
 from runtime.workers.child import KEEPER, WORKER
 from runtime.workers.keeper import CLOSE_SECONDS_MAX
 
@@ -31,8 +31,8 @@ BACKOFF_SECONDS_MAX = 10.0
 SOUND_AFTER_MS = 30_000
 START_SECONDS_MAX = 60.0
 # More than a process takes by its own limits to let calls end and to close.
-WORKERS_STOP_SECONDS_MAX = STOP_SECONDS_MAX + TAIL_SECONDS_MAX + 2.0
-KEEPER_STOP_SECONDS_MAX = CLOSE_SECONDS_MAX + TAIL_SECONDS_MAX + 2.0
+WORKERS_STOP_SECONDS_MAX = STOP_SECONDS_MAX + LATE_SECONDS_MAX + 2.0
+KEEPER_STOP_SECONDS_MAX = CLOSE_SECONDS_MAX + LATE_SECONDS_MAX + 2.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -107,6 +107,20 @@ secret_from = "NO_SUCH"
     assert "upstream three" not in findings
 
 
+@pytest.mark.requirement("doctor.every-fault")
+def test_a_table_with_faults_hides_none_that_stands_beside_it(examined: Examined) -> None:
+    tables = [
+        f'[[upstream]]\nname = "u{number}"\n'
+        + ("command = 3\nlimit = 4\n" if number in {1, 9, 10} else 'command = ["sh"]\n')
+        for number in range(12)
+    ]
+
+    findings = examined("".join(tables))
+
+    shown = {what for what in findings if what.startswith("upstream u")}
+    assert shown == {f"upstream u{number}" for number in range(12) if number not in {1, 9, 10}}
+
+
 def test_a_disk_that_is_full_soon_is_told(
     examined: Examined, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runtime import cli, stopping, strangers
+from runtime import cli, stop_watch, stopping, strangers
 from runtime.plugins import upstream_kinds
 from runtime.stop_watch import StopWatch
 
@@ -34,6 +34,8 @@ def watching(**terms: Any) -> StopWatch:
 
 
 if __name__ == "__main__":
+    # What is closed has to end by itself here, however slow the machine is.
+    stop_watch.TAIL_SECONDS_MAX = 600.0
     strangers.GRACE_SECONDS = 0.05
     upstream_kinds._closed = closed
     stopping.StopWatch = partial(watching, seconds_max=600.0)
