@@ -111,9 +111,12 @@ async def test_a_server_whose_own_task_fails_is_closed_and_whoever_had_it_open_i
     async def fail() -> None:
         raise ConnectionError("the line is down")
 
-    with anyio.fail_after(SECONDS_MAX), pytest.raises(PluginError, match="'odd' failed"):
+    async def used() -> None:
         async with opening_of("odd", name="up", settings={})():
             kind.tasks.start_soon(fail)
             await anyio.sleep_forever()
+
+    with anyio.fail_after(SECONDS_MAX), pytest.raises(PluginError, match="'odd' failed"):
+        await used()
 
     assert kind.was_told
