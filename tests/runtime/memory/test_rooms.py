@@ -1,7 +1,7 @@
 """The namespaces that are open to a caller, however many a tenant has."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 
@@ -9,6 +9,7 @@ from governor.experience.kinds import TrustLane
 from governor.experience.namespace import EVERYBODY, Grant, Namespace, Right
 from governor.ids import NamespaceId, PrincipalId, SessionId, TenantId
 from governor.scope import ScopeChain
+from memory_store.experiences.namespaces import NamespaceBook
 from memory_store.experiences.values import NamespaceUsage
 from runtime.configuration.memory import MemoryTable, memory_terms_of
 from runtime.memory.namespaces.rooms import rooms_of
@@ -59,8 +60,9 @@ async def test_what_is_kept_is_gone_through_as_often_for_many_namespaces_as_for_
     count: int,
 ) -> None:
     Usages.passes = 0
+    book = cast("NamespaceBook", Book(count))
 
-    rooms, _ = await rooms_of(Book(count), memory_terms_of(MemoryTable()), ADA, known=(), after="")
+    rooms, _ = await rooms_of(book, memory_terms_of(MemoryTable()), ADA, known=(), after="")
 
     assert [(room.items, room.bytes_used) for room in rooms] == [(2, 20)] * count
     assert Usages.passes == 2
