@@ -119,7 +119,12 @@ class Past:
     def __init__(self, messages: Messages, whole: Conversation, session: SessionId) -> None:
         """Take the messages before that moment, of a conversation that was read whole."""
         read = whole.messages[: len(messages)]
-        places = tuple(at for at, one in enumerate(read) if one.part is not Part.INSTRUCTIONS)
+        # What cannot be kept whole, a picture that a tool gave, stays where it is.
+        places = tuple(
+            at
+            for at, one in enumerate(read)
+            if one.part is not Part.INSTRUCTIONS and one.can_be_kept
+        )
         self.owner = Owner(tenant=TENANT, session=session, key=_KEY)
         self.messages = [messages[at] for at in places]
         self._read = [read[at] for at in places]

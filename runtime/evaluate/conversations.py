@@ -42,7 +42,7 @@ def _runs(content: bytes, path: Path) -> Iterator[object]:
         for line in content.splitlines():
             if line.strip():
                 yield msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise RuntimeFaultError(f"{path}: cannot be read as JSON: {error}") from error
 
 

@@ -57,9 +57,14 @@ async def _opened(
             await life.is_settled.wait()
         if life.server is None:
             raise _failed(kind, life.fault or f"no answer within {OPEN_SECONDS_MAX:.0f} s")
-        yield _Server(life.server, kind)
+        with anyio.CancelScope() as while_it_lives:
+            task.add_done_callback(lambda _: while_it_lives.cancel())
+            yield _Server(life.server, kind)
+        if while_it_lives.cancelled_caught:
+            # Whoever is connected to it hears of that, and connects again.
+            raise _failed(kind, life.fault or "it ended by itself")
     finally:
-        if life.server is None:
+        if life.server is None or task.done():
             await ended(task)
         elif fault := await _closed(life, task, seconds_max=close_seconds_max):
             raise _failed(kind, fault)
@@ -77,23 +82,17 @@ class _Life:
         self.is_over = asyncio.Event()
 
     async def lived(self) -> None:
-        """Open it, wait until it is over, and close it."""
+        """Open it, wait until it is over, and close it; a failure of its own ends it too."""
         try:
             with faults_contained():
-                opening = self._made()
-                self.server = await opening.__aenter__()
+                async with self._made() as self.server:
+                    self.is_settled.set()
+                    with resting():
+                        await self.is_over.wait()
         except PluginError as error:
             self.fault = str(error)
-            return
         finally:
             self.is_settled.set()
-        with resting():
-            await self.is_over.wait()
-        try:
-            with faults_contained():
-                await opening.__aexit__(None, None, None)
-        except PluginError as error:
-            self.fault = str(error)
 
 
 async def _closed(life: _Life, task: "asyncio.Task[None]", *, seconds_max: float) -> str:

@@ -1,9 +1,11 @@
 """The namespaces that are open to a caller: what it may do there, and how much room is left."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from governor.experience.namespace import OWN, Namespace, Right
+from governor.experience.namespace import Namespace, Right
+from governor.ids import NamespaceId
 from governor.scope import ScopeChain
 from memory_store.experiences.namespaces import LISTED_MAX, NamespaceBook
 from runtime.configuration.memory import MemoryTerms
@@ -54,18 +56,24 @@ async def rooms_of(
     first = known if not after else ()
     found = [*first, *_others(granted, {one.namespace for one in known})]
     used = sum(one.content_bytes for one in usage)
+    # Gone through once: a tenant has a namespace for each of its agents, and this is for nothing.
+    wanted = {one.namespace for one in found}
+    items, sizes = Counter[NamespaceId](), Counter[NamespaceId]()
+    for held in usage:
+        if held.namespace in wanted:
+            items[held.namespace] += held.items
+            sizes[held.namespace] += held.content_bytes
     rooms = []
     for one in found:
         rights = rights_in(one, chain)
-        held = [each for each in usage if each.namespace == one.namespace]
-        bytes_used = sum(each.content_bytes for each in held)
+        bytes_used = sizes[one.namespace]
         bounds = [max(0, terms.tenant_bytes_max - used)]
         if one.bytes_max is not None:
             bounds.append(max(0, one.bytes_max - bytes_used))
         room = Room(
-            name=OWN if one.owner is not None else one.name,
+            name=one.name,
             rights=rights,
-            items=sum(each.items for each in held),
+            items=items[one.namespace],
             bytes_used=bytes_used,
             bytes_max=one.bytes_max,
             bytes_left=min(bounds) if Right.WRITE in rights else None,
@@ -89,4 +97,5 @@ def room_json(room: Room) -> dict[str, object]:
 
 
 def _others(granted: Sequence[Namespace], known: Collection[str]) -> list[Namespace]:
-    return [one for one in granted if one.namespace not in known]
+    """Return those that are not known yet; another agent's own has no name to be asked for by."""
+    return [one for one in granted if one.namespace not in known and one.owner is None]

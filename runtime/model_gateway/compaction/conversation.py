@@ -88,6 +88,11 @@ class Message:
             + sum(result.tokens for result in self.results)
         )
 
+    @property
+    def can_be_kept(self) -> bool:
+        """Tell whether it can be written whole, with each of its results."""
+        return self.content is not None and all(one.content is not None for one in self.results)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:

@@ -122,8 +122,4 @@ def _is_whole(turn: Sequence[Message]) -> bool:
     """Tell whether a turn can be left out: every call has its result in it, and can be kept."""
     asked = {one.call for message in turn for one in message.asked}
     answered = {result.call for message in turn for result in message.results}
-    return asked == answered and all(
-        message.content is not None
-        and all(result.content is not None for result in message.results)
-        for message in turn
-    )
+    return asked == answered and all(message.can_be_kept for message in turn)

@@ -52,6 +52,22 @@ def test_a_run_is_smaller_comes_back_whole_and_what_it_needs_is_in_reach(
 
 
 @pytest.mark.requirement("eval.context")
+def test_what_cannot_be_kept_whole_stays_and_the_rest_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+    run = a_run("FB06001")
+    run[3]["content"] = picture
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps([{"traj": run}]))
+
+    shape = evaluated(path, capsys)
+
+    assert run[3]["role"] == "tool"
+    assert shape["expansion"]["byte_exact"] == shape["expansion"]["messages"] == 14
+
+
+@pytest.mark.requirement("eval.context")
 def test_a_search_that_brings_too_little_loses_what_it_does_not_bring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,6 +105,7 @@ def test_a_short_run_is_never_stood_for_by_as_much_as_itself(
         ("[1]", "run 1: needs a list of messages"),
         ('[{"traj": [{"content": "x"}]}]', "run 1: needs a list of messages"),
         ("[{", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
         ("\xff", "cannot be read as JSON"),
     ],
 )

@@ -108,11 +108,17 @@ async def test_an_agent_is_told_its_namespaces_its_rights_and_what_room_is_left(
     ada = PrincipalId(f"ada-{house.suffix}")
     await book.grant(granted.namespace, ada, Right.WRITE, tenant=TENANT, by="root", now_ms=1)
     kept = await house.kept("x" * 30, namespace=granted.name)
+    await house.kept("y", agent="bob")
+    bobs = await book.find("agent", tenant=TENANT, owner=PrincipalId(f"bob-{house.suffix}"))
+    assert bobs is not None
+    await book.grant(bobs.namespace, ada, Right.READ, tenant=TENANT, by="root", now_ms=1)
 
     answer = await house.get("namespaces")
     of_bob = await house.get("namespaces", agent="bob")
 
     items = {one["name"]: one for one in answer.json()["items"]}
+    # Bob's own has no name that Ada could ask for it by.
+    assert len(items) == len(answer.json()["items"])
     assert answer.json()["next"] is None
     assert kept["namespace"] == granted.name
     assert items[granted.name] == {

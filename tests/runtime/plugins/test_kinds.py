@@ -24,6 +24,7 @@ class Kind:
         self.raises: BaseException = RuntimeError("nothing")
         self.hangs = False
         self.was_closed = False
+        self.was_told = False
 
     def __call__(self, name: str, settings: Mapping[str, Any]) -> Self:
         return self
@@ -35,6 +36,7 @@ class Kind:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.was_told = True
         await self.tasks.__aexit__(None, None, None)
         if self.hangs:
             await anyio.sleep_forever()
@@ -101,3 +103,20 @@ async def test_a_server_closes_undisturbed_although_whoever_had_it_open_is_cance
             tasks.cancel_scope.cancel()
 
     assert kind.was_closed
+
+
+async def test_a_server_whose_own_task_fails_is_closed_and_whoever_had_it_open_is_told(
+    kind: Kind,
+) -> None:
+    async def fail() -> None:
+        raise ConnectionError("the line is down")
+
+    async def used() -> None:
+        async with opening_of("odd", name="up", settings={})():
+            kind.tasks.start_soon(fail)
+            await anyio.sleep_forever()
+
+    with anyio.fail_after(SECONDS_MAX), pytest.raises(PluginError, match="'odd' failed"):
+        await used()
+
+    assert kind.was_told
