@@ -35,6 +35,10 @@ _REPOSITORY = (
     "commit -q --allow-empty -m 'Hold the engine at a steady speed'"
 )
 
+_CALL = f"""curl -sf http://127.0.0.1:{AGENTS_PORT}/v1/chat/completions \\
+    -H "Authorization: Bearer $(cat .flyball/agent.token)" \\
+    -d '{{"model": "auto", "messages": [{{"role": "user", "content": "Say hello."}}]}}'"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
@@ -110,6 +114,9 @@ def house_in(folder: Path) -> Iterator[Place]:
             status, printed = shell.run(_REPOSITORY)
             assert status == 0, printed
             place.serve(shell)
+            # Whichever page comes first, there has been a call.
+            status, printed = shell.run(place.here(_CALL))
+            assert status == 0, printed
             yield place
 
 

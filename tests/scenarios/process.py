@@ -1,6 +1,7 @@
 """A real sidecar in a process of its own, and what tests ask of it."""
 
 import json
+import os
 import select
 import signal
 import subprocess
@@ -68,7 +69,10 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
         self.urls = json.loads(line)
 
     def _started(self, *words: str) -> "Command | subprocess.Popen[str]":
-        is_ours = self.python == (sys.executable,) and self.user is None
+        # A clone has loaded its packages from where this process has them.
+        finds = os.environ.get("PYTHONPATH")
+        finds_the_same = self.env is None or self.env.get("PYTHONPATH") == finds
+        is_ours = self.python == (sys.executable,) and self.user is None and finds_the_same
         with (self.folder / "stderr.log").open("a", encoding="utf-8") as log:
             if is_ours:
                 return Command(words, cwd=self.folder, stderr=log, env=self.env)
