@@ -135,7 +135,7 @@ class MemoryFront:
         arguments = _asked(request, numbers=_RANGE_NUMBERS, words=())
         if isinstance(arguments, Problem):
             return response_of(arguments, path=request.url.path)
-        is_range = "max_bytes" in arguments
+        is_range = not arguments.keys().isdisjoint(("max_bytes", "max_tokens"))
         try:
             size = await self._size_of(request)
         except GatewayError as error:

@@ -136,6 +136,20 @@ async def test_an_agent_is_told_its_namespaces_its_rights_and_what_room_is_left(
     assert [one["name"] for one in of_bob.json()["items"]] == ["agent", "tenant", "team/green"]
 
 
+@pytest.mark.requirement("memory.bounded")
+async def test_bytes_are_no_more_tokens_than_are_asked_for_and_say_how_many_there_are(
+    house: House,
+) -> None:
+    content = "one two three four " * 100
+    kept = await house.kept(content)
+
+    part = await house.get(f"experiences/{kept['index']}/content", max_tokens=64)
+
+    assert 0 < len(part.content) < len(content) // 2
+    assert content.startswith(part.text)
+    assert part.headers["flyball-total-bytes"] == str(len(content))
+
+
 @pytest.mark.requirement("memory.others-unknown")
 async def test_another_agents_experience_is_answered_like_one_that_there_is_not(
     house: House,
