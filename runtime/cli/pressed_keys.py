@@ -5,7 +5,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -30,9 +30,18 @@ def pressed_keys() -> Iterator[Callable[[float], str]]:
 
     def key_within(seconds: float) -> str:
         ready, _, _ = select.select([terminal], [], [], seconds)
-        return os.read(terminal, 1).decode(errors="replace") if ready else ""
+        if not ready:
+            return ""
+        try:
+            pressed = os.read(terminal, 1)
+        except OSError:  # what a terminal says that has hung up
+            pressed = b""
+        if not pressed:
+            raise KeyboardInterrupt  # nobody looks any more
+        return pressed.decode(errors="replace")
 
     try:
         yield key_within
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it has hung up
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

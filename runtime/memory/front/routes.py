@@ -41,7 +41,6 @@ from tool_gateway.results import (
     ToolResult,
 )
 
-_BASE = BASE
 _LISTED_DEFAULT = 50
 _LISTED_MAX = 200
 _RANGES_MAX = 256
@@ -88,18 +87,18 @@ class MemoryFront:
 
     def routes(self) -> list[Route]:
         """Return the routes for the agents' application."""
-        one = f"{_BASE}/experiences/{{index}}"
+        one = f"{BASE}/experiences/{{index}}"
         routes = [
-            Route(f"{_BASE}/experiences", self._write, methods=["POST"]),
-            Route(f"{_BASE}/experiences", self._list, methods=["GET"]),
+            Route(f"{BASE}/experiences", self._write, methods=["POST"]),
+            Route(f"{BASE}/experiences", self._list, methods=["GET"]),
             Route(f"{one}/content", self._content, methods=["GET"]),
             Route(f"{one}/around", self._around, methods=["POST"]),
             Route(one, self._read, methods=["GET"]),
             Route(one, self._forget, methods=["DELETE"]),
-            Route(f"{_BASE}/search", self._search, methods=["POST"]),
-            Route(f"{_BASE}/context", self._context, methods=["POST"]),
-            Route(f"{_BASE}/feedback", self._feedback, methods=["POST"]),
-            Route(f"{_BASE}/namespaces", self._namespaces, methods=["GET"]),
+            Route(f"{BASE}/search", self._search, methods=["POST"]),
+            Route(f"{BASE}/context", self._context, methods=["POST"]),
+            Route(f"{BASE}/feedback", self._feedback, methods=["POST"]),
+            Route(f"{BASE}/namespaces", self._namespaces, methods=["GET"]),
         ]
         return with_elsewhere(routes)
 
