@@ -40,7 +40,7 @@ def _schema() -> dict[str, Any]:
 def _intro(schema: dict[str, Any]) -> str:
     return (
         f"{schema['info']['description'].strip()}\n\n"
-        "The whole document for programs: [openapi.json](openapi.json), also at "
+        "The whole document for programs, which the site has beside this page as `openapi.json`: "
         "`GET /admin/v1/openapi.json`. Every route takes `Authorization: Bearer` with an "
         "administrator's token. Lists are pages: `{items, next}`, and `?cursor=` takes `next`. "
         "What is changed with PUT has an `ETag`; send it back as `If-Match`. Errors are "

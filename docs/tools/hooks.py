@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path, from wherever it stands
@@ -44,9 +45,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Have a snippet's tag, the second word after its fence, become a class that is shown."""
-    return _TAGGED.sub(r"\g<fence> { .\g<language> .\g<tag> }", markdown)
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Have a snippet's tag become a class that is shown, and links out of docs/ lead to pages."""
+    tagged = _TAGGED.sub(r"\g<fence> { .\g<language> .\g<tag> }", markdown)
+    return led_to_pages(tagged, page.file.src_uri)
+
+
+def led_to_pages(text: str, page: str) -> str:
+    """Return the text of a page of docs/ with its links to texts elsewhere leading to pages.
+
+    In the tree a link names the file that is there, so that it works where the page lies.
+    """
+
+    def lead(link: re.Match[str]) -> str:
+        target, hash_sign, anchor = link["target"].partition("#")
+        path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+        if path not in ELSEWHERE:
+            return link[0]
+        to = posixpath.relpath(ELSEWHERE[path], posixpath.dirname(page) or ".")
+        return f"[{link['text']}]({to}{hash_sign}{anchor})"
+
+    return _LINK.sub(lead, text)
 
 
 def _linked(text: str, source: str, page: str) -> str:

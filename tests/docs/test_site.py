@@ -169,6 +169,18 @@ def test_the_readme_is_a_front_page_whose_links_lead_somewhere() -> None:
 
 
 @pytest.mark.requirement("docs.front-page")
+def test_every_link_of_a_page_leads_to_a_file_where_it_lies() -> None:
+    lost = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in DOCS.rglob("*.md")
+        for target in links_of(path.read_text(encoding="utf-8"))
+        if not (path.parent / unquote(target.partition("#")[0])).exists()
+    ]
+
+    assert not lost, lost
+
+
+@pytest.mark.requirement("docs.front-page")
 def test_every_how_to_is_reached_from_the_navigation_and_the_front_page_from_there() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
