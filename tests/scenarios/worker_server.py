@@ -139,8 +139,11 @@ class Server:
                 self._answer(message["id"], method, params)
 
     def _call(self, number: object, name: str, arguments: Json) -> None:
+        # As servers of SDKs do, it goes by what it knows and lets the rest be.
+        known = described(name)["inputSchema"]["properties"]
         try:
-            text, is_error = TOOLS[name](**arguments), False
+            text = TOOLS[name](**{one: arguments[one] for one in arguments if one in known})
+            is_error = False
         except Exception:  # noqa: BLE001 - a call's top
             text, is_error = f"Error executing tool {name}", True
         content = [{"type": "text", "text": text}]
