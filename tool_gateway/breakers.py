@@ -64,6 +64,7 @@ class UpstreamBreaker:
             "phase": self._breaker.phase.value,
             "failed": failed,
             "ended": ended,
+            "window_ms": self._breaker.terms.window_ms,
             "retry_after_ms": None if refused is None else refused.retry_after_ms,
         }
 

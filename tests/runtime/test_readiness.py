@@ -113,7 +113,13 @@ async def test_an_upstream_that_is_down_is_reported_and_does_not_count() -> None
             "tools": 2,
             **RESTING,
             "state": "ready",
-            "breaker": {"phase": "closed", "failed": 0, "ended": 0, "retry_after_ms": None},
+            "breaker": {
+                "phase": "closed",
+                "failed": 0,
+                "ended": 0,
+                "window_ms": 60_000,
+                "retry_after_ms": None,
+            },
         },
         {
             "name": "notes",

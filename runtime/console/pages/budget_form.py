@@ -22,6 +22,7 @@ USUAL_UNITS = (
     Unit.CPU_MS,
 )
 MORE_UNITS = tuple(unit for unit in Unit if unit not in USUAL_UNITS)
+_WHOLE = "write a whole number from 0 on"
 _PATTERNS = ("tool", "upstream", "tier")
 
 Fields = Mapping[str, str]
@@ -130,7 +131,7 @@ def _limits(fields: Fields, faults: Faults) -> dict[str, int]:
         amount = amount_of(text, unit)
         if amount is None:
             is_money = unit is Unit.COST_MICROUSD
-            told = "write dollars, as 2.50" if is_money else "write a whole number"
+            told = "write dollars, as 2.50" if is_money else _WHOLE
             faults[f"limit.{unit.value}"] = told
         else:
             found[unit.value] = amount
@@ -176,7 +177,7 @@ def _warnings(fields: Fields, faults: Faults) -> list[int]:
 def _whole(text: str, name: str, faults: Faults) -> int | None:
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
-    faults[name] = "write a whole number"
+    faults[name] = _WHOLE
     return None
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from runtime.console.door import fields_of, inside_of
+from runtime.console.door import fields_of, inside_of, say_next
 from runtime.console.framing import tenant_of
 from runtime.console.inside import Answer, part
 from runtime.console.pages.budget_form import (
@@ -22,6 +22,7 @@ from runtime.console.pages.budget_form import (
     fields_of_budget,
     number_of,
 )
+from runtime.console.pages.budget_use import Use, use_of, uses_of
 from runtime.console.paths import PREFIX
 from runtime.console.rendering import is_for_part, page
 from runtime.token_files import TENANT
@@ -31,12 +32,14 @@ _ETAG = "etag"
 
 
 async def budgets(request: Request) -> Response:
-    """Return budgets by their ids."""
-    found = await inside_of(request).get(
+    """Return budgets by their ids, and how far each is used."""
+    inside = inside_of(request)
+    found = await inside.get(
         "/budgets",
         {"tenant": tenant_of(request), "cursor": request.query_params.get("cursor") or None},
     )
-    return page(request, "budgets.html", budgets=found["items"], next=found["next"])
+    uses = await uses_of(inside, found["items"])
+    return page(request, "budgets.html", budgets=found["items"], uses=uses, next=found["next"])
 
 
 async def new_budget(request: Request) -> Response:
@@ -50,17 +53,18 @@ async def make_budget(request: Request) -> Response:
     body, faults = _new_body(fields)
     if faults:
         return _form(request, fields, faults=faults)
-    return _saved(request, fields, await inside_of(request).ask("POST", "/budgets", body=body))
+    answer = await inside_of(request).ask("POST", "/budgets", body=body)
+    return await _saved(request, fields, answer)
 
 
 async def budget(request: Request) -> Response:
-    """Return the form of one budget."""
-    budget_id = request.path_params["budget_id"]
-    answer = await inside_of(request).ask("GET", f"/budgets/{part(budget_id)}")
+    """Return the form of one budget, and how far it is used by whom."""
+    budget_id, inside = request.path_params["budget_id"], inside_of(request)
+    answer = await inside.ask("GET", f"/budgets/{part(budget_id)}")
     if not answer.is_ok:
         return page(request, "problem.html", status=answer.status, problem=answer.body)
     fields = fields_of_budget(answer.body) | {_ETAG: answer.etag or ""}
-    return _form(request, fields, budget_id=budget_id)
+    return _form(request, fields, budget_id=budget_id, use=await use_of(inside, answer.body))
 
 
 async def change_budget(request: Request) -> Response:
@@ -72,7 +76,7 @@ async def change_budget(request: Request) -> Response:
     answer = await inside_of(request).ask(
         "PUT", f"/budgets/{part(budget_id)}", body=body, if_match=fields.get(_ETAG) or None
     )
-    return _saved(request, fields, answer, budget_id=budget_id)
+    return await _saved(request, fields, answer, budget_id=budget_id)
 
 
 async def retire_budget(request: Request) -> Response:
@@ -82,7 +86,7 @@ async def retire_budget(request: Request) -> Response:
         "DELETE", f"/budgets/{part(budget_id)}", if_match=fields.get(_ETAG) or None
     )
     if answer.is_ok:
-        return RedirectResponse(_PATH, status_code=HTTPStatus.SEE_OTHER)
+        return await _back(request, f"Budget {budget_id} was retired.")
     return page(request, "problem.html", status=answer.status, problem=answer.body)
 
 
@@ -146,7 +150,13 @@ def _new_body(fields: Mapping[str, str]) -> tuple[dict[str, Any], Faults]:
     return body, faults
 
 
-def _saved(
+async def _back(request: Request, notice: str) -> Response:
+    """Return to the budgets, saying there what was done."""
+    await say_next(request, notice)
+    return RedirectResponse(_PATH, status_code=HTTPStatus.SEE_OTHER)
+
+
+async def _saved(
     request: Request,
     fields: Mapping[str, str],
     answer: Answer,
@@ -154,7 +164,8 @@ def _saved(
     budget_id: str | None = None,
 ) -> Response:
     if answer.is_ok:
-        return RedirectResponse(_PATH, status_code=HTTPStatus.SEE_OTHER)
+        done = "made" if budget_id is None else "saved"
+        return await _back(request, f"Budget {answer.body['id']} was {done}.")
     problem = answer.problem or {}
     faults = {
         _place(fault["field"]): fault["detail"]
@@ -196,6 +207,7 @@ def _form(
     problem: Mapping[str, Any] | None = None,
     preview: Mapping[str, Any] | None = None,
     status: int | None = None,
+    use: Use | None = None,
 ) -> Response:
     refused = HTTPStatus.UNPROCESSABLE_ENTITY if faults else HTTPStatus.OK
     return page(
@@ -208,6 +220,7 @@ def _form(
         faults=faults or {},
         problem=problem,
         preview=preview,
+        use=use,
         usual_units=[unit.value for unit in USUAL_UNITS],
         more_units=[unit.value for unit in MORE_UNITS],
         days=DAYS,

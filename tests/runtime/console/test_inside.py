@@ -1,6 +1,7 @@
 """The admin API as pages ask it."""
 
 import json
+import re
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ from starlette.types import Message
 from memory_store.audit import Actor
 from runtime.admin import create_admin_app
 from runtime.console.inside import AnsweredProblemError, Inside, part
-from tests.runtime.admin.admin_world import TENANT, World
+from tests.runtime.admin.admin_world import AGENT, TENANT, World
 from tests.runtime.console.conftest import ORIGIN, Desk
 
 pytestmark = pytest.mark.anyio
@@ -75,7 +76,32 @@ async def test_a_preview_of_the_form_comes_in_lines_the_last_of_which_is_a_part_
     assert first == {"progress": {"calls": 0, "permille": 0}}
     assert "What it would have done" in last["html"]
     assert "nobody" in refused["html"]
-    assert "write a whole number" in unread["html"]
+    assert "write a whole number from 0 on" in unread["html"]
+
+
+@pytest.mark.requirement("session-pages.budgets")
+async def test_a_budget_is_made_with_a_word_and_shows_how_far_it_is_used_and_by_whom(
+    desk: Desk,
+) -> None:
+    await desk.sign_in()
+    fields = {"csrf": await desk.csrf(), "tenant": TENANT, "scope": "agent", "kind": "allowance"}
+    fields |= {"window": "lifetime", "mode": "enforce", "overdraft": "deny"}
+    made = await desk.post("/budgets", fields | {"id": "four", "limit.tool_calls": "4"})
+    assert made.status_code == 303, made.text
+    before = (await desk.get("/budgets")).text
+    unused = (await desk.get("/budgets/four")).text
+    for name in ("c1", "c2", "c3"):
+        await desk.world.run_call(name)
+
+    listed, shown = (await desk.get("/budgets")).text, (await desk.get("/budgets/four")).text
+
+    assert "Budget four was made." in before
+    assert "unused now" in before
+    assert "Nobody has used it" in unused
+    assert re.search(rf"most used: 75 % by <a [^>]*>{AGENT}</a>", listed)
+    table = shown[shown.index("How far it is used") :]
+    words = " ".join(re.sub(r"<[^>]*>", " ", table).split())
+    assert re.search(rf"{AGENT} tool calls 3 of 4 75 % 0 1 for good", words), words
 
 
 @pytest.mark.requirement("preview.whole")
