@@ -55,6 +55,15 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
         assert word in told
 
 
+def test_a_figure_that_heads_a_paragraph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sit_down(monkeypatch, columns=30)
+    head = (*figures("callers"), *words("what", "where"))
+
+    told = CONTROL.sub("", table(head, [["1", "a" * 20, "b" * 20]], none=""))
+
+    assert told.splitlines() == ["callers 1", f"  what {'a' * 20}", f"  where {'b' * 20}"]
+
+
 def test_colour_says_what_a_figure_means_unless_it_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
