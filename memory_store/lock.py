@@ -51,7 +51,7 @@ def exclusive(state_dir: Path) -> Iterator[None]:
             holder = _told_by(descriptor)
             message = (
                 f"the state directory {state_dir} is in use by another sidecar (pid {holder}); "
-                "stop it, or give this one a directory of its own"
+                "stop it, or name another state directory"
             )
             raise StateDirectoryBusyError(message) from None
         os.ftruncate(descriptor, 0)

@@ -24,6 +24,7 @@ _SESSIONS_NAMED_MAX = 50
 _BY_FLOW = re.compile(r"\(flow (?P<rule>[^:]+): (?P<why>.*)\)$", re.DOTALL)
 # How it says that a command has run out of memory, and which.
 _BY_MEMORY = re.compile(r" \(memory of (?P<command>.*)\)$", re.DOTALL)
+_NOTHING_WAITS = "No call waits for a person.\n"
 _STATES = {"rejected": "refused", "used": "approved, and its call has run"}
 
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             answer = {"items": items, "next": None}
             names = {} if arguments.json else _session_names(client, items)
             text = "".join(_lines(item, names) for item in items)
-            text = text or "No call waits for a person.\n"
+            text = f"{text}{_how_to_answer(items[0]['id'])}" if items else _NOTHING_WAITS
         else:
             answer = _answered(client, arguments)
             text = f"{answer['id']} is {answer['state']}.\n"
@@ -109,6 +110,12 @@ def _lines(item: dict[str, Any], names: Mapping[str, str]) -> str:
         f"{item['id']}  {item['agent']}  {item['tool']}  until {until}\n"
         f"    session {session}; {why}\n"
         f"    {arguments}\n"
+    )
+
+
+def _how_to_answer(approval: str) -> str:
+    return (
+        f"Yes: flyball approve {approval}\nNo:  flyball approve {approval} --reject --reason TEXT\n"
     )
 
 

@@ -3,25 +3,36 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
 from governor.tracker import duration_words
 from memory_store.paging import PAGE_LIMIT_MAX
 from runtime.cli import budget_preview, showing
-from runtime.cli.admin_api import asked, client_of, date_of
-from runtime.cli.showing import Cell, Tone, figures, folding, note, words
+from runtime.cli.admin_api import RefusedError, asked, client_of, date_of
+from runtime.cli.showing import Cell, Row, Tone, figures, folding, heading, note, words
 from runtime.errors import RuntimeFaultError
 from runtime.settings import Settings
 
 _PATH = "/admin/v1/balances"
+_TERMS_PATH = "/admin/v1/budgets"
 _HEAD = (
     folding("budget"),
     *words("scope"),
     folding("whom"),
     *words("unit"),
     *figures("limit", "used", "reserved", "remaining", "resets"),
+)
+_TERMS_HEAD = (
+    folding("budget"),
+    *words("scope"),
+    folding("whom"),
+    folding("limits"),
+    *words("window"),
 )
 # Less than so many parts of a limit left is worth a look.
 _NEAR_PARTS = 10
@@ -43,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", help="only this budget")
     budget_preview.add_arguments(parser)
     parser.epilog = (
+        "Budgets that nobody used yet stand below, with their limits. With --json, `items` are "
+        "balances and, unless --agent or --session is given, `budgets` the budgets as they were "
+        "made.\n\n"
         "Examples:\n\n"
         "  flyball budgets --session coder/refactoring\n"
         "  flyball budgets --preview daily --limits tool_calls=200 --days 30\n"
@@ -66,7 +80,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             answer, told = budget_preview.previewed(client, arguments)
             sys.stdout.write(json.dumps(answer) + "\n" if arguments.json else told)
             return 0
-        answer = _listed(client, params)
+        answer = _listed(client, _PATH, params)
+        # Who is named is shown what is unused too: only what each agent or session may have
+        # for itself is nobody's balance as long as nobody uses it.
+        if arguments.session is None and arguments.agent is None:
+            answer["budgets"] = _terms(client, params, is_charged=bool(answer["items"]))
     is_named = arguments.session is not None or arguments.scope is not None
     sessions_max = _ROWS_MAX if is_named else _SESSION_ROWS
     told = json.dumps(answer) + "\n" if arguments.json else table(answer, sessions_max=sessions_max)
@@ -74,13 +92,35 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _listed(client: httpx.Client, params: dict[str, Any]) -> dict[str, Any]:
-    """Return every balance, or as many as one listing may have."""
+def _terms(
+    client: httpx.Client, wanted: Mapping[str, Any], *, is_charged: bool
+) -> list[dict[str, Any]]:
+    """Return the budgets that are wanted as they were made, whether or not they are used.
+
+    Raises:
+        RefusedError: there is no such budget.
+    """
+    if "budget" not in wanted:
+        items: list[dict[str, Any]] = _listed(client, _TERMS_PATH, wanted)["items"]
+        return items
+    try:
+        found = asked(client, "GET", f"{_TERMS_PATH}/{quote(wanted['budget'], safe='')}")
+    except RefusedError as error:
+        # A quota has a balance, and is no budget.
+        if is_charged and error.status == HTTPStatus.NOT_FOUND:
+            return []
+        raise
+    filters = [name for name in ("tenant", "scope") if name in wanted]
+    return [found] if all(found[name] == wanted[name] for name in filters) else []
+
+
+def _listed(client: httpx.Client, path: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything of a listing, or as much as one may have."""
     items: list[dict[str, Any]] = []
     more: dict[str, Any] = {"limit": PAGE_LIMIT_MAX}
-    with showing.progress("Asking for balances") as asking:
+    with showing.progress("Asking for budgets") as asking:
         while True:
-            page = asked(client, "GET", _PATH, params={**params, **more})
+            page = asked(client, "GET", path, params={**params, **more})
             items += page["items"]
             asking.advance(len(page["items"]))
             if page["next"] is None or len(items) >= _ROWS_MAX:
@@ -91,8 +131,19 @@ def _listed(client: httpx.Client, params: dict[str, Any]) -> dict[str, Any]:
 def table(answer: dict[str, Any], *, sessions_max: int) -> str:
     """Return the balances as a table, of sessions at most so many lines."""
     found = answer["items"]
-    if not found:
-        return note("No budget stands here yet.")
+    used = {item["budget_id"] for item in found}
+    # What a cut listing does not name may be used all the same.
+    terms = answer.get("budgets", []) if answer["next"] is None else []
+    unused = [_terms_row(budget) for budget in terms if budget["id"] not in used]
+    told = _balances(answer, sessions_max=sessions_max) if found else ""
+    if unused:
+        told += "\n" * bool(found) + heading("Nothing used yet")
+        told += showing.table(_TERMS_HEAD, unused, none="")
+    return told or note("No budget stands here yet.")
+
+
+def _balances(answer: Mapping[str, Any], *, sessions_max: int) -> str:
+    found = answer["items"]
     of_sessions = [item for item in found if item["scope"] == "session"]
     left_out = of_sessions[sessions_max:]
     items = [item for item in found if item["scope"] != "session"] + of_sessions[:sessions_max]
@@ -110,15 +161,45 @@ def table(answer: dict[str, Any], *, sessions_max: int) -> str:
     return told
 
 
-def _row(item: dict[str, Any]) -> list[str | Cell]:
+def _named(name: str, item: Mapping[str, Any]) -> str:
+    """Return the name of a budget, with what it is besides an allowance that is enforced."""
     marks = [
-        *(["quota"] if item["is_quota"] else []),
+        *(["quota"] if item.get("is_quota") else []),
         *([item["kind"]] if item["kind"] != "allowance" else []),
         *([item["mode"]] if item["mode"] != "enforce" else []),
     ]
+    return name + (f" ({', '.join(marks)})" if marks else "")
+
+
+def _terms_row(budget: Mapping[str, Any]) -> Row:
+    scope, tenant = budget["scope"], budget["tenant"]
+    each = tenant if scope == "tenant" else f"each {scope.replace('_', ' ')} of {tenant}"
+    limits = ", ".join(f"{limit} {unit}" for unit, limit in budget["limits"].items())
+    at_once = "" if budget["burst"] is None else f", {budget['burst']} at once"
+    return [
+        _named(budget["id"], budget),
+        scope,
+        budget["subject"] or each,
+        limits + at_once,
+        _window(budget["window"]),
+    ]
+
+
+def _window(window: str | Mapping[str, Any]) -> str:
+    """Return over which time limits hold."""
+    if isinstance(window, str):
+        return window
+    if (seconds := window.get("every_s")) is not None:
+        return f"every {duration_words(seconds * 1000)}"
+    if (seconds := window.get("last_s")) is not None:
+        return f"the last {duration_words(seconds * 1000)}"
+    return ", ".join(str(part) for part in window.values())
+
+
+def _row(item: dict[str, Any]) -> list[str | Cell]:
     resets = item["resets_at_ms"]
     return [
-        item["budget_id"] + (f" ({', '.join(marks)})" if marks else ""),
+        _named(item["budget_id"], item),
         item["scope"],
         item["subject"] + (f" ({name})" if (name := item["session_name"]) else ""),
         item["unit"],

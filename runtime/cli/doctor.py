@@ -60,11 +60,7 @@ def _tables(examination: Examination) -> str:
         for one in examination.findings
         for told in one.told.splitlines()
     ]
-    end = (
-        note("Everything works.", tone=Tone.GOOD)
-        if examination.is_ok
-        else note("Mend what is marked BAD.", tone=Tone.BAD)
-    )
+    end = note(_verdict(examination), tone=_MARKS[_worst(examination)])
     return "\n".join(
         (
             heading("What this host can enforce"),
@@ -76,6 +72,23 @@ def _tables(examination: Examination) -> str:
     )
 
 
+def _worst(examination: Examination) -> Mark:
+    if not examination.is_ok:
+        return Mark.BAD
+    marks = {finding.mark for finding in examination.findings}
+    return Mark.WARNING if Mark.WARNING in marks else Mark.OK
+
+
+def _verdict(examination: Examination) -> str:
+    """Return what is left to do, in a sentence."""
+    worst = _worst(examination)
+    if worst is Mark.BAD:
+        return "Mend what is marked BAD."
+    if worst is Mark.WARNING:
+        return f"Everything works; look at what is marked {worst.value}."
+    return "Everything works."
+
+
 def _text(examination: Examination) -> str:
     lines = ["What this host can enforce:", *_capability_lines(examination.capabilities)]
     lines.append("")
@@ -85,7 +98,7 @@ def _text(examination: Examination) -> str:
         for finding in examination.findings
     )
     lines.append("")
-    lines.append("Everything works." if examination.is_ok else "Mend what is marked BAD.")
+    lines.append(_verdict(examination))
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from runtime.cli import showing
 from runtime.cli.admin_api import date_of
-from runtime.cli.showing import fields, folding, plain, words
+from runtime.cli.showing import fields, figures, folding, plain, words
 from runtime.clock import SystemClock
 
 _SUMMARY_CHARS = 72
@@ -28,10 +28,11 @@ def listed_text(items: Sequence[dict[str, Any]], *, follows: bool) -> str:
 def found_text(answer: dict[str, Any]) -> str:
     """Return what a search found, the best first."""
     rows = [(f"{hit['score']:.2f}", *_row(hit["experience"])) for hit in answer["items"]]
-    headings = ("score", "index", "learned", "kind", "lane", "standing", "summary")
+    about = words("index", "learned", "kind", "lane", "standing")
+    head = (*figures("score"), *about, folding("summary"))
     left = answer["left_out"]
     more = f"{left} more matched; --limit shows them.\n" if left else ""
-    return table(headings, rows, none="Nothing was found.") + more
+    return showing.table(head, rows, none="Nothing was found.") + more
 
 
 def content_text(one: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def _text(items: list[dict[str, Any]], *, by: str, follows: bool) -> str:
     about = ("id", "class", "turns", "outcome") if is_session else ("sessions",)
     head = (
         *words(by.replace("_", " ")),
-        *figures(*about, "calls", "useful", "redundant", "cost", "cost of pass", "energy"),
+        *figures(*about, "tool calls", "useful", "redundant", "cost", "cost of pass", "energy"),
     )
     rows = [[*_about(item, is_session=is_session), *_figures(item)] for item in items]
     told = table(head, rows, none="") + note("~ energy is estimated from CPU time")

@@ -275,7 +275,11 @@ def _paragraph(console: "Console", columns: Sequence[Column], row: Sequence[Cell
         else:
             lines.append(pair)
     with console.capture() as captured:
-        console.print(Text(first.text, style=first.tone.value or Tone.STRONG.value))
+        head = first.text
+        # A figure by itself says nothing; a name tells what it is.
+        if columns[0].is_figure:
+            head = f"{columns[0].name} {head}"
+        console.print(Text(head, style=first.tone.value or Tone.STRONG.value))
         console.print(Padding(Text("\n").join(lines), (0, 0, 0, len(_GAP))))
     return _stripped(captured.get())
 

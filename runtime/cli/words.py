@@ -11,6 +11,7 @@ from runtime.cli.commands import COMMANDS, listed, meant_by
 from runtime.errors import RuntimeFaultError
 
 _COLUMNS_MAX = 100
+_SHARED = ("--config", "--state", "--json")
 _NOTHING = "the following arguments are required: COMMAND"
 
 
@@ -103,6 +104,14 @@ class WordParser(argparse.ArgumentParser):
 
 class TopParser(WordParser):
     """The parser of `flyball` itself, which shows every command without loading any."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what was read; options that every command has stand behind its name."""
+        first = args[0].partition("=")[0] if args else ""
+        if first in _SHARED:
+            command = next((word for word in args if word in COMMANDS), "COMMAND")
+            self.error(f"{first} stands behind the command: {self.prog} {command} {first} …")
+        return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:
         """Return what there is, a line for each command."""

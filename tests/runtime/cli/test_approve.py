@@ -95,10 +95,12 @@ async def test_a_call_that_waits_is_shown_let_run_and_runs_once(
     decided = json.loads((await approve(item["id"], "--reason", "fine")).out)
 
     assert (decided["state"], decided["reason"]) == ("approved", "fine")
-    first, second, third = in_words.splitlines()
+    first, second, third, yes, no = in_words.splitlines()
     assert first.startswith(f"{item['id']}  agent  governor_status  until 20")
     assert second == "    session s; asked because rule ask\\xe9 wants a person's yes"
     assert third == f"    {item['arguments']}"
+    assert yes == f"Yes: flyball approve {item['id']}"
+    assert no == f"No:  flyball approve {item['id']} --reject --reason TEXT"
     assert (await call(sidecar, folder))["isError"] is False
     assert (await call(sidecar, folder))["isError"] is True
 

@@ -1,6 +1,7 @@
 """`flyball budgets` against a real sidecar."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -38,6 +39,12 @@ async def sidecar(folder: Path) -> AsyncIterator[None]:
                 window={"every_s": 10},
                 burst=1,
             ),
+            BudgetTable(
+                id="daily",
+                scope=ScopeKind.AGENT,
+                limits={Unit.TOOL_CALLS: 5, Unit.COST_MICROUSD: 900},
+                window={"every_s": 86_400},
+            ),
         ),
     )
     async with serving(config, state_dir=folder / STATE) as (_, listeners):
@@ -55,11 +62,17 @@ async def run(flyball: Flyball, *words: str) -> Ended:
 async def test_budgets_are_listed_with_what_is_used_held_and_left(flyball: Flyball) -> None:
     listed = await run(flyball)
 
-    head, line, rate = (row.split() for row in listed.out.splitlines())
+    head, line, rate, *unused = (row.split() for row in listed.out.splitlines())
     assert head[:4] == ["budget", "scope", "whom", "unit"]
     assert line == [*("all", "(observe)", "tenant", "default", "tool_calls"), *"7007", "-"]
     assert rate[:2] == ["pace", "(rate)"]
     assert " ".join(rate[-11:]) == "3 in 10 s, 1 at once 0 0 1 -"
+    # It denies from the first call on, although it is nobody's balance before that.
+    told = " ".join(unused[-1])
+    assert unused[1] == ["Nothing", "used", "yet"]
+    assert told.startswith("daily agent each agent of default ")
+    assert {"5 tool_calls", "900 cost_microusd"} <= set(re.findall(r"\d+ [a-z]+_[a-z]+", told))
+    assert told.endswith("every 24 h")
 
 
 @pytest.mark.usefixtures("sidecar")
@@ -67,8 +80,25 @@ async def test_programs_get_the_answer_of_the_admin_api(flyball: Flyball) -> Non
     listed = json.loads((await run(flyball, "--tenant", "default", "--json")).out)
 
     item, rate = listed["items"]
+    assert [budget["id"] for budget in listed["budgets"]] == ["all", "daily", "pace"]
     assert (item["budget_id"], item["limit"], item["remaining"]) == ("all", 7, 7)
     assert (rate["limit"], rate["every_ms"], rate["burst"], rate["remaining"]) == (3, 10_000, 1, 1)
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_a_budget_that_nobody_used_is_shown_and_one_that_is_not_there_is_an_error(
+    flyball: Flyball,
+) -> None:
+    unused = await run(flyball, "--budget", "daily")
+    elsewhere = await run(flyball, "--budget", "daily", "--scope", "tenant")
+    unknown = await run(flyball, "--budget", "nosuch")
+    previewed = await run(flyball, "--preview", "nosuch")
+
+    assert (unused.status, unused.out.splitlines()[0]) == (0, "Nothing used yet")
+    assert unused.out.splitlines()[2].startswith("daily ")
+    assert (elsewhere.status, elsewhere.out) == (0, "No budget stands here yet.\n")
+    assert (unknown.status, unknown.out) == (previewed.status, "") == (2, "")
+    assert "no budget nosuch" in unknown.err
 
 
 @pytest.mark.usefixtures("sidecar")

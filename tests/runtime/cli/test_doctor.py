@@ -5,6 +5,9 @@ import pytest
 
 from ebpf.capability import BackendKind, Capability, CapabilityState, Host
 from runtime import examination
+from runtime.cli import doctor
+from runtime.examination import Examination
+from runtime.findings import Finding, Mark
 from tests.runtime.cli.conftest import Flyball
 
 FREE_PORTS = '[listen]\nagents = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
@@ -105,6 +108,25 @@ def test_the_lines_of_one_finding_stand_under_each_other(flyball: Flyball, confi
     [line] = [line for line in ended.out.splitlines() if line.startswith(first)]
     following = ended.out.splitlines()[ended.out.splitlines().index(line) + 1]
     assert following.startswith("       defauld: there is no such key")
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        (Mark.OK, "Everything works."),
+        (Mark.WARNING, "Everything works; look at what is marked warn."),
+    ],
+)
+def test_the_last_line_does_not_hide_a_warning(
+    flyball: Flyball, monkeypatch: pytest.MonkeyPatch, mark: Mark, told: str
+) -> None:
+    finding = Finding(mark=mark, what="listen.admin", told="is open to everybody")
+    found = Examination(capabilities=(), findings=(finding,))
+    monkeypatch.setattr(doctor, "examine", lambda _settings: found)
+
+    ended = flyball("doctor")
+
+    assert (ended.status, ended.out.splitlines()[-1]) == (0, told)
 
 
 @pytest.mark.usefixtures("config")

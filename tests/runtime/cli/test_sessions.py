@@ -107,6 +107,7 @@ async def test_turns_and_outcomes_are_listed(
     assert (item["session"]["task_class"], item["session"]["success"]) == ("reading", True)
     assert (item["tool_calls"], item["solved"]) == (2, 1)
     assert "agent/run/1" in told
+    assert "  tool calls  " in told.splitlines()[0]
     assert item["session"]["id"] in told
     assert "2/2" in told
     assert all(len(line) <= 160 for line in told.splitlines())
@@ -185,6 +186,19 @@ async def test_the_other_groupings_have_their_own_tables(
     assert tables["tool"].splitlines()[1].startswith("memory_read")
     assert tables["task_class"].splitlines()[1].startswith("reading")
     assert "estimated from CPU time" in tables["agent"]
+
+
+@pytest.mark.usefixtures("sidecar")
+async def test_who_freezes_a_session_that_is_not_there_is_told_what_lists_them(
+    sessions: Sessions,
+) -> None:
+    for deed in ("--freeze", "--resume", "--kill"):
+        ended = await sessions("ses_nosuch", deed)
+
+        assert ended.status == 2
+        assert "ses_nosuch" in ended.err
+        assert "`flyball sessions` lists " in ended.err
+        assert "shows how it stands" not in ended.err
 
 
 async def test_a_limit_that_is_no_number_is_told(sessions: Sessions) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from runtime.cli import approve, showing
+from runtime.cli import approve, memory_texts, showing
 from runtime.cli.showing import Cell, Tone, figures, folding, note, table, words
 
 CONTROL = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,6 +53,32 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
     assert max(map(len, told.splitlines())) <= columns
     for word in ("alpha", "sentence", "several", "quite", "room", "beta", "900"):
         assert word in told
+
+
+def test_a_figure_that_heads_a_paragraph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sit_down(monkeypatch, columns=30)
+    head = (*figures("callers"), *words("what", "where"))
+
+    told = CONTROL.sub("", table(head, [["1", "a" * 20, "b" * 20]], none=""))
+
+    assert told.splitlines() == ["callers 1", f"  what {'a' * 20}", f"  where {'b' * 20}"]
+
+
+def test_the_score_of_what_a_search_found_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sit_down(monkeypatch, columns=60)
+    one = {
+        "index": "arc_1",
+        "learned_at_ms": 0,
+        "kind": "fact",
+        "lane": "agent",
+        "summary": "s " * 30,
+    }
+    standing = {"standing": "trusted", "expires_at_ms": None}
+
+    found = {"items": [{"score": 4.371, "experience": one | standing}], "left_out": 0}
+    told = CONTROL.sub("", memory_texts.found_text(found))
+
+    assert told.splitlines()[0] == "score 4.37"
 
 
 def test_colour_says_what_a_figure_means_unless_it_is_refused(

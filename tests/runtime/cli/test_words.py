@@ -107,6 +107,10 @@ def test_json_that_another_program_is_asked_for_is_none_of_ours(flyball: Flyball
         (("eval", "turns", "--seed", "x"), "'x' is no whole number"),
         (("export", "--focus", "--by", "nope"), "'nope' is none of "),
         (("router", "show", "nope"), "`flyball router list` shows them"),
+        (
+            ("--config", "x", "doctor"),
+            "--config stands behind the command: flyball doctor --config",
+        ),
         (("nope",), "no command is called 'nope'; there are init, "),
     ],
 )
