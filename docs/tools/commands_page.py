@@ -19,7 +19,8 @@ def commands_page() -> str:
         "(`.flyball` unless said) and `--json`, which prints one JSON document in place of a text; "
         'an error is then `{"ok": false, "error": "…"}`. The status is 0 when it went well, 1 when '
         "something was refused or is not as it should be, 2 when the command could not be done "
-        "(and when its words are wrong), 130 after Ctrl-C."
+        "(and when its words are wrong), 130 after Ctrl-C; `up`, once it serves, and `top` "
+        "end with 0 then, because it is how they are meant to end."
     )
     parts = [intro]
     for group in Group:

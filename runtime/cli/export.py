@@ -38,7 +38,11 @@ _UNITS = tuple(unit.value for unit in Unit)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is written, where to, and which calls."""
     parser.add_argument(
-        "file", nargs="?", type=Path, default=Path("-"), help='the file; default: "-", the output'
+        "file",
+        nargs="?",
+        type=Path,
+        default=Path("-"),
+        help='the file, whose name does not choose the form; default: "-", the output',
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--jsonl", action="store_true", help="a call a line, in JSON (the default)")

@@ -21,8 +21,8 @@ class Use:
     @property
     def fullest(self) -> Mapping[str, Any] | None:
         """Return the balance of which most is used, None where nothing is."""
-        first = next(iter(self.balances), None)
-        return first if first is not None and first["share"] else None
+        used = (one for one in self.balances if one["used"] or one["reserved"])
+        return next(used, None)
 
 
 async def use_of(inside: Inside, budget: Mapping[str, Any]) -> Use:

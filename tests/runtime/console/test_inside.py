@@ -90,6 +90,8 @@ async def test_a_budget_is_made_with_a_word_and_shows_how_far_it_is_used_and_by_
     assert made.status_code == 303, made.text
     before = (await desk.get("/budgets")).text
     unused = (await desk.get("/budgets/four")).text
+    many = await desk.post("/budgets", fields | {"id": "many", "limit.tool_calls": "4000"})
+    assert many.status_code == 303, many.text
     for name in ("c1", "c2", "c3"):
         await desk.world.run_call(name)
 
@@ -99,6 +101,7 @@ async def test_a_budget_is_made_with_a_word_and_shows_how_far_it_is_used_and_by_
     assert "unused now" in before
     assert "Nobody has used it" in unused
     assert re.search(rf"most used: 75 % by <a [^>]*>{AGENT}</a>", listed)
+    assert "most used: under 1 % by" in listed
     table = shown[shown.index("How far it is used") :]
     words = " ".join(re.sub(r"<[^>]*>", " ", table).split())
     assert re.search(rf"{AGENT} tool calls 3 of 4 75 % 0 1 for good", words), words
