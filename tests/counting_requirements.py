@@ -5,6 +5,10 @@ COUNTING: dict[str, str] = {
         "Where nobody reports usage and no tokenizer is named, what is charged is never below "
         "the true usage of any tokenizer, for text, tools, choices and hidden markers."
     ),
+    "count.bound-not-wasted": (
+        "The bound of a request with tools is less than two tokens for each byte that is sent, "
+        "whatever characters its descriptions hold."
+    ),
     "count.tokenizer-exact": (
         "Where a tier names a tokenizer, a stream that is cut anywhere is counted as it counts."
     ),

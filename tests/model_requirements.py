@@ -27,6 +27,10 @@ MODELS: dict[str, str] = {
         "An answer is served and charged by what it holds, however oddly its server says that it "
         "went well."
     ),
+    "model.foreign-answer-is-said": (
+        "Where a provider answers another API than was asked, the client is told which and what to "
+        "configure, and not to ask again; the call is charged as it was held."
+    ),
     "model.stream-cut-only-where-proven": (
         "A stream is cut only where it is proven to be above what is held for it: many small "
         "events prove nothing."

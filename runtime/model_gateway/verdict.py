@@ -73,7 +73,10 @@ def verdict_on_served(wire: Wire, content: bytes, payload: Payload, tier: ModelT
     served = wire.served(content, payload, keeps_text=is_text_kept(tier))
     if served.fault:
         said = said_in(content)
-        return failed(wire, served.fault, failure_in_answer(said.complaint, status=said.status))
+        verdict = failed(wire, served.fault, failure_in_answer(said.complaint, status=said.status))
+        if not served.is_foreign:
+            return verdict
+        return replace(verdict, answer=_foreign(wire, served.fault, tier))
     tokens = believed(served.reported, served.produced, payload, tier)
     return Verdict(
         status=CallStatus.OK,
@@ -153,6 +156,19 @@ def failed(wire: Wire, detail: str, failure: Failure = _FAILED) -> Verdict:
             wire, BAD_GATEWAY, f"The model call failed: {detail}.", code="provider_failed"
         ),
         failure=failure,
+    )
+
+
+def _foreign(wire: Wire, fault: str, tier: ModelTier) -> Answer:
+    """Return what a client gets whose provider answers another API: once more costs as much."""
+    return provider_answer(
+        wire,
+        BAD_GATEWAY,
+        f"The model call failed: {fault}. The provider {tier.provider} may not serve "
+        f"{wire.name.value}: an administrator can name what it serves in `wires` of its "
+        "[[provider]]. The call is charged as it was held, for it may have been billed.",
+        code="provider_failed",
+        headers=_NO_RETRY,
     )
 
 

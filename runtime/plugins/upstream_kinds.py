@@ -49,7 +49,7 @@ async def _opened(
     point = entry_point_of(Group.UPSTREAM_KIND, kind)
     life = _Life(lambda: point.load()(name, dict(settings)))
     try:
-        task = begun(f"plug-in {kind} (upstream {name})", life.lived)
+        task = begun(f"plug-in {_task_name(kind, name)}", life.lived)
     except NotEndingError as error:
         raise _failed(kind, str(error)) from error
     try:
@@ -59,7 +59,7 @@ async def _opened(
             raise _failed(kind, life.fault or f"no answer within {OPEN_SECONDS_MAX:.0f} s")
         with anyio.CancelScope() as while_it_lives:
             task.add_done_callback(lambda _: while_it_lives.cancel())
-            yield _Server(life.server, kind)
+            yield _Server(life.server, _task_name(kind, name))
         if while_it_lives.cancelled_caught:
             # Whoever is connected to it hears of that, and connects again.
             raise _failed(kind, life.fault or "it ended by itself")
@@ -111,7 +111,7 @@ class _Server:
     """A plug-in's server, whose failures are answers."""
 
     server: ToolServer
-    kind: str
+    task_name: str
 
     async def tools(self) -> Sequence[Mapping[str, object]]:
         """Return the definitions of its tools.
@@ -120,7 +120,7 @@ class _Server:
             PluginError: it does not say.
         """
         try:
-            return await contained(self.kind, self.server.tools)
+            return await contained(self.task_name, self.server.tools)
         except PluginError:
             telemetry.count_failure("plugin")
             raise
@@ -128,11 +128,16 @@ class _Server:
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """Return the result of a call, which says so where it failed."""
         try:
-            answer = await contained(self.kind, partial(self.server.call, tool, arguments))
+            answer = await contained(self.task_name, partial(self.server.call, tool, arguments))
         except PluginError as error:
             telemetry.count_failure("plugin")
             return {**_text(str(error)), "isError": True}
         return _text(answer) if isinstance(answer, str) else answer
+
+
+def _task_name(kind: str, upstream: str) -> str:
+    """Return what its tasks are counted by: what one leaves behind stops no other of its kind."""
+    return f"{kind} (upstream {upstream})"
 
 
 def _text(text: str) -> dict[str, object]:

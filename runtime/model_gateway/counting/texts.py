@@ -36,6 +36,11 @@ _MAY_GROW = (
 )
 _NEVER_GROWS = re.compile(f"[^{_MAY_GROW}]+")
 _SEPARATORS = (b",", b":")
+_LINE_MARKS = (b"{", b"}", b"[", b"]", b",")
+# A break and an indent, however deep, or the tag that closes what a line tells.
+_TOKENS_PER_LINE = 4
+# Six bytes for two are four more, twelve for four are eight.
+_ESCAPED_PER_BYTE = 2
 
 
 def growth(content: bytes) -> int:
@@ -64,10 +69,12 @@ def rewritten_more(content: bytes) -> int:
 def indented_more(content: bytes) -> int:
     """Return how many more tokens compact JSON can be when it is written line by line.
 
-    A line of it is short, and its break and indent are a token each; what is not ASCII may
-    become escapes of six bytes for two.
+    A line begins where a value, an object or a list does or ends; what is not ASCII may become
+    escapes of six bytes for two.
     """
-    return (1 if content.isascii() else 2) * len(content)
+    lines = sum(content.count(mark) for mark in _LINE_MARKS)
+    beyond_ascii = 0 if content.isascii() else len(content.translate(None, delete=_ASCII))
+    return _TOKENS_PER_LINE * lines + _ESCAPED_PER_BYTE * beyond_ascii
 
 
 # A request is looked at for one tier after another.

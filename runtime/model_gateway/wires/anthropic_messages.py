@@ -24,7 +24,7 @@ from runtime.model_gateway.wires.fields import (
 )
 from runtime.model_gateway.wires.holding import output_held, payload_of
 from runtime.model_gateway.wires.sse import object_of
-from runtime.model_gateway.wires.wire import Served
+from runtime.model_gateway.wires.wire import Served, served_instead
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
 _VERSION_DEFAULT = "2023-06-01"
@@ -106,7 +106,7 @@ class AnthropicMessages:
         if body is None:
             return Served(fault="the provider's answer is not a JSON object")
         if body.get("type") == "error" or not isinstance(body.get("content"), list):
-            return Served(fault="the provider's answer holds an error in place of a message")
+            return served_instead(body, of="message", wanted="a message")
         return Served(
             reported=anthropic_usage(body.get("usage")),
             produced=_produced(body["content"], keeps_text=keeps_text),

@@ -6,7 +6,7 @@ import msgspec
 
 from governor.tiers import ModelTier
 from runtime.model_gateway.counting.belief import is_believable
-from runtime.model_gateway.counting.reports import openai_usage
+from runtime.model_gateway.counting.reports import Reported, openai_usage
 from runtime.model_gateway.measured import Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 from runtime.model_gateway.notes import with_note
@@ -20,11 +20,11 @@ from runtime.model_gateway.wires.openai_chat_written import written_in
 from runtime.model_gateway.wires.openai_usage import is_nothing, usage_in
 from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.output_caps import capped, without_caps
-from runtime.model_gateway.wires.wire import Served, StreamMeter
+from runtime.model_gateway.wires.sse import object_of
+from runtime.model_gateway.wires.wire import Served, StreamMeter, served_instead
 
 _TOOLS = ("tools", "functions")
 _NO_OBJECT = "the provider's answer is not a JSON object"
-_NO_CHOICES = "the provider's answer holds an error in place of choices"
 _NO_BOUND = 2**62
 
 
@@ -100,7 +100,7 @@ class OpenAIChat(OpenAIWire):
             return _read_slowly(content)
         reported = usage_in(body.usage)
         if not is_nothing(body.error) or not bytes(body.choices).startswith(b"["):
-            return Served(reported=reported, fault=_NO_CHOICES)
+            return _no_choices(object_of(content) or {}, reported)
         output_tokens = None if reported is None else reported.output_tokens
         if is_believable(output_tokens, text_bytes_max=len(body.choices), payload=payload):
             return Served(reported=reported)
@@ -120,15 +120,17 @@ def tools_json(fields: Mapping[str, object]) -> bytes:
     return encoded({"tools": tools}) if tools else b""
 
 
+def _no_choices(body: Mapping[str, object], reported: Reported | None) -> Served:
+    return served_instead(body, of="chat.completion", wanted="choices", reported=reported)
+
+
 def _read_slowly(content: bytes) -> Served:
     """Return what an answer means that only a more patient reader reads."""
     try:
         body = object_in(content)
     except ValueError:
         return Served(fault=_NO_OBJECT)
-    is_faulty = bool(body.get("error")) or not isinstance(body.get("choices"), list)
-    return Served(
-        reported=openai_usage(body.get("usage")),
-        fault=_NO_CHOICES if is_faulty else "",
-        produced=Produced(text_bytes=len(content)),
-    )
+    reported = openai_usage(body.get("usage"))
+    if body.get("error") or not isinstance(body.get("choices"), list):
+        return _no_choices(body, reported)
+    return Served(reported=reported, produced=Produced(text_bytes=len(content)))

@@ -18,7 +18,7 @@ from runtime.model_gateway.wires.fields import (
 )
 from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.sse import object_of
-from runtime.model_gateway.wires.wire import Served, StreamMeter
+from runtime.model_gateway.wires.wire import Served, StreamMeter, served_instead
 
 INPUTS_MAX = 8_192
 
@@ -101,7 +101,7 @@ class OpenAIEmbeddings(OpenAIWire):
         if body is None:
             return Served(fault="the provider's answer is not a JSON object")
         if body.get("error") or not isinstance(body.get("data"), list):
-            return Served(fault="the provider's answer holds an error in place of embeddings")
+            return served_instead(body, of="list", wanted="embeddings")
         return Served(reported=openai_usage(body.get("usage")), produced=Produced())
 
     def meter(self, payload: Payload, *, keeps_text: bool = False) -> StreamMeter:

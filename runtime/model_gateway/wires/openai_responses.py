@@ -21,7 +21,7 @@ from runtime.model_gateway.wires.openai_wire import OpenAIWire
 from runtime.model_gateway.wires.responses_meter import REASONING, ResponsesMeter
 from runtime.model_gateway.wires.responses_request import found_in, is_message, items_of, texts_of
 from runtime.model_gateway.wires.sse import object_of
-from runtime.model_gateway.wires.wire import Served
+from runtime.model_gateway.wires.wire import Served, served_instead
 
 _INSTRUCTIONS = ("system", "developer")
 _ENDED = (None, "completed", "incomplete")
@@ -99,8 +99,7 @@ class OpenAIResponses(OpenAIWire):
         output = body.get("output")
         reported = openai_usage(body.get("usage"))
         if body.get("error") or not isinstance(output, list):
-            why = "the provider's answer holds an error in place of a response"
-            return Served(reported=reported, fault=why)
+            return served_instead(body, of="response", wanted="a response", reported=reported)
         if body.get("status") not in _ENDED:
             return Served(reported=reported, fault="the provider's response has not ended")
         return Served(reported=reported, produced=_produced(output, keeps_text=keeps_text))

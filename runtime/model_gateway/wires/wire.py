@@ -14,6 +14,9 @@ from runtime.model_gateway.counting.reports import Reported
 from runtime.model_gateway.measured import Measured, Produced
 from runtime.model_gateway.model_request import ModelRequest, Payload, WireName
 
+# What the answers of the APIs that there are call themselves; no other word is ever quoted.
+_KINDS = frozenset({"chat.completion", "text_completion", "response", "message", "list"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
@@ -21,12 +24,28 @@ class Served:
 
     `fault` is why it is no answer, "" where it is one; it is kept in records, so it never quotes
     the provider. `reported` is the provider's usage, which nobody has judged yet. `produced` is
-    what the answer holds, where that usage is missing or odd.
+    what the answer holds, where that usage is missing or odd. `is_foreign` where it is an answer
+    of another API than was asked.
     """
 
     reported: Reported | None = None
     fault: str = ""
+    is_foreign: bool = False
     produced: Produced | None = None
+
+
+def served_instead(
+    body: Mapping[str, object], *, of: str, wanted: str, reported: Reported | None = None
+) -> Served:
+    """Return what an object is that lacks what was `wanted`; `of` is what such answers call it."""
+    if body.get("error") or body.get("type") == "error":
+        fault = f"the provider's answer holds an error in place of {wanted}"
+        return Served(reported=reported, fault=fault)
+    for kind in (body.get("object"), body.get("type")):
+        if isinstance(kind, str) and kind != of and kind in _KINDS:
+            fault = f"the provider's answer is a {kind} in place of {wanted}"
+            return Served(reported=reported, fault=fault, is_foreign=True)
+    return Served(reported=reported, fault=f"the provider's answer holds nothing like {wanted}")
 
 
 class StreamMeter(Protocol):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from runtime import strangers
 from runtime.plugins import upstream_kinds
 from runtime.plugins.failing import PluginError
 from runtime.plugins.upstream_kinds import opening_of
@@ -120,3 +122,47 @@ async def test_a_server_whose_own_task_fails_is_closed_and_whoever_had_it_open_i
         await used()
 
     assert kind.was_told
+
+
+class Deaf(Kind):
+    """A kind whose upstream `bad` swallows that its calls are told to end."""
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self.is_bad = name == "bad"
+        self.has_begun = anyio.Event()
+        self.may_end = anyio.Event()
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        self.has_begun.set()
+        while self.is_bad and not self.may_end.is_set():
+            with suppress(BaseException):
+                await self.may_end.wait()
+        return "yes"
+
+
+@pytest.mark.requirement("stop.bounded")
+async def test_what_one_upstream_leaves_behind_stops_no_other_of_its_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = {name: Deaf(name) for name in ("bad", "good")}
+    point = SimpleNamespace(load=lambda: lambda name, _settings: made[name])
+    monkeypatch.setattr(upstream_kinds, "entry_point_of", lambda *_: point)
+    monkeypatch.setattr(strangers, "LEFT_MAX", 1)
+    monkeypatch.setattr(strangers, "GRACE_SECONDS", 0.01)
+
+    with anyio.fail_after(SECONDS_MAX):
+        async with (
+            opening_of("odd", name="bad", settings={})() as bad,
+            opening_of("odd", name="good", settings={})() as good,
+        ):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bad.call, "fly", {})
+                await made["bad"].has_begun.wait()
+                tasks.cancel_scope.cancel()
+            refused = await bad.call("fly", {})
+            answered = await good.call("fly", {})
+            made["bad"].may_end.set()
+
+    assert refused["isError"] is True
+    assert answered == {"content": [{"type": "text", "text": "yes"}]}

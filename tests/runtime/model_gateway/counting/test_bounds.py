@@ -118,6 +118,20 @@ def test_no_tool_is_more_tokens_than_its_bound_however_a_template_tells_it(
     assert truth <= bound_of(request)
 
 
+@pytest.mark.requirement("count.bound-not-wasted")
+@pytest.mark.parametrize("dash", ["-", "\u2014"])
+def test_tools_are_held_at_little_more_than_their_bytes_whatever_one_character_is(
+    dash: str,
+) -> None:
+    words = f"The entries of the table {dash} the latest first, at most 'limit' of them. " * 5
+    properties = {"limit": {"type": "integer", "description": words}, "to": {"type": "string"}}
+    parameters = {"type": "object", "properties": properties, "required": ["limit"]}
+    tool = {"type": "function", "function": {"name": "look", "parameters": parameters}}
+    fields = {"messages": [{"role": "user", "content": "x"}], "tools": [tool] * 34}
+
+    assert bound_of(a_request(fields)) < 2 * len(compact(fields))
+
+
 @pytest.mark.requirement("count.bound-never-below")
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None)
