@@ -22,7 +22,9 @@ from tool_gateway.running import RunningCalls
 DRAIN_SECONDS = 10.0
 # Those that were not over by then are told to end, and settled within this.
 STOPPED_SECONDS_MAX = 5.0
-# After the calls: time for their answers to leave before connections are cut.
+# After the calls: some clients connect anew for the list of tools before they show an answer.
+AFTERWARDS_SECONDS = 1.0
+# After that: time for the last answers to leave before connections are cut.
 LINGER_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 75
 CONNECTIONS_MAX = 12_000
@@ -181,6 +183,7 @@ class Listeners:
         )
         self._stopping = anyio.Event()
         self._patience = anyio.CancelScope(deadline=float("inf"))
+        self._hurried = anyio.Event()
 
     def stop(self) -> None:
         """Begin to drain; further calls change nothing."""
@@ -189,6 +192,7 @@ class Listeners:
     def hurry(self) -> None:
         """Wait for no call any more: what runs when the listeners stop is cut at once."""
         self._patience.cancel()
+        self._hurried.set()
 
     async def serve(self, running: RunningCalls) -> None:
         """Serve until `stop`, then let calls end, then cut what is left.
@@ -205,14 +209,19 @@ class Listeners:
                     await self._drain(running)
 
     async def _drain(self, running: RunningCalls) -> None:
-        for server, _ in self._servers:
-            server.should_exit = True
+        """Go on to listen while calls run; what would begin another one is refused elsewhere."""
+        has_calls = len(running) > 0
         with self._patience:
             self._patience.deadline = anyio.current_time() + DRAIN_SECONDS
             await running.all_ended()
         if running.stop_all(why="the sidecar is shutting down"):
             with anyio.move_on_after(STOPPED_SECONDS_MAX):
                 await running.all_ended()
+        if has_calls:
+            with anyio.move_on_after(AFTERWARDS_SECONDS):
+                await self._hurried.wait()
+        for server, _ in self._servers:
+            server.should_exit = True
         await anyio.sleep(LINGER_SECONDS)
         for server, _ in self._servers:
             server.force_exit = True

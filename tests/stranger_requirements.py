@@ -45,6 +45,7 @@ INPUT: dict[str, str] = {
     "input.upstream-cannot-start": "An upstream that cannot start is said so, with its words.",
     "input.upstream-dies": "An upstream that dies mid-call fails that call, which is settled.",
     "input.upstream-never-answers": "An upstream that never answers is given up in time.",
+    "drain.answers-are-read": "During a stop agents are listened to until their calls have ended.",
     "drain.no-child-left": "SIGTERM ends the calls, settles them and leaves no child behind.",
     "crash.restart-reaps": "After SIGKILL a restart ends strays and expires old holds.",
 }

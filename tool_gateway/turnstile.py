@@ -32,6 +32,7 @@ from tool_gateway.ports import Clock
 # The kernel's average is over ten seconds: asking sooner finds about the same.
 SHED_RETRY_MS = 5_000
 _NOTHING_DUE_MS = 60_000
+_GOING_AWAY = "The sidecar is shutting down."
 _ENDINGS = {
     CallStatus.OK: Ending.ANSWERED,
     CallStatus.TOOL_ERROR: Ending.ANSWERED,
@@ -72,15 +73,26 @@ class Turnstile:
         self._closed = False
 
     def entered(
-        self, call: ToolCall, *, kind: CallKind, backend: str, reaches_it: bool = True
+        self,
+        call: ToolCall,
+        *,
+        kind: CallKind,
+        backend: str,
+        reaches_it: bool = True,
+        goes_on: bool = False,
     ) -> "Passage":
         """Return the passage of one call, which has no slot before its `turn`.
 
-        One that never `reaches_it`, its backend, is not turned away because that fails.
+        One that never `reaches_it`, its backend, is not turned away because that fails. One that
+        `goes_on` with what began before may pass when nothing new may.
         """
         breakers = self._breakers.get(kind) if reaches_it else None
         breaker = None if breakers is None else breakers.of(backend)
-        return Passage(self, call, self._lane(kind, backend), self._clock, breaker=breaker)
+        passage = Passage(self, call, self._lane(kind, backend), self._clock, breaker=breaker)
+        if self._closed and not goes_on:
+            telemetry.count_shed(backend=backend, reason="closed")
+            passage.denied = contended(_GOING_AWAY, retry_after_ms=SHED_RETRY_MS)
+        return passage
 
     def priority_of(self, call: ToolCall) -> Priority:
         """Return what the call asks for, as far as its rule lets it."""
@@ -92,7 +104,7 @@ class Turnstile:
         return None if lane is None else lane.gate.limit
 
     def close(self) -> None:
-        """Turn away who waits and whoever would have to: the sidecar is going away."""
+        """Turn away who waits, and whoever comes: the sidecar is going away."""
         self._closed = True
         for lane in self._lanes.values():
             lane.turn_all_away()
@@ -113,7 +125,7 @@ class Turnstile:
     async def turn_of(self, call: ToolCall, lane: Lane, now_ms: int) -> Waiting | Denied:
         """Wait in the lane until the call may start, or return why it may not."""
         if self._closed:
-            return lane.denied("closed", "The sidecar is shutting down.")
+            return lane.denied("closed", _GOING_AWAY)
         claim = self._standings.claim_of(call, now_ms)
         if lane.gate.terms.quota is not None:
             self._look_again()
@@ -200,7 +212,9 @@ class Passage:
 
     def turned_away(self) -> Denied | None:
         """Return why the call would get nowhere, whatever slots there are."""
-        return None if self._breaker is None else self._breaker.refused()
+        if self.denied is not None or self._breaker is None:
+            return self.denied
+        return self._breaker.refused()
 
     def at_once(self) -> bool:
         """Take a slot if one is free; tell whether `turn` has nothing to wait for."""

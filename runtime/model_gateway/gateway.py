@@ -193,7 +193,10 @@ class ModelGateway:
         with (
             self._running.track(call.call_id, call.chain.session) as running,
             self._turnstile.entered(
-                call, kind=CallKind.MODEL, backend=job.tier.provider
+                call,
+                kind=CallKind.MODEL,
+                backend=job.tier.provider,
+                goes_on=bool(journey.legs),
             ) as passage,
         ):
             # Stopped here, it has no slot; it is stopped for good before anything of it leaves.

@@ -131,6 +131,7 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
         *,
         mode: str = "auto",
         token: str | None = None,
+        lists: bool = True,
         **more: Any,
     ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token or self.token('agent')}"}
@@ -146,7 +147,8 @@ command = [{json.dumps(self.python[-1])}, {json.dumps(str(WORKER))}]
             ) as client,
         ):
             # The SDK's client lists the tools after its first call, if it has not before.
-            await client.list_tools()
+            if lists:
+                await client.list_tools()
             yield client
 
     def admin(self, who: str = "admin") -> httpx.AsyncClient:

@@ -2,11 +2,20 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
-from scenarios.process import SidecarProcess, appears, descendants, is_alive, text_of
+from scenarios.process import (
+    STOP_SECONDS_MAX,
+    SidecarProcess,
+    appears,
+    denial_of,
+    descendants,
+    is_alive,
+    text_of,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -53,6 +62,48 @@ async def test_sigterm_lets_a_call_end_and_leaves_no_child_process(
     assert code == 0
     assert [text_of(answer) for answer in answers] == ["slept"]
     assert [pid for pid in below if is_alive(pid)] == []
+
+
+@pytest.mark.requirement("drain.answers-are-read")
+async def test_a_client_that_lists_tools_before_it_shows_an_answer_gets_it_during_a_stop(
+    sidecar: SidecarProcess, tmp_path: Path
+) -> None:
+    answers = {}
+    ready = sidecar.urls["admin"].replace("/admin/v1", "/readyz")
+
+    async def call(name: str, *, lists: bool) -> None:
+        async with sidecar.agent(lists=lists) as client:
+            arguments = {
+                "started": str(tmp_path / f"{name} started"),
+                "until": str(tmp_path / f"{name} may end"),
+            }
+            answers[name] = text_of(await client.call_tool("worker__hold", arguments))
+            returned[name].set()
+
+    returned = {"first": anyio.Event(), "last": anyio.Event()}
+    with anyio.fail_after(STOP_SECONDS_MAX):
+        async with (
+            sidecar.agent() as other,
+            sidecar.admin() as admin,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(partial(call, "first", lists=False))
+            tasks.start_soon(partial(call, "last", lists=True))
+            for name in returned:
+                await appears(tmp_path / f"{name} started")
+            sidecar.signal(signal.SIGTERM)
+            while (await admin.get(ready)).is_success:
+                await anyio.sleep(0.02)
+            denial = denial_of(await other.call_tool("worker__echo", {"text": "more"}))
+            (tmp_path / "first may end").touch()
+            await returned["first"].wait()
+            (tmp_path / "last may end").touch()
+        code = await anyio.to_thread.run_sync(sidecar.wait)
+
+    assert denial is not None
+    assert denial["reason"] == "overloaded"
+    assert "shutting down" in denial["remedy"]["text"]
+    assert (code, answers) == (0, {"first": "held", "last": "held"})
 
 
 @pytest.mark.requirement("crash.forwarded-is-charged")

@@ -332,6 +332,21 @@ async def test_a_shutdown_turns_away_who_waits() -> None:
     assert (stage.inside, set(stage.denied)) == (["first"], {"second", "third"})
 
 
+async def test_a_shutdown_lets_nothing_new_begin_even_where_a_slot_is_free() -> None:
+    stage = Stage()
+    with stage.passage(call_of()) as before:
+        stage.turnstile.close()
+        with stage.passage(call_of()) as new:
+            denied = await new.turn()
+        leg = stage.turnstile.entered(call_of(), kind=CallKind.MODEL, backend="m", goes_on=True)
+        with leg:
+            turns = [await before.turn(), await leg.turn()]
+
+    assert denied is not None
+    assert "The sidecar is shutting down. Nothing was started." in denied.remedy.text
+    assert turns == [None, None]
+
+
 @pytest.mark.requirement("contention.no-hold-waits")
 async def test_a_call_that_waits_for_its_turn_holds_nothing_of_any_budget() -> None:
     house = House(budget("calls", tool_calls=10), contention=ONE_AT_A_TIME)

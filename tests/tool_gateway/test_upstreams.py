@@ -364,3 +364,28 @@ async def test_an_upstream_cannot_set_the_keys_of_the_house() -> None:
     wire = {"content": [], "_meta": {"flyball/denial": {"reason": "x"}, "theirs": 1}}
 
     assert result_of(wire).meta == {"theirs": 1}
+
+
+async def test_who_reads_the_log_of_a_slow_start_is_told_the_limit_and_when_it_is_up(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Until there is a file it is as slow as one that downloads what it runs."""
+    slow = f'test -e "$0" || exec sleep 600; exec {SERVER[0]} {SERVER[1]}'
+    fetched = tmp_path / "fetched"
+    spec = StdioSpec(name=LOCAL, command=("/bin/sh", "-c", slow, str(fetched)), start_ms_max=1_000)
+
+    with caplog.at_level("WARNING", logger="tool_gateway.upstreams.standing"):
+        with anyio.fail_after(SECONDS_MAX):
+            async with Upstreams(spec).connected() as upstreams:
+                [upstream] = upstreams.fleet.connections
+                await upstream.settled()
+                fetched.touch()
+                upstream.spec = replace(spec, start_ms_max=SECONDS_MAX * 1000)
+                while upstream.state is not UpstreamState.READY:
+                    await anyio.sleep(0.02)
+                tools = len(upstream.entries)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "upstream local is down: it was not ready within 1 s (it may still be downloading)",
+        f"upstream local is up again, {tools} tools",
+    ]

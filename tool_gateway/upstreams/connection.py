@@ -147,7 +147,7 @@ class UpstreamConnection:
                     await self._keep_listed(client)
             # A task's top: no fault of one upstream may end the others.
             except* Exception as group:  # noqa: BLE001
-                words = _first_words(group)
+                words = self._words_of(group)
             lived_s = self.vitals.lived_s
             why = self.vitals.end(otherwise=words)
             if await self.standing.rested():
@@ -156,6 +156,15 @@ class UpstreamConnection:
             pause = backoff.after(lived_s=lived_s)
             self._note_loss(why, soon_back=lived_s is not None and pause < READY_SECONDS_MAX)
             await anyio.sleep(pause)
+
+    def _words_of(self, group: BaseExceptionGroup[BaseException]) -> str:
+        first = _first_of(group)
+        if isinstance(first, TimeoutError) and not str(first) and self.vitals.lived_s is None:
+            waited = f"it was not ready within {self.spec.start_ms_max / 1000:g} s"
+            # `npx` and the like fetch at first what they are to run.
+            is_started = isinstance(self.spec, StdioSpec)
+            return f"{waited} (it may still be downloading)" if is_started else waited
+        return str(first) or type(first).__name__
 
     async def _keep_listed(self, client: Client) -> None:
         """List the tools again whenever they change, until the connection is lost."""
@@ -377,7 +386,7 @@ class UpstreamConnection:
                     self.face = face_of(client)
                     self.protocol_version = client.protocol_version
                     self.vitals.ready()
-                    self.standing.ready()
+                    self.standing.ready(tools=len(self.entries))
                     self._on_tools()
                     yield client
         finally:
@@ -442,8 +451,8 @@ class UpstreamConnection:
         return entries_of(self.name, tools, prefixed=self.spec.prefixed, about=about)
 
 
-def _first_words(group: BaseExceptionGroup[BaseException]) -> str:
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    return error

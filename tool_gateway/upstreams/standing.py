@@ -46,8 +46,11 @@ class Standing:
         """Tell whether somebody waits to use it."""
         return self._awaiting > 0
 
-    def ready(self) -> None:
-        """Let calls go out from now on."""
+    def ready(self, *, tools: int = 0) -> None:
+        """Let calls go out from now on; whoever was told of a loss is told that it is over."""
+        if self._told:
+            offers = "1 tool" if tools == 1 else f"{tools} tools"
+            logger.warning("upstream %s is up again, %s", self._name, offers)
         self.state, self.problem, self._told = UpstreamState.READY, "", ""
         self.is_waking = False
         self._settled.set()
