@@ -37,7 +37,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         check=False,
     )
     if made.returncode:
-        pytest.skip(f"no disk of its own can be had here: {made.stderr.strip()}")
+        pytest.skip(f"no disk can be mounted here: {made.stderr.strip()}")
     try:
         yield folder
     finally:
