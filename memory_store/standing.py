@@ -124,7 +124,15 @@ def standing_balances(
     )
     shown = views(
         live_budgets(connection, tenant),
-        lambda budget, starts: _used(connection, budget, starts, part.subjects_from(budget)),
+        lambda budget, starts: _used(
+            connection,
+            budget,
+            starts,
+            part.subjects_from(budget),
+            among=_only(budget, asked),
+            # One of them may have been shown in part.
+            subjects_max=part.limit + 1,
+        ),
         asked,
         now_ms,
         part,
@@ -192,15 +200,30 @@ def _counting(
     }
 
 
-def subjects_shown(budget: Budget, used: Used, asked: Asked) -> tuple[str, ...]:
-    """Return for whom `budget` is shown."""
-    if budget.scope is ScopeKind.SESSION and budget.subject in asked.chain:
-        return (str(budget.subject),)
-    wanted = {
+def _only(budget: Budget, asked: Asked) -> Collection[str] | None:
+    """Return who can be shown at all for `budget`, None where that is whoever has used it."""
+    if budget.subject is not None:
+        return (budget.subject,)
+    wanted = _wanted(budget, asked)
+    if wanted is not None:
+        return (wanted,)
+    return asked.own if budget.scope is ScopeKind.SESSION else None
+
+
+def _wanted(budget: Budget, asked: Asked) -> str | None:
+    """Return for whom of the budget's scope it is asked, None for all."""
+    return {
         ScopeKind.TENANT: budget.tenant,
         ScopeKind.AGENT: asked.agent,
         ScopeKind.SESSION: asked.session,
     }[budget.scope]
+
+
+def subjects_shown(budget: Budget, used: Used, asked: Asked) -> tuple[str, ...]:
+    """Return for whom `budget` is shown."""
+    if budget.scope is ScopeKind.SESSION and budget.subject in asked.chain:
+        return (str(budget.subject),)
+    wanted = _wanted(budget, asked)
     if wanted is not None:
         return (wanted,) if budget.subject in (None, wanted) else ()
     found = {subject for subject, _ in used} if budget.subject is None else {budget.subject}
@@ -302,12 +325,15 @@ def _used(
     first: str,
     *,
     among: Collection[str] | None = None,
+    subjects_max: int = BALANCES_MAX,
 ) -> Used:
     """Return what `budget` has in the windows that began at `starts`, account by account.
 
     The accounts are those of subjects from `first` on, in the order in which they are listed,
-    and of those in `among` alone where it is given.
+    and of those in `among` alone where it is given: of `subjects_max` of them at the least,
+    where there are so many.
     """
+    units = [unit for unit, _ in budget.limits]
     # As Python compares, whatever the language of the database is.
     is_c = is_shared(connection)
     subject = collate(balances.c.subject, "C") if is_c else balances.c.subject
@@ -322,12 +348,13 @@ def _used(
         .where(
             balances.c.budget_id == budget.budget_id,
             balances.c.window_start_ms.in_(starts),
+            balances.c.unit.in_(units),
             subject >= first,
             *(() if among is None else (balances.c.subject.in_(among),)),
         )
         .group_by(balances.c.subject, balances.c.unit)
         .order_by(subject)
-        .limit(BALANCES_MAX * len(Unit))
+        .limit(subjects_max * len(units))
     )
     return {
         (subject, Unit(unit)): (int(settled), int(reserved), int(overrun))
