@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from governor.ids import SessionId
+from memory_store import standing
 from runtime.admin.routes import balances
-from tests.runtime.admin.admin_world import AGENT, TENANT, World
+from tests.runtime.admin.admin_world import AGENT, SESSION, TENANT, World
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +82,30 @@ async def test_very_many_tenants_without_budgets_are_passed_over_page_by_page(
     monkeypatch.setattr(balances, "PAGE_LIMIT_MAX", 1)
 
     assert {item["tenant"] for item in await all_balances(world)} == {"t3"}
+
+
+async def test_a_page_reads_no_more_sessions_than_it_can_show(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = {"id": "each", "tenant": TENANT, "scope": "session", "subject": None}
+    await world.post("/budgets", each | {"limits": {"tool_calls": 9, "cost_microusd": 900}})
+    for number in range(12):
+        await world.run_call(f"call-{number}", session=SessionId(f"{SESSION[:-2]}{number:02}"))
+    everything = await all_balances(world, budget="each")
+    read: list[int] = []
+    used = standing._used
+
+    def counted(*asked: Any, **more: Any) -> Any:
+        found = used(*asked, **more)
+        read.append(len({subject for subject, _ in found}))
+        return found
+
+    monkeypatch.setattr(standing, "_used", counted)
+    paged = await all_balances(world, budget="each", limit=3)
+    one = await all_balances(world, budget="each", session=everything[0]["subject"])
+
+    assert paged == everything
+    assert len(everything) == 24
+    assert 1 < max(read) <= 5
+    assert one == everything[:2]
+    assert read[-1] == 1
